@@ -881,7 +881,7 @@ def test_rerank_keeps_the_best_and_leaves_the_cut_one_out(model: LocalModel) -> 
         ({"template": "verse"}, UnknownNameError, "unknown template"),
         ({"detector": "overlapp"}, UnknownNameError, "did you mean overlap"),
         ({"model": None}, InputError, "no model is named to generate, and 'overlap' has none"),
-        ({"model": None, "detector": "entropy"}, InputError, "'entropy' is of that model"),
+        ({"model": None, "detector": "entropy"}, InputError, "'entropy' has none of its own"),
         ({"model": "no-folder"}, InputError, "there is no model folder"),
         ({"model": "no-folder", "detector": "logprob"}, InputError, "there is no model folder"),
     ],

@@ -101,7 +101,7 @@ def test_push_without_a_server_is_one_line(
     assert main([*push, "--title", "Round 1", "--url", "http://127.0.0.1:9"]) == 2
     assert "cannot be reached" in capsys.readouterr().err
     assert main(["annotate", "simulate", "bump:x"]) == 2
-    assert "no plain texts" in capsys.readouterr().err
+    assert "does not name plain texts" in capsys.readouterr().err
 
 
 def test_a_second_round_with_a_detector_or_an_encoder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

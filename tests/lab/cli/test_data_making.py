@@ -150,7 +150,7 @@ def test_corrupt_masked_words_of_plain_texts(articles: str, tmp_path: Path, caps
     _interrupt_after_first_save([*command, *models, "--out", str(again), "--batch-size", "4"])
     assert (part.exists(), state.exists()) == (True, True)
     assert main([*command, *models, "--seed", "1", "--out", str(again)]) == 2
-    assert "of a run with other data, options or models" in capsys.readouterr().err
+    assert "belongs to a run with other data, options or models" in capsys.readouterr().err
     assert main([*command, *models, "--out", str(again), "--batch-size", "3"]) == 0
     assert "goes on after 4 examples" in capsys.readouterr().err
     assert again.read_bytes() == out.read_bytes()

@@ -93,7 +93,7 @@ def test_likelihood_is_of_the_model_that_writes(command: Command, folder: str) -
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ([], "nothing to write about is given"),
+        ([], "there is nothing to write about"),
         (["cases.jsonl", "--question", "Who?"], "holds cases, and a source, question or prompt is given too"),
         (["--source", "none.txt"], "none.txt"),
         (["--source", "source.txt", "--detector", "overlap"], "no model is named to generate"),

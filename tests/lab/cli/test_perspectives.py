@@ -63,7 +63,7 @@ def test_kb_says_what_has_one_side_and_skips_bad_rows(command: Command) -> None:
     code, _, err = command("kb", "build", "more.kb", "more.csv", "--skip-bad")
     assert code == 0
     assert "rows skipped: 1" in err
-    assert "one perspective only, on which there is no answer: 1" in err
+    assert "cannot be answered, with arguments for one perspective only: 1" in err
     assert command("answer", "Cats?", "--kb", "more.kb", "-m", "scripted:model.json")[0] == 2
 
 
@@ -102,7 +102,7 @@ def test_a_page_and_a_dry_run(command: Command) -> None:
     ("change", "message"),
     [
         (("--arguments", "3"), "2 arguments for 'pro' that can be given together, 3 are asked for"),
-        (("--guard",), "--guard is for a local model"),
+        (("--guard",), "--guard needs a local model"),
         (("--kb", "gone.kb"), "no such knowledge base"),
         (("--kb", "cars.csv"), "not a knowledge base"),
     ],
@@ -145,7 +145,7 @@ def test_corrupt(command: Command) -> None:
     assert {dict(e.group)["corrupted"] for e in examples} == {"removed"}
     assert all(e.gold.hallucination == 1.0 and not any(o.score for o in e.gold.omissions) for e in examples)
     code, _, err = command(*common, "--rewrite", "0.5")
-    assert (code, "are for responses that there are already" in err) == (2, True)
+    assert (code, "are for data that have responses" in err) == (2, True)
     code, _, err = command(*common, "--types", "removd")
     assert (code, "did you mean removed" in err) == (2, True)
 

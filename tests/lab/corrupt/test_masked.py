@@ -163,7 +163,7 @@ def test_models_that_do_not_fit(fills: LocalModel, ranks: LocalModel, tmp_path: 
         corrupt(EXAMPLES, "masked")
     with pytest.raises(InputError, match="--rank-model"):
         Masked(model=fills, options=MaskedOptions(candidates=2))
-    with pytest.raises(InputError, match="ranks no texts"):
+    with pytest.raises(InputError, match="cannot rank texts"):
         Masked(model=fills, ranker=fills)
     for wrong in ({"ratio": 0.0}, {"first_sentence": 0}, {"candidates": 0}):
         with pytest.raises(InputError, match=r"above 0|from 1"):

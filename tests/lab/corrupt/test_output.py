@@ -129,7 +129,7 @@ def test_an_interrupted_run_continues(tmp_path: Path) -> None:
 def test_what_is_left_of_another_run_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "out.jsonl"
     run(path, until=8)
-    with pytest.raises(InputError, match="of a run with other data, options or models"):
+    with pytest.raises(InputError, match="belongs to a run with other data, options or models"):
         run(path, name="other")
     output = CorruptionOutput(path, "run", method="a", seed=0)
     with pytest.raises(InputError, match="the data are not those"):

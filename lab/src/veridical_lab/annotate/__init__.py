@@ -1,1 +1,1 @@
-"""From texts to an agreed, balanced data set: what to annotate, by whom, what they agree on, and its release."""
+"""From texts to an agreed, balanced data set: choose what to annotate, collect labels, find consensus, release."""

@@ -1,7 +1,7 @@
-"""How many of each predicted class to annotate so that both labels are even (Liu et al. 2022, §3.3 and appendix C).
+"""Computes how many items of each predicted class to annotate so that the labels become even.
 
-The rates of equation (9) come from items that people have labelled already; how many items they are applied to, from
-the scores of the candidates.
+Liu et al. 2022, §3.3 and appendix C. The rates of equation (9) come from items that people have labelled already; the
+scores of the candidates tell how many items these rates apply to.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ __all__ = [
     "subsampling",
 ]
 
-_LEAST_FLAGGED = 0.05  # of a round: with no predicted hallucination annotated, precision could not be estimated later
-_MORE = 2  # items of the average label on either side of a threshold
-_TARGETS = (0.3, 0.7)  # how far one round makes up for earlier ones
+_LEAST_FLAGGED = 0.05  # share of a round: later rounds need some predicted hallucinations to estimate precision
+_MORE = 2  # pseudo-items of the average label on either side of a threshold
+_TARGETS = (0.3, 0.7)  # limits of the share of hallucinated items that one round aims at
 
 
 def equation_9(tpr: float, tnr: float, precision: float) -> float:
-    """The share s* of predicted hallucinations to annotate so that both classes are even (Liu et al. 2022, eq. 9).
+    """Return the share s* of predicted hallucinations to annotate for even classes (Liu et al. 2022, eq. 9).
 
-    (-2αβγ + αβ + βγ + αγ - γ) / ((2γ - 1) α (1 - β)) with α the true positive rate, β the true negative rate and γ
-    the precision, all of the class "hallucinated". It may be below 0 or above 1.
+    It is (-2αβγ + αβ + βγ + αγ - γ) / ((2γ - 1) α (1 - β)), where α is the true positive rate, β the true negative rate
+    and γ the precision, all for the class "hallucinated". It may be below 0 or above 1.
 
     Raises:
         InputError: For a rate outside [0, 1].
-        ZeroDivisionError: For α = 0, β = 1 or γ = ½, where it is not defined; `subsampling` is.
+        ZeroDivisionError: For α = 0, β = 1 or γ = ½, where it is not defined; use `subsampling` instead.
 
     >>> round(equation_9(0.9, 0.8, 0.96), 4)
     0.058
@@ -51,13 +51,13 @@ def equation_9(tpr: float, tnr: float, precision: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Subsampling:
-    """Which share of each predicted class to annotate.
+    """The share of each predicted class to annotate.
 
     Attributes:
-        exact: What equation (9) gives; None where it is not defined.
+        exact: The value of equation (9); None where it is not defined.
         hallucinated: The share of predicted hallucinations to take, in (0, 1].
         consistent: The share of the others to take, in (0, 1]; below 1 only where `exact` is above 1.
-        note: Why the shares are not what the equation gives; None where they are.
+        note: Why the shares differ from the equation; None where they do not.
     """
 
     exact: float | None
@@ -67,18 +67,18 @@ class Subsampling:
 
 
 def subsampling(counts: Confusion, target: float = 0.5) -> Subsampling:
-    """The shares that make both classes even, from what a detector predicted and people then said.
+    """Compute the shares that make both classes even, from a detector's predictions and people's labels.
 
-    Written in counts, s·TP + FN = s·FP + TN gives s = (TN - FN) / (TP - FP), which is equation (9) wherever that is
-    defined and holds where it is not (β = 1, no false positives). For another share h of hallucinated items
-    (`target`) than one half, TP and FN count 2 (1 - h) times and TN and FP 2 h times. Where it has no use:
+    In counts, s·TP + FN = s·FP + TN gives s = (TN - FN) / (TP - FP). This equals equation (9) wherever that is defined,
+    and also holds for β = 1 (no false positives). To aim at a share h of hallucinated items (`target`) other than one
+    half, TP and FN count 2 (1 - h) times and TN and FP 2 h times. Three cases need other shares:
 
-    - γ ≤ ½: predicted hallucinations are no more often hallucinated than not, so that taking fewer of them evens
-      nothing out: all are taken.
-    - R < 0: there are more hallucinations among those predicted consistent than consistent ones. Even without any
-      predicted one they are too many. So few are taken then that they are one in twenty of what is taken, not none, or
-      nothing would be known of precision in the next round. That is the least share for small R, too.
-    - R > 1: hallucinations are the rarer class already: all predicted ones are taken, and 1/R of the others.
+    - γ ≤ ½: predicted hallucinations are right at most half the time, so taking fewer of them evens out nothing. All
+      are taken.
+    - s < 0: most items that are predicted consistent are hallucinated, so hallucinations are too many even without
+      any predicted one. Still, one in twenty items taken is a predicted hallucination, because the next round needs
+      some to estimate precision. The same minimum holds for small s.
+    - s > 1: hallucinations are the rarer class already. All predicted ones are taken, and 1/s of the others.
 
     >>> subsampling(Confusion(tp=90, fp=10, fn=10, tn=30)).hallucinated
     0.25
@@ -88,15 +88,15 @@ def subsampling(counts: Confusion, target: float = 0.5) -> Subsampling:
     if not 0.0 < target < 1.0:
         raise InputError(f"the share of hallucinated items is to be {target:g}", hint="between 0 and 1")
     surplus = 2 * ((1 - target) * counts.tp - target * counts.fp)
-    wanted = 2 * (target * counts.tn - (1 - target) * counts.fn)
+    shortage = 2 * (target * counts.tn - (1 - target) * counts.fn)
     if counts.tp + counts.fp == 0:
         return Subsampling(None, 1.0, note="nothing is predicted to be hallucinated")
     if counts.tn + counts.fn == 0:
         return Subsampling(None, 1.0, note="nothing is predicted to be consistent")
     if surplus <= 0:
-        exact = None if surplus == 0 else wanted / surplus
+        exact = None if surplus == 0 else shortage / surplus
         return Subsampling(exact, 1.0, note="the precision is not above one half: all are taken")
-    exact = wanted / surplus
+    exact = shortage / surplus
     least = min(1.0, _LEAST_FLAGGED / (1 - _LEAST_FLAGGED) * (counts.tn + counts.fn) / (counts.tp + counts.fp))
     if exact < least:
         why = "below 0" if exact < 0 else f"below {least:.2g}"
@@ -109,12 +109,12 @@ def subsampling(counts: Confusion, target: float = 0.5) -> Subsampling:
 
 @dataclass(frozen=True, slots=True)
 class Annotated:
-    """What a detector says of items that people have labelled; one entry for each.
+    """Labels by people and scores by a detector, one of each per item.
 
     Attributes:
-        labels: Whether people say that it is hallucinated.
+        labels: Whether people call the item hallucinated.
         scores: The score by a detector that has not seen the item's document, in [0, 1].
-        weights: How many items of the pool it stands for (`item_weights`); None: one each.
+        weights: How many items of the pool each stands for (`item_weights`); None: one each.
     """
 
     labels: Sequence[bool]
@@ -124,15 +124,15 @@ class Annotated:
     def __post_init__(self) -> None:
         sizes = {len(self.labels), len(self.scores), len(self.labels if self.weights is None else self.weights)}
         if len(sizes) > 1 or sizes == {0}:
-            raise InputError(f"{len(self.labels)} labels, {len(self.scores)} scores", hint="one of each for each item")
+            raise InputError(f"{len(self.labels)} labels, {len(self.scores)} scores", hint="give one of each per item")
 
 
 def expected_counts(annotated: Annotated, candidates: Sequence[float], threshold: float) -> Confusion:
-    """How many candidates are hallucinated or not on either side of a threshold, hallucinated being the positive class.
+    """Estimate how many candidates are hallucinated on either side of a threshold; hallucinated is the positive class.
 
-    How many are on either side is counted. What share of these is hallucinated is that of the annotated items there,
-    of those that are no surer than the candidates; two more items of their average label count among each, so that a
-    side on which hardly any are annotated is not taken to be pure.
+    The candidates on either side are counted, and the share of hallucinated ones is estimated from the annotated items
+    on that side. Annotated items with more extreme scores than any candidate do not count. Two pseudo-items of the
+    average label are added to each side, so that a side with few annotated items is not taken to be pure.
 
     Args:
         annotated: Annotated items.
@@ -150,19 +150,23 @@ def expected_counts(annotated: Annotated, candidates: Sequence[float], threshold
     weights = np.where(alike, weights, 0.0) if weights[alike].sum() else weights
     average = float(weights[wrong].sum() / weights.sum())
     counts = []
-    for side, here in ((scores >= threshold, of_pool >= threshold), (scores < threshold, of_pool < threshold)):
+    for side, candidates_here in (
+        (scores >= threshold, of_pool >= threshold),
+        (scores < threshold, of_pool < threshold),
+    ):
         share = (float(weights[side & wrong].sum()) + _MORE * average) / (float(weights[side].sum()) + _MORE)
-        counts += [int(here.sum()) * share, int(here.sum()) * (1 - share)]
+        counts += [int(candidates_here.sum()) * share, int(candidates_here.sum()) * (1 - share)]
     tp, fp, fn, tn = counts
     return Confusion(tp=tp, fp=fp, fn=fn, tn=tn)
 
 
 def best_threshold(annotated: Annotated, candidates: Sequence[float], count: int, target: float = 0.5) -> float:
-    """The threshold at which equation (9) gives the largest share: most consistent candidates above hallucinated ones
-    among those below it (TN - FN, with the weights of `target`).
+    """Return the threshold at which equation (9) gives the largest share.
 
-    Where no threshold has such a surplus, as with a detector that has seen few consistent items, it is the one of those
-    with `count` candidates below it where most of these are consistent: no even round, but a more even one.
+    That is where the consistent candidates below the threshold most outnumber the hallucinated ones (TN - FN, with the
+    weights of `target`). A detector that has seen few consistent items may have no such threshold. Then the result is
+    the threshold with at least `count` candidates below it and the largest share of consistent ones among them: this
+    does not make the round even, but more even.
     """
     lowest = sorted(candidates)
     thresholds = sorted({*annotated.scores, lowest[min(count, len(lowest) - 1)]})
@@ -177,7 +181,7 @@ def best_threshold(annotated: Annotated, candidates: Sequence[float], count: int
 
 
 def evening_target(labels: Sequence[bool], count: int) -> float:
-    """The share of hallucinated items that `count` more ones need so that all are even; from 0.3 to 0.7.
+    """Return the share of hallucinated items that the next `count` items need so that all are even; from 0.3 to 0.7.
 
     >>> evening_target([True] * 60 + [False] * 40, 100)
     0.4

@@ -1,7 +1,7 @@
-"""What annotators agree on, which items need another annotator, and how far they agree.
+"""Consensus of annotators: which labels they agree on, which items need another annotator, and how far they agree.
 
-Items (one label each) follow Liu et al. 2022, §3.3: four annotators, two more where these are split evenly, and no
-label where six are. Marked spans follow CH-Wang et al. 2024, §3.3: a token counts once two of three mark it.
+Items (one label each) follow Liu et al. 2022, §3.3: four annotators, two more if these are split evenly, and no label
+if six are split. Marked spans follow CH-Wang et al. 2024, §3.3: a token counts once two of three mark it.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsensusRule:
-    """When annotators of one item have reached consensus.
+    """The rule by which annotators of one item reach consensus.
 
-    An even number is asked at each step: of five annotators of a yes/no question one side always has a majority, so
-    that nobody would ever be asked again (Liu et al. 2022, appendix B).
+    Each step asks an even number: with five annotators of a yes/no question one side always has a majority, so nobody
+    would ever be asked again (Liu et al. 2022, appendix B).
 
     Attributes:
-        first: How many annotators each item gets.
-        most: How many it gets at most.
-        step: How many more are asked at once.
+        first: The number of annotators that each item gets at first.
+        most: The most annotators that an item gets.
+        step: How many more are asked at a time.
         share: One label must have more than this share of the votes.
     """
 
@@ -61,7 +61,7 @@ class ConsensusRule:
 
 
 def consensus(labels: Sequence[bool], rule: ConsensusRule | None = None) -> bool | None:
-    """The label that annotators of one item agree on; None if they do not, or if too few of them were asked.
+    """Return the label that annotators of one item agree on; None if they disagree, or too few of them were asked.
 
     >>> consensus([True, True, True, False]), consensus([True, True, False, False])
     (True, None)
@@ -70,13 +70,13 @@ def consensus(labels: Sequence[bool], rule: ConsensusRule | None = None) -> bool
     if needed_by(len(labels), rule):
         return None
     for label in (True, False):
-        if sum(given == label for given in labels) > rule.share * len(labels):
+        if sum(vote == label for vote in labels) > rule.share * len(labels):
             return label
     return None
 
 
 def needed(labels: Sequence[bool], rule: ConsensusRule | None = None) -> int:
-    """How many more annotators an item needs: 0 where there is consensus, or the most have been asked.
+    """Return how many more annotators an item needs: 0 if there is consensus, or the most have been asked.
 
     >>> [needed(labels) for labels in ([], [True] * 4, [True, True, False, False], [True] * 3 + [False] * 3)]
     [4, 0, 2, 0]
@@ -89,7 +89,7 @@ def needed(labels: Sequence[bool], rule: ConsensusRule | None = None) -> int:
 
 
 def needed_by(count: int, rule: ConsensusRule) -> int:
-    """How many annotators are missing until the step that `count` of them have begun is complete."""
+    """Return how many annotators are missing to complete the current step, after `count` annotators."""
     if count >= rule.most:
         return 0
     steps = max(0, -(-(count - rule.first) // rule.step))
@@ -97,22 +97,21 @@ def needed_by(count: int, rule: ConsensusRule) -> int:
 
 
 def annotators_of(examples: Iterable[Example]) -> list[str]:
-    """The names of all annotators (`human:…`), in the order of the alphabet."""
+    """Return the names of all annotators (`human:…`) in alphabetical order."""
     return sorted({judgement.by for example in examples for judgement in example.annotations})
 
 
 def without_annotators(examples: Iterable[Example], names: Iterable[str]) -> list[Example]:
-    """The examples without what these annotators said."""
+    """Return the examples without the annotations of these annotators."""
     blocked = set(names)
     return [replace(e, annotations=tuple(j for j in e.annotations if j.by not in blocked)) for e in examples]
 
 
 def join_annotations(examples: Iterable[Example]) -> tuple[list[Example], dict[str, int]]:
-    """One example per case with everybody's annotations, in the order in which cases first appear; and what was not
-    used, with how often.
+    """Join the examples of each case; return one example per case, and how many annotations were not used, by reason.
 
-    Where one annotator labelled a case more than once, the first time counts; where the labels differ, that annotator
-    contradicts themselves and neither counts.
+    Cases stay in the order in which they first appear. If an annotator labelled a case more than once, the first label
+    counts; if the labels differ, none of them counts.
 
     Raises:
         InputError: If two different cases share an id.
@@ -131,27 +130,27 @@ def join_annotations(examples: Iterable[Example]) -> tuple[list[Example], dict[s
         for part in parts:
             for judgement in part.annotations:
                 by_annotator.setdefault(judgement.by, []).append(judgement)
-        kept = []
+        annotations = []
         for judgements in by_annotator.values():
-            said = {(says_hallucinated(j), tuple(sorted(v.span for v in j.verdicts))) for j in judgements}
-            if len(said) > 1:
+            answers = {(says_hallucinated(j), tuple(sorted(v.span for v in j.verdicts))) for j in judgements}
+            if len(answers) > 1:
                 unused["an annotator contradicts themselves"] += len(judgements)
                 continue
             unused["labelled again in the same way"] += len(judgements) - 1
-            kept.append(judgements[0])
-        joined.append(replace(parts[0], annotations=tuple(kept)))
+            annotations.append(judgements[0])
+        joined.append(replace(parts[0], annotations=tuple(annotations)))
     return joined, {reason: n for reason, n in unused.most_common() if n}
 
 
 @dataclass(frozen=True, slots=True)
 class Agreed:
-    """What annotators of some items agree on.
+    """Items by whether their annotators agree.
 
     Attributes:
         examples: The items with consensus; their gold is the label.
         waiting: How many more annotators an item needs, by its id.
         split: The ids of items without consensus after the most annotators.
-        unused: Annotations that do not count, by reason.
+        unused: The number of annotations that do not count, by reason.
     """
 
     examples: tuple[Example, ...]
@@ -161,7 +160,7 @@ class Agreed:
 
 
 def agree(examples: Iterable[Example], rule: ConsensusRule | None = None) -> Agreed:
-    """Decide each item by the votes of its annotators; cases of several examples are joined first."""
+    """Decide each item by the votes of its annotators; examples of the same case are joined first."""
     rule = rule or ConsensusRule()
     joined, unused = join_annotations(examples)
     decided: list[Example] = []
@@ -189,7 +188,7 @@ def _with_label(example: Example, label: bool, by: str) -> Example:
 def reconcile_spans(examples: Iterable[Example], *, least: int = 2, of: int = 3) -> Agreed:
     """Merge marked spans: a token is hallucinated where at least `least` annotators mark it, two of three by default.
 
-    Tokens are those between white space. A case with fewer than `of` annotators waits for the others.
+    Tokens are separated by white space. A case with fewer than `of` annotators waits for the others.
     """
     if not 1 <= least <= of:
         raise InputError(f"at least {least} of {of} annotators", hint="from 1 to their number")
@@ -207,7 +206,7 @@ def reconcile_spans(examples: Iterable[Example], *, least: int = 2, of: int = 3)
 
 
 def _trimmed(gold: Judgement, case: Case) -> Judgement:
-    """Spans with only white space between them as one (neighbouring tokens are agreed on one by one)."""
+    """Join spans with only white space between them, because neighbouring tokens are agreed on one by one."""
     verdicts: list[Verdict] = []
     for verdict in gold.verdicts:
         last = verdicts[-1] if verdicts else None
@@ -223,12 +222,12 @@ class Agreement:
     """How far annotators of some cases agree on the label of each.
 
     Attributes:
-        cases: Cases with two or more labels.
-        labels: All labels of them.
-        annotators: How many people gave them.
+        cases: The number of cases with two or more labels.
+        labels: The number of their labels.
+        annotators: The number of people who gave them.
         alpha: Krippendorff's alpha; None where all labels are the same.
-        kappa: Fleiss' kappa on the first labels of each case, as many as every case has; None as above.
-        kappa_labels: How many that is.
+        kappa: Fleiss' kappa on the first `kappa_labels` labels of each case; None where these are all the same.
+        kappa_labels: The number of labels that every case has.
         unanimous: The share of cases whose labels are all the same.
         four_fifths: The share of cases with at least 80 % of the labels the same.
     """
@@ -244,20 +243,20 @@ class Agreement:
 
 
 def agreement(examples: Iterable[Example]) -> Agreement:
-    """How far annotators agree; `InputError` where no case has two labels."""
+    """Measure how far annotators agree; raise `InputError` if no case has two labels."""
     votes: list[dict[str, bool]] = []
     for example in join_annotations(examples)[0]:
-        given = {j.by: label for j in example.annotations if (label := says_hallucinated(j)) is not None}
-        if len(given) >= 2:
-            votes.append(given)
+        by_annotator = {j.by: label for j in example.annotations if (label := says_hallucinated(j)) is not None}
+        if len(by_annotator) >= 2:
+            votes.append(by_annotator)
     if not votes:
-        raise InputError("no case has labels of two annotators", hint="agreement needs two or more of each case")
-    names = sorted({name for given in votes for name in given})
+        raise InputError("no case has labels of two annotators", hint="agreement needs two or more for a case")
+    names = sorted({name for by_annotator in votes for name in by_annotator})
     least = min(map(len, votes))
-    first = [[list(given.values())[i] for given in votes] for i in range(least)]
-    majorities = [max(Counter(given.values()).values()) / len(given) for given in votes]
+    first = [[list(by_annotator.values())[i] for by_annotator in votes] for i in range(least)]
+    majorities = [max(Counter(by_annotator.values()).values()) / len(by_annotator) for by_annotator in votes]
     try:
-        alpha = krippendorff_alpha([[given.get(name) for given in votes] for name in names])
+        alpha = krippendorff_alpha([[by_annotator.get(name) for by_annotator in votes] for name in names])
     except UndefinedMetricError:
         alpha = None
     try:

@@ -1,8 +1,8 @@
-"""Items to annotate: one changed place of a response and what stood there before (Liu et al. 2022, §3.3).
+"""Items to annotate: one changed place of a response, with the original text there (Liu et al. 2022, §3.3).
 
-An item is an `Example` whose gold judges one span. Its one verdict has the span, the score (1 = inconsistent with the
-original) and, as `correction`, what the original has there. Until people have answered, the gold is that of whatever
-changed the text (`by="corrupt:rules"`).
+An item is an `Example` whose gold judges one span. Its single verdict has the span, the score (1 = inconsistent with
+the original) and the original text as `correction`. Until people have answered, the gold comes from the method that
+changed the text (such as `by="corrupt:rules"`).
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ __all__ = ["answer", "grouped", "is_item", "items_of", "labelled", "place_of", "
 
 
 def is_item(example: Example) -> bool:
-    """Whether an example asks about one place of its response."""
+    """Return whether an example asks about one place of its response."""
     gold = example.gold
     return len(gold.verdicts) == 1 and gold.judged == (gold.verdicts[0].span,)
 
 
 def place_of(item: Example) -> Verdict:
-    """The verdict of an item: its span, its score and, as `correction`, what stood there; `InputError` for others."""
+    """Return the verdict of an item; its `correction` is the original text. Raise `InputError` for other examples."""
     if not is_item(item):
         raise InputError(
             f"{item.case.id!r} is not an item to annotate: its gold does not judge exactly one span",
@@ -33,10 +33,10 @@ def place_of(item: Example) -> Verdict:
 
 
 def items_of(examples: Iterable[Example]) -> Iterator[Example]:
-    """One item for each changed place of each example, in order; an example that is an item stays as it is.
+    """Yield one item for each changed place of each example, in order; items among the examples stay as they are.
 
-    A place counts as changed where the gold says what stood there (`Verdict.correction`), as `veridical data corrupt`
-    writes it; what was only added is no item. New items are called as their examples, with `#0`, `#1` … behind it.
+    A place is changed if its verdict has the original text (`Verdict.correction`), as `veridical data corrupt` writes
+    it; text that was only added makes no item. The id of an item is that of its example plus `#0`, `#1` ….
 
     >>> from veridical.core.types import Case, Span
     >>> verdict = Verdict(Span(8, 12), 1.0, correction="Rome")
@@ -58,7 +58,7 @@ def items_of(examples: Iterable[Example]) -> Iterator[Example]:
 
 
 def answer(item: Example, by: str, hallucinated: bool, *, seconds: float | None = None) -> Judgement:
-    """What one annotator says of an item; `seconds` is how long they took."""
+    """Make the judgement of an item by one annotator, who took `seconds` for it."""
     verdict = replace(place_of(item), score=float(hallucinated))
     provenance = () if seconds is None else (("seconds", f"{seconds:.1f}"),)
     return Judgement(
@@ -72,7 +72,7 @@ def answer(item: Example, by: str, hallucinated: bool, *, seconds: float | None 
 
 
 def says_hallucinated(judgement: Judgement) -> bool | None:
-    """The label that a judgement gives to its response or to its one place; None if it gives none."""
+    """Return the label that a judgement gives to its response or to its one place; None if it gives none."""
     if judgement.hallucination is not None:
         return judgement.hallucination >= GOLD_THRESHOLD
     scores = [verdict.score >= GOLD_THRESHOLD for verdict in judgement.verdicts]
@@ -80,12 +80,12 @@ def says_hallucinated(judgement: Judgement) -> bool | None:
 
 
 def labelled(item: Example, hallucinated: bool, by: str, annotations: Sequence[Judgement] = ()) -> Example:
-    """The item with this label as its gold."""
+    """Return the item with this label as its gold."""
     gold = replace(answer(item, "", hallucinated), by=by)
     return replace(item, gold=gold, annotations=tuple(annotations))
 
 
 def grouped(example: Example, **values: str | None) -> Example:
-    """The example with these groups set; None takes one away."""
+    """Return the example with these groups set; None removes a group."""
     groups = {**dict(example.group), **values}
     return replace(example, group=tuple(sorted((key, value) for key, value in groups.items() if value is not None)))

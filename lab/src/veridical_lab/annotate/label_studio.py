@@ -1,14 +1,14 @@
-"""Label Studio's form of the questions that we ask, both ways: labelling configs, tasks, and its JSON exports.
+"""Converts questions to Label Studio and its answers back: labelling configs, tasks, and JSON exports.
 
 | kind | question | after |
 |---|---|---|
 | `consistency` | is the marked span consistent with the original, in its context? | Liu et al. 2022, §3.3 |
 | `spans` | which minimal spans of the response do the sources not support? | CH-Wang et al. 2024, appendix A |
-| `coverage` | what of this argument does the response leave out? | Chang et al. 2024, §4.1 |
+| `coverage` | which parts of this argument does the response leave out? | Chang et al. 2024, §4.1 |
 | `claims` | do the sources support this claim? | George & Stuhlmüller 2023 |
 
-Offsets: Label Studio's editor counts code points, as Python does, and a line end of two characters as two. Editors
-before 1.5 counted UTF-16 units. Every result also has its text, so each export shows which it is.
+Label Studio's editor counts offsets in code points, as Python does, and a line end of two characters as two. Editors
+before 1.5 counted UTF-16 units. Every result also has its text, which shows how the export counts.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from veridical_lab.annotate.items import answer, place_of
 __all__ = ["MARK", "QUESTION_KINDS", "Imported", "config_of", "find_span", "read_export", "read_tasks", "tasks_of"]
 
 QUESTION_KINDS = ("consistency", "spans", "coverage", "claims")
-MARK = "veridical"  # the key of a task's data that says what it is about
+MARK = "veridical"  # the key of a task's data that names its case and question
 _ANSWERS = {"consistent": False, "inconsistent": True}
 _CLAIM_LABELS = {"supported": 0.0, "contradicted": 1.0, "not in the sources": 1.0}
 _COVERAGE = ("covered", "partly covered", "left out")
-_STYLE = "<Style>.htx-text{ white-space: pre-wrap; }</Style>"  # else white space is shown, and saved, shortened
+_STYLE = "<Style>.htx-text{ white-space: pre-wrap; }</Style>"  # else Label Studio shows and saves collapsed white space
 
 
 def config_of(kind: str, *, labels: Sequence[str] = ("hallucinated",)) -> str:
-    """The labelling config of a kind of question, for the settings of a project.
+    """Return the labelling config for a kind of question, for the settings of a project.
 
     Args:
         kind: One of `QUESTION_KINDS`.
@@ -87,16 +87,16 @@ def _check_kind(kind: str) -> None:
 def tasks_of(
     examples: Iterable[Example], kind: str, *, predictions: Mapping[str, Judgement] | None = None
 ) -> list[dict[str, Any]]:
-    """The tasks of some cases, to import into a project with the config of `kind`.
+    """Make tasks to import into a project with the config of `kind`.
 
-    `consistency` and `spans` make one task of each case, `coverage` one of each source that must be covered, `claims`
-    one of each claim that the prediction lists (each sentence of the response where it lists none).
+    `consistency` and `spans` make one task per case, `coverage` one per source that must be covered, and `claims` one
+    per claim that the prediction lists, or per sentence of the response if it lists none.
 
     Args:
-        examples: Cases; for `consistency` items (`veridical_lab.annotate.items`). Their gold is not shown.
+        examples: Cases; for `consistency`, items (`veridical_lab.annotate.items`). Their gold is not shown.
         kind: One of `QUESTION_KINDS`.
-        predictions: Judgements by case id, shown as pre-annotations that annotators correct. For `consistency`
-            they are not shown: a yes/no answer that is there already is an answer that people give.
+        predictions: Judgements by case id, shown as pre-annotations for annotators to correct. For `consistency` they
+            are not shown, because people would repeat a yes/no answer that is there already.
 
     Raises:
         InputError: For an example that the question does not fit, such as a case without anything to cover.
@@ -156,15 +156,17 @@ def _span_tasks(example: Example, prediction: Judgement | None) -> list[dict[str
 
 def _coverage_tasks(example: Example, prediction: Judgement | None) -> list[dict[str, Any]]:
     case = example.case
-    wanted = [source for source in case.sources if source.must_cover]
-    if not wanted:
+    to_cover = [source for source in case.sources if source.must_cover]
+    if not to_cover:
         raise InputError(
             f"case {case.id!r} has no source to cover", hint="set must_cover on the sources, or ask for spans"
         )
     tasks = []
-    for source in wanted:
-        found = [o for o in (prediction.omissions if prediction else ()) if o.source_id == source.id and o.score >= 0.5]
-        regions = [_region("omission", "source", source.text, o.span, "left out", o.score) for o in found]
+    for source in to_cover:
+        omissions = [
+            o for o in (prediction.omissions if prediction else ()) if o.source_id == source.id and o.score >= 0.5
+        ]
+        regions = [_region("omission", "source", source.text, o.span, "left out", o.score) for o in omissions]
         question = "Mark what of this argument the response leaves out."
         data = {"source": source.text, "response": case.response, "question": question}
         tasks.append(_task("coverage", case, source.id, data, regions, prediction.by if prediction else ""))
@@ -198,7 +200,7 @@ _MAKERS: dict[str, Callable[[Example, Judgement | None], list[dict[str, Any]]]] 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What annotators said, by case in the order of the cases, and annotations that were not used, by reason."""
+    """Cases with the annotations of an export, how many these are, and how many were skipped, by reason."""
 
     examples: tuple[Example, ...]
     annotations: int
@@ -206,7 +208,7 @@ class Imported:
 
 
 def read_export(path: Path, examples: Sequence[Example]) -> Imported:
-    """The annotations in a JSON export of Label Studio; `DataError` for a file that is none. See `read_tasks`."""
+    """Read a JSON export of Label Studio, as `read_tasks` does; raise `DataError` if the file is not one."""
     try:
         tasks = json.loads(read_text(path))
     except (ValueError, RecursionError) as error:
@@ -220,18 +222,18 @@ def read_export(path: Path, examples: Sequence[Example]) -> Imported:
 
 
 def read_tasks(tasks: Any, examples: Sequence[Example]) -> Imported:
-    """The annotations in exported tasks (format "JSON", not "JSON-MIN"), added to the examples they are about.
+    """Add the annotations in exported tasks (format "JSON", not "JSON-MIN") to their examples.
 
-    Each annotator becomes `human:ID` (Label Studio's number or e-mail address). Skipped and counted are: annotations
-    that were cancelled or left unanswered, that contradict themselves (an argument called covered with passages marked
-    as left out), and spans that are nowhere in the text.
+    Each annotator becomes `human:ID` (Label Studio's number or e-mail address). An annotation is skipped and counted if
+    it was cancelled, is unanswered, contradicts itself (an argument called covered with passages marked as left out),
+    or has a span that is not in the text.
 
     Args:
         tasks: The export, as a list of tasks.
         examples: The cases that the tasks were made from.
 
     Raises:
-        InputError: For anything that is no export, a project of another config, or a case that was changed since.
+        InputError: If `tasks` is not an export, the project has another config, or a case has changed since.
     """
     cases = {example.case.id: example for example in examples}
     answers: dict[tuple[str, str], list[tuple[str, Any]]] = {}
@@ -252,12 +254,14 @@ def read_tasks(tasks: Any, examples: Sequence[Example]) -> Imported:
             )
         for annotation in annotations:
             readable = _is_readable(annotation)
-            said = _READERS[about["kind"]](example, about["part"], annotation) if readable else "a result has no value"
-            if isinstance(said, str):
-                skipped[said] += 1
+            result = (
+                _READERS[about["kind"]](example, about["part"], annotation) if readable else "a result has no value"
+            )
+            if isinstance(result, str):
+                skipped[result] += 1
                 continue
             used += 1
-            answers.setdefault((about["case"], _annotator(annotation)), []).append((about["kind"], said))
+            answers.setdefault((about["case"], _annotator(annotation)), []).append((about["kind"], result))
     new: dict[str, list[Judgement]] = {}
     for (id, by), of_annotator in answers.items():
         new.setdefault(id, []).extend(_joined(id, by, of_annotator))
@@ -266,7 +270,7 @@ def read_tasks(tasks: Any, examples: Sequence[Example]) -> Imported:
 
 
 def _task_about(task: Any, number: int) -> tuple[dict[str, str], list[Any]]:
-    """What a task is about, its kind without the version, and its annotations."""
+    """Return the mark of a task, its kind without the version, and the task's annotations."""
     try:
         about = task["data"][MARK]
         about = json.loads(about) if isinstance(about, str) else dict(about)
@@ -287,7 +291,7 @@ def _task_about(task: Any, number: int) -> tuple[dict[str, str], list[Any]]:
     names = {str(result.get("from_name")) for a in annotations for result in a.get("result") or () if result}
     if foreign := sorted(names - _CONTROLS[kind] - {"None"}):
         raise InputError(
-            f"task {number}: the labelling config has {', '.join(map(repr, foreign))}, which {kind!r} has not",
+            f"task {number}: the labelling config has {', '.join(map(repr, foreign))}, which {kind!r} does not have",
             hint=f"set the project's config to that of `veridical annotate config {kind}`",
         )
     return about, annotations
@@ -305,7 +309,7 @@ _VALUES = {"answer": "choices", "coverage": "choices", "support": "choices", "re
 
 
 def _is_readable(annotation: Mapping[str, Any]) -> bool:
-    """Whether each result of a control has a value, such as a label or a choice."""
+    """Return whether each result of a control has a value, such as a label or a choice."""
     for result in annotation.get("result") or ():
         if not isinstance(result, dict) or (name := result.get("from_name")) is None:
             continue
@@ -331,7 +335,7 @@ def _choice(annotation: Mapping[str, Any], name: str) -> str | None:
 
 
 def _regions(annotation: Mapping[str, Any], name: str, text: str) -> list[tuple[Span, str]] | str:
-    """The labelled spans of a text, or why one of them is none."""
+    """Return the labelled spans of a text, or why one of them cannot be read."""
     values = [r["value"] for r in annotation.get("result") or () if r.get("from_name") == name]
     for count in _COUNTINGS:
         spans = [_span_by(count, text, value) for value in values]
@@ -402,8 +406,10 @@ _READERS: dict[str, Callable[[Example, str, Mapping[str, Any]], Any]] = {
 
 
 def _joined(id: str, by: str, answers: Sequence[tuple[str, Any]]) -> list[Judgement]:
-    """One annotator's answers about one case: arguments and claims as one judgement, of which the first answer counts;
-    of other questions every answer, so that a contradiction shows.
+    """Join one annotator's answers about one case.
+
+    Answers about arguments or claims become one judgement, in which the first answer to each counts. Answers to other
+    questions stay apart, so that a contradiction shows.
     """
     kind = answers[0][0]
     if kind == "coverage":
@@ -423,11 +429,11 @@ def _joined(id: str, by: str, answers: Sequence[tuple[str, Any]]) -> list[Judgem
 
 
 def find_span(text: str, start: int, end: int, quote: str | None = None) -> Span:
-    """The span of `text` that Label Studio's offsets mean, by the text that it stored with them.
+    """Find the span of `text` that Label Studio's offsets mean, by the quote that it stored with them.
 
-    Counted are code points, else UTF-16 units, else either with each line end of two characters as one: whatever
-    first gives `quote`. White space may differ, and a line end may be written as backslash and n. Without a quote they
-    are code points. Raises `SpanError` where nothing fits.
+    Offsets are tried as code points, then as UTF-16 units, then as either with each line end of two characters counted
+    as one; the first that gives `quote` wins. White space may differ, and a line end may be written as backslash and n.
+    Without a quote, offsets are code points. Raises `SpanError` if nothing fits.
 
     >>> text = "😀 It rains.\\r\\nMuch."
     >>> find_span(text, 5, 10, "rains"), find_span(text, 6, 11, "rains")
@@ -460,7 +466,7 @@ def _bare(text: str) -> str:
 
 
 def _sizes(text: str, *, utf16: bool, one_line_end: bool) -> list[int]:
-    """Where each character begins in another way to count, and where the last one ends."""
+    """Return the offset of each character, and of the end of the text, in another way to count."""
     sizes = (
         0 if one_line_end and c == "\r" and text[i + 1 : i + 2] == "\n" else 1 + (utf16 and ord(c) > 0xFFFF)
         for i, c in enumerate(text)

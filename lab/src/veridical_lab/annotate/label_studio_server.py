@@ -1,7 +1,7 @@
-"""A running Label Studio over its HTTP API: create projects, push tasks, pull annotations. Needs httpx (`annotate`).
+"""A client of Label Studio's HTTP API: creates projects, pushes tasks, pulls annotations. Needs httpx (`annotate`).
 
-The access token comes from the environment. Both of Label Studio's kinds are taken: a personal access token (a JSON
-web token, exchanged for short-lived ones) and a legacy token.
+The access token comes from the environment. It may be a personal access token (a JSON web token, which is exchanged for
+short-lived ones) or a legacy token.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 __all__ = ["KEY_ENV", "LabelStudio", "Project"]
 
 KEY_ENV = "LABEL_STUDIO_API_KEY"
-_BATCH = 200  # tasks of one request
+_BATCH = 200  # tasks per request
 
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A project of the server."""
+    """A project on the server."""
 
     id: int
     title: str
@@ -37,14 +37,14 @@ class LabelStudio:
     """A Label Studio server; a context manager that closes its connections.
 
     Args:
-        url: Where it is, such as http://127.0.0.1:8080.
-        token: An access token; None: that in the environment variable `LABEL_STUDIO_API_KEY`.
+        url: The address, such as http://127.0.0.1:8080.
+        token: An access token; None: the one in the environment variable `LABEL_STUDIO_API_KEY`.
         timeout: The time limit of one request, in seconds.
         transport: How requests are sent, for tests; None: over the network.
 
     Raises:
         MissingExtraError: Without httpx.
-        InputError: Without a token, or for a URL that is none.
+        InputError: Without a token, or if `url` is not an HTTP address.
     """
 
     def __init__(
@@ -82,14 +82,14 @@ class LabelStudio:
         self._client.close()
 
     def projects(self) -> list[Project]:
-        """All projects that the token may see."""
-        found = self._pages("/api/projects/")
-        if not all(isinstance(project.get("id"), int) for project in found):
+        """Return all projects that the token may see."""
+        entries = self._pages("/api/projects/")
+        if not all(isinstance(entry.get("id"), int) for entry in entries):
             raise self._unexpected("/api/projects/")
-        return [Project(p["id"], p.get("title") or "", p.get("label_config") or "") for p in found]
+        return [Project(p["id"], p.get("title") or "", p.get("label_config") or "") for p in entries]
 
     def project(self, name: str) -> Project:
-        """The project with this number or title; `InputError` if there is none, or several."""
+        """Return the project with this number or title; raise `InputError` if there is none, or several."""
         fitting = [p for p in self.projects() if name in (str(p.id), p.title)]
         if len(fitting) != 1:
             number = "no" if not fitting else str(len(fitting))
@@ -101,7 +101,7 @@ class LabelStudio:
     def create(
         self, title: str, kind: str, *, annotators: int = 1, labels: Sequence[str] = ("hallucinated",)
     ) -> Project:
-        """A new project that asks questions of `kind`, each of `annotators` people."""
+        """Create a project that asks `annotators` people each question of `kind`."""
         config = config_of(kind, labels=labels)
         settings = {
             "title": title,
@@ -115,54 +115,54 @@ class LabelStudio:
         return Project(made["id"], title, config)
 
     def push(self, project: Project, tasks: Sequence[dict[str, Any]]) -> int:
-        """Add those tasks that the project does not have yet, and return their number: an interrupted push goes on."""
-        there = {_identity(task) for task in self._pages("/api/tasks/", project=project.id, fields="all")}
-        new = [task for task in tasks if _identity(task) not in there]
-        for at in range(0, len(new), _BATCH):
-            self._json("POST", f"/api/projects/{project.id}/import", json=new[at : at + _BATCH])
+        """Add the tasks that the project does not have yet, and return their number; an interrupted push continues."""
+        present = {_identity(task) for task in self._pages("/api/tasks/", project=project.id, fields="all")}
+        new = [task for task in tasks if _identity(task) not in present]
+        for start in range(0, len(new), _BATCH):
+            self._json("POST", f"/api/projects/{project.id}/import", json=new[start : start + _BATCH])
         return len(new)
 
     def pull(self, project: Project) -> list[dict[str, Any]]:
-        """All annotated tasks of a project, for `label_studio.read_tasks`."""
+        """Return all annotated tasks of a project, for `label_studio.read_tasks`."""
         path = f"/api/projects/{project.id}/export"
         return self._entries(path, self._json("GET", path, params={"exportType": "JSON"}))
 
     def annotate(self, task: int, result: Sequence[dict[str, Any]], *, seconds: float | None = None) -> None:
-        """Add an annotation to a task, as the owner of the token."""
+        """Add an annotation to a task, by the owner of the token."""
         about = {"result": list(result), "was_cancelled": False, "lead_time": seconds}
         self._json("POST", f"/api/tasks/{task}/annotations/", json=about)
 
     def tasks(self, project: Project) -> list[dict[str, Any]]:
-        """All tasks of a project with their data and pre-annotations."""
+        """Return all tasks of a project with their data and pre-annotations."""
         return self._pages("/api/tasks/", project=project.id, fields="all")
 
     def _pages(self, path: str, **params: Any) -> list[dict[str, Any]]:
-        """All entries of a list that comes in pages."""
+        """Return all entries of a list that comes in pages."""
         entries: list[dict[str, Any]] = []
         page = 1
         while True:
             reply = self._json("GET", path, params={**params, "page": page, "page_size": _BATCH})
             about = reply if isinstance(reply, dict) else {"results": reply}
-            found = self._entries(path, about.get("results", about.get("tasks")))
-            entries += found
+            page_entries = self._entries(path, about.get("results", about.get("tasks")))
+            entries += page_entries
             total = about.get("count", about.get("total", len(entries)))
             if not isinstance(total, int):
                 raise self._unexpected(path)
-            if not found or len(entries) >= total:
+            if not page_entries or len(entries) >= total:
                 return entries
             page += 1
 
-    def _entries(self, path: str, found: Any) -> list[dict[str, Any]]:
-        """The list of objects that was found in a reply; `InputError` if it is something else."""
-        if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
+    def _entries(self, path: str, entries: Any) -> list[dict[str, Any]]:
+        """Return `entries` if it is a list of objects, as Label Studio replies; raise `InputError` otherwise."""
+        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
             raise self._unexpected(path)
-        return found
+        return entries
 
     def _unexpected(self, path: str) -> InputError:
         return InputError(f"{self.url}{path} is not Label Studio's answer", hint="check the address")
 
     def _json(self, method: str, path: str, **options: Any) -> Any:
-        """The reply to one request; what went wrong becomes one line."""
+        """Send one request and return its JSON reply; raise one of our errors if anything goes wrong."""
         import httpx
 
         try:

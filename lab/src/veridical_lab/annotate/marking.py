@@ -1,4 +1,4 @@
-"""Annotating in a terminal: what a person types of a text, as spans; any input and output can take its place."""
+"""Annotation in a terminal: turns the lines that a person types into spans; works with any input and output."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ HELP = (
 
 
 def typed_spans(line: str, typed: str) -> list[Span]:
-    """The spans of `line` that a person marked: in a copy of it with < and >, or as <quotes> from it alone.
+    """Return the spans of `line` that a person marked, in a copy of it with < and > or as <quotes> from it.
 
-    A quote is its first occurrence that is not marked yet. Nothing typed is no span. Raises `InputError` for what is
-    neither.
+    A quote means its first occurrence that is not marked yet; an empty input marks nothing. Raises `InputError` for any
+    other input.
 
     >>> typed_spans("He won more than twice.", "<more than>"), typed_spans("a < b", "")
     ([Span(start=7, end=16)], [])
@@ -50,9 +50,9 @@ def typed_spans(line: str, typed: str) -> list[Span]:
 
 @dataclass(frozen=True, slots=True)
 class MarkingPrompt:
-    """How a person is asked: `show` prints a line, `ask` prints a prompt and returns a line without its end.
+    """How to ask a person: `show` prints a line, `ask` prints a prompt and returns a line without its line end.
 
-    `ask` raises `EOFError` where there is no more input.
+    `ask` raises `EOFError` if there is no more input.
     """
 
     show: Callable[[str], None]
@@ -60,10 +60,10 @@ class MarkingPrompt:
 
 
 def mark_examples(examples: Sequence[Example], by: str, prompt: MarkingPrompt) -> Iterator[Judgement]:
-    """Ask one person about each case in turn; ends where they stop, or where their input ends.
+    """Ask one person about each case in turn, and yield their judgements until they stop or their input ends.
 
-    Items (`veridical_lab.annotate.items`) are yes/no questions; of other cases each line of the response is shown and
-    the unsupported spans of it are asked for. What cannot be read is asked again.
+    Items (`veridical_lab.annotate.items`) are yes/no questions. For other cases each line of the response is shown, and
+    the person marks its unsupported spans. An answer that cannot be read is asked for again.
     """
     prompt.show(HELP)
     for number, example in enumerate(examples, 1):
@@ -98,9 +98,9 @@ def _ask_item(item: Example, by: str, prompt: MarkingPrompt) -> Judgement | None
 def _ask_spans(example: Example, by: str, prompt: MarkingPrompt) -> Judgement | None:
     response = example.case.response
     spans: list[Span] = []
-    at = 0
+    line_end = 0
     for line in response.splitlines(keepends=True):
-        start, at = at, at + len(line)
+        start, line_end = line_end, line_end + len(line)
         if not line.strip():
             continue
         prompt.show(f"line:   {visible(line.rstrip())}")

@@ -1,4 +1,4 @@
-"""Vectors of phrases by an encoder: the mean over tokens of its last hidden states. Needs the extra `models`."""
+"""Vectors of phrases by an encoder, as the mean of its last hidden states over tokens. Needs the extra `models`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["phrase_vectors"]
 
 
 def phrase_vectors(model: str | LocalModel, *, batch_size: int = 64) -> Embed:
-    """What turns phrases into vectors with an encoder: a local folder, a hub name, or a loaded model."""
+    """Return a function that turns phrases into vectors with an encoder: a local folder, hub name, or loaded model."""
     require_models("an encoder")
     import torch
 
@@ -21,9 +21,9 @@ def phrase_vectors(model: str | LocalModel, *, batch_size: int = 64) -> Embed:
 
     def embed(phrases: Sequence[str]) -> np.ndarray:
         rows = []
-        for at in range(0, len(phrases), batch_size):
+        for start in range(0, len(phrases), batch_size):
             batch = loaded.tokenizer(
-                list(phrases[at : at + batch_size]), return_tensors="pt", padding=True, truncation=True
+                list(phrases[start : start + batch_size]), return_tensors="pt", padding=True, truncation=True
             ).to(loaded.device)
             with torch.inference_mode():
                 states = loaded.model(**batch, output_hidden_states=True).hidden_states[-1].float()

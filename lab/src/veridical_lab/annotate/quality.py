@@ -1,7 +1,7 @@
-"""How well each annotator works: error rates with intervals, signs of spam, and a qualification quiz.
+"""The quality of annotators: error rates with intervals, signs of spam, and a qualification quiz.
 
-Nobody's label is the truth. Error rates are those of Dawid & Skene 1979: what each annotator does and what is true of
-each item are estimated together, by expectation maximisation, for labels with two values.
+Nobody's label is taken for the truth. Error rates are those of Dawid & Skene 1979: expectation maximisation estimates
+each annotator's errors and each item's true label together, for labels with two values.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ __all__ = ["AnnotatorQuality", "QuizScore", "SpamRule", "annotator_quality", "er
 
 Floats = NDArray[np.float64]
 _ITERATIONS = 100
-_PRIOR = 0.5  # of a pseudo-label of either kind: no rate is exactly 0 or 1
+_PRIOR = 0.5  # pseudo-labels of either kind, so that no rate is exactly 0 or 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpamRule:
-    """When an annotator's work should be looked at (Liu et al. 2022, §3.3).
+    """Limits beyond which an annotator's work shows signs of spam (Liu et al. 2022, §3.3).
 
     Attributes:
-        conflict: The share of labels that differ from the majority of the others, above which there is a sign.
-        seconds: The median time for each label, below which there is a sign; where times are known.
-        least: How many labels an annotator must have given.
-        chance: How likely it may be at most that they gave always the same label, at the rate of the others.
+        conflict: The greatest share of labels that may differ from the majority of the others.
+        seconds: The least median time per label, where times are known.
+        least: The number of labels from which an annotator is checked.
+        chance: Giving always the same label is a sign if, at the rate of the others, it is less likely than this.
     """
 
     conflict: float = 0.3
@@ -46,19 +46,19 @@ class SpamRule:
 
 @dataclass(frozen=True, slots=True)
 class AnnotatorQuality:
-    """What can be said of one annotator.
+    """The quality of one annotator.
 
     Attributes:
         name: As in `Judgement.by`.
-        labels: How many items they labelled.
+        labels: The number of items that they labelled.
         hallucinated: The share that they called hallucinated.
         misses: The estimated share of hallucinated items that they call consistent.
         misses_interval: Its 95 % interval, sampled by document; None where it cannot be estimated.
         false_alarms: The estimated share of consistent items that they call hallucinated.
         false_alarms_interval: Its 95 % interval.
-        conflict: The share of labels that differ from the majority of the others; None without any such majority.
-        seconds: The median time for one label; None where it is not known.
-        signs: Why their work should be looked at; () if nothing is conspicuous.
+        conflict: The share of labels that differ from the majority of the others; None if there is no such majority.
+        seconds: The median time per label; None where it is not known.
+        signs: Signs of spam, in words; () if there are none.
     """
 
     name: str
@@ -74,27 +74,30 @@ class AnnotatorQuality:
 
 
 def error_rates(ratings: Floats, weights: Floats | None = None, start: Floats | None = None) -> tuple[Floats, Floats]:
-    """Each annotator's misses and false alarms, *shape* (annotators, 2), and how likely each item is hallucinated.
+    """Estimate the error rates of annotators and the true labels of items.
+
+    Returns each annotator's rates of misses and false alarms, *shape* (annotators, 2), and the probability that each
+    item is hallucinated, *shape* (items,).
 
     Args:
         ratings: 1 hallucinated, 0 consistent, NaN not labelled. *Shape:* (annotators, items)
         weights: How often each item counts. *Shape:* (items,)
-        start: How likely each item is hallucinated, to start from; None: the mean of its labels.
+        start: The probabilities to start from; None: the mean of each item's labels.
 
     >>> ratings = np.array([[1, 1, 1, 0, 0, 0], [1, 1, 1, 0, 0, 0], [0, 1, 1, 0, 0, 0]], dtype=float)
     >>> error_rates(ratings)[0].round(1)[2].tolist()  # misses one of three
     [0.4, 0.1]
     """
-    given = ~np.isnan(ratings)
-    yes = np.where(given, ratings, 0.0)
-    no = np.where(given, 1.0 - ratings, 0.0)
+    is_labelled = ~np.isnan(ratings)
+    yes = np.where(is_labelled, ratings, 0.0)
+    no = np.where(is_labelled, 1.0 - ratings, 0.0)
     weight = np.ones(ratings.shape[1]) if weights is None else weights
-    truth = yes.sum(axis=0) / np.maximum(given.sum(axis=0), 1) if start is None else start
+    truth = yes.sum(axis=0) / np.maximum(is_labelled.sum(axis=0), 1) if start is None else start
     misses = alarms = np.full(len(ratings), 0.5)
     for _ in range(_ITERATIONS):
         positive, negative = weight * truth, weight * (1.0 - truth)
-        misses = (no @ positive + _PRIOR) / (given @ positive + 2 * _PRIOR)
-        alarms = (yes @ negative + _PRIOR) / (given @ negative + 2 * _PRIOR)
+        misses = (no @ positive + _PRIOR) / (is_labelled @ positive + 2 * _PRIOR)
+        alarms = (yes @ negative + _PRIOR) / (is_labelled @ negative + 2 * _PRIOR)
         prevalence = np.clip(positive.sum() / max(float(weight.sum()), 1e-12), 1e-6, 1 - 1e-6)
         odds = np.log(prevalence / (1 - prevalence))
         odds = odds + yes.T @ np.log((1 - misses) / alarms) + no.T @ np.log(misses / (1 - alarms))
@@ -109,11 +112,11 @@ def error_rates(ratings: Floats, weights: Floats | None = None, start: Floats | 
 def annotator_quality(
     examples: Iterable[Example], rule: SpamRule | None = None, *, resamples: int = 200, seed: int = 0
 ) -> list[AnnotatorQuality]:
-    """What can be said of each annotator of some items, in the order of their names.
+    """Measure the quality of each annotator of some items, in the order of their names.
 
     Args:
         examples: Cases with annotations.
-        rule: The signs of spam.
+        rule: The limits for signs of spam.
         resamples: Bootstrap samples for the intervals, drawn by document.
         seed: Their random seed.
 
@@ -144,7 +147,7 @@ def annotator_quality(
         share = float(labels.mean()) if len(labels) else 0.0
         signs = []
         if len(labels) >= rule.least:
-            # others label the same way most of the time, too, where one label is rare
+            # where one label is rare, others give the same label most of the time, too
             alike = others_of(ratings, i) if share == 1.0 else 1.0 - others_of(ratings, i)
             if share in (0.0, 1.0) and alike ** len(labels) < rule.chance:
                 signs.append("always the same label")
@@ -170,13 +173,13 @@ def annotator_quality(
 
 
 def others_of(ratings: Floats, i: int) -> float:
-    """The share of the labels of all but annotator `i` that are "hallucinated"; 0.5 where there are none."""
+    """Return the share of "hallucinated" among the labels of all but annotator `i`; 0.5 where there are none."""
     others = np.delete(ratings, i, axis=0)
     return float(np.nanmean(others)) if np.isfinite(others).any() else 0.5
 
 
 def _intervals(ratings: Floats, truth: Floats, documents: Sequence[str], resamples: int, seed: int) -> Floats | None:
-    """The 2.5 and 97.5 % quantiles of all rates, *shape* (2, annotators, 2); None for a single document."""
+    """Return the 2.5 and 97.5 % quantiles of all rates, *shape* (2, annotators, 2); None for a single document."""
     index = {name: i for i, name in enumerate(dict.fromkeys(documents))}
     if len(index) < 2:
         return None
@@ -188,15 +191,14 @@ def _intervals(ratings: Floats, truth: Floats, documents: Sequence[str], resampl
 
 
 def _conflict(ratings: Floats) -> list[float | None]:
-    """The share of each annotator's labels that differ from the majority of the others; items with a tie do not
-    count."""
-    given = ~np.isnan(ratings)
-    yes = np.where(given, ratings, 0.0)
+    """Return the share of each annotator's labels that differ from the majority of the others, ties left out."""
+    is_labelled = ~np.isnan(ratings)
+    yes = np.where(is_labelled, ratings, 0.0)
     shares: list[float | None] = []
     for i in range(len(ratings)):
-        others = given.sum(axis=0) - given[i]
+        others = is_labelled.sum(axis=0) - is_labelled[i]
         votes = yes.sum(axis=0) - yes[i]
-        counted = given[i] & (others > 0) & (2 * votes != others)
+        counted = is_labelled[i] & (others > 0) & (2 * votes != others)
         against = counted & ((2 * votes > others) != (yes[i] > 0))
         shares.append(float(against.sum() / counted.sum()) if counted.any() else None)
     return shares
@@ -204,7 +206,7 @@ def _conflict(ratings: Floats) -> list[float | None]:
 
 @dataclass(frozen=True, slots=True)
 class QuizScore:
-    """How one candidate answered a qualification quiz; a question without an answer counts as wrong."""
+    """The result of one candidate in a qualification quiz; a question without an answer counts as wrong."""
 
     name: str
     right: int
@@ -213,10 +215,11 @@ class QuizScore:
 
 
 def score_quiz(examples: Iterable[Example], *, needed: int | None = None) -> list[QuizScore]:
-    """Score the annotations of examples whose gold is known; by default 8 right answers of 10 are needed, or as many.
+    """Score the annotations of examples whose gold is known; None for `needed` asks for 8 right answers in 10.
 
     Raises:
-        InputError: Without questions or candidates, for a question without a known answer, or an impossible demand.
+        InputError: Without questions or candidates, for a question without a known answer, or if `needed` is not from
+            1 to the number of questions.
     """
     quiz, _ = join_annotations(examples)
     names = annotators_of(quiz)

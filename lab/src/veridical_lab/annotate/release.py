@@ -1,4 +1,4 @@
-"""A released data set: agreed examples split by document, with a description of them and hashes of the files."""
+"""Releases a data set: agreed examples split by document, with a description and hashes of the files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["PartStatistics", "Release", "TagCount", "TypeCount", "describe_relea
 
 @dataclass(frozen=True, slots=True)
 class PartStatistics:
-    """One part of the split: its examples, documents, and how many are hallucinated."""
+    """One part of the split: the numbers of its examples, documents and hallucinated examples."""
 
     examples: int
     documents: int
@@ -35,7 +35,7 @@ class PartStatistics:
 
 @dataclass(frozen=True, slots=True)
 class TagCount:
-    """How many marked or judged places have a tag, and how many of them are hallucinated (Liu et al. 2022, Fig. 4)."""
+    """The number of places with a tag, and how many of them are hallucinated (Liu et al. 2022, Fig. 4)."""
 
     tag: str
     places: int
@@ -44,7 +44,7 @@ class TagCount:
 
 @dataclass(frozen=True, slots=True)
 class TypeCount:
-    """How often a type of change or error occurs, and an example (Liu et al. 2022, Fig. 3)."""
+    """The number of places with a type of change or error, and an example (Liu et al. 2022, Fig. 3)."""
 
     type: str
     places: int
@@ -55,19 +55,19 @@ class TypeCount:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A data set and what there is to know of it.
+    """A data set with its description.
 
     Attributes:
-        name: What it is called.
-        licence: Under which licence it may be used.
+        name: The name of the data set.
+        licence: Its licence.
         parts: The examples of each part of the split.
-        statistics: What each part holds.
-        parts_of_speech: Places by the part of speech of their first content word.
-        entities: Places by the type of named entity they hold.
-        types: Places by the type that changed them, where that is known.
-        agreement: How far annotators agree; None where their labels are not in the data.
+        statistics: The statistics of each part.
+        parts_of_speech: Counts of places by part of speech.
+        entities: Counts of places by the type of named entity they hold.
+        types: Counts of places by the type of change or error, where it is known.
+        agreement: How far annotators agree; None if their labels are not in the data.
         seed: The random seed of the split.
-        text_licence: The licence of the texts, where that is another.
+        text_licence: The licence of the texts, if it is another.
     """
 
     name: str
@@ -91,18 +91,18 @@ def describe_release(
     seed: int = 0,
     text_licence: str | None = None,
 ) -> Release:
-    """Split agreed examples by document and count what is in them.
+    """Split agreed examples by document, and describe them.
 
     Args:
         examples: Examples whose gold is final (`consensus.agree`, `consensus.reconcile_spans`).
-        name: What the data set is called.
+        name: The name of the data set.
         licence: Its licence, such as CC-BY-SA-4.0.
-        fractions: The share of documents of each part.
+        fractions: The share of documents in each part.
         seed: The random seed of the split.
-        text_licence: The licence of the texts, where that is another.
+        text_licence: The licence of the texts, if it is another.
 
     Raises:
-        InputError: Without examples, name or licence, for two examples of one id, or one without a final label.
+        InputError: Without examples, name or licence, for two examples with one id, or one without a final label.
     """
     if not name.strip() or not licence.strip():
         raise InputError("a release needs a name and a licence", hint="such as --licence CC-BY-SA-4.0")
@@ -143,7 +143,10 @@ def _statistics(examples: Sequence[Example]) -> PartStatistics:
 
 
 def _tags(examples: Sequence[Example], tagger: Tagger) -> list[tuple[str, str, bool]]:
-    """Part of speech and entity type of each place: of its first word that has a type, else of its first word."""
+    """Return part of speech, entity type and label of each place.
+
+    The tags are those of the first word with an entity type, else of the first word.
+    """
     places = [(example, verdict) for example in examples for verdict in example.gold.verdicts]
     texts = [example.case.response for example, _ in places]
     spans = [[w.shift(v.span.start) for w in words(v.span.of(e.case.response))] for e, v in places]
@@ -165,7 +168,7 @@ def _counts(tags: Iterable[tuple[str, bool]]) -> tuple[TagCount, ...]:
 
 
 def _types(examples: Sequence[Example]) -> tuple[TypeCount, ...]:
-    """Places by the label of their verdict; the example is the first hallucinated one, else the first."""
+    """Count places by the label of their verdict; the example of a label is its first hallucinated place, if any."""
     total: Counter[str] = Counter()
     wrong: Counter[str] = Counter()
     shown: dict[str, tuple[bool, str, str]] = {}
@@ -186,10 +189,10 @@ def write_release(release: Release, folder: Path, card: str, *, annotators: bool
     """Write the parts, `README.md` and `release.json` to a new folder, all or nothing, and return the files' hashes.
 
     Args:
-        release: What to write.
-        folder: Where; it must not be there yet, or be empty.
+        release: The data set to write.
+        folder: The folder to write; it must not exist, or be empty.
         card: The text of `README.md` (`veridical_lab.report.annotation.release_card`).
-        annotators: Whether each annotator's labels are written too; by default only the decision is.
+        annotators: Whether to write each annotator's labels, not only the decision.
 
     Raises:
         OutputError: If the folder holds anything, or cannot be written.

@@ -1,4 +1,4 @@
-"""Rounds kept in files: the scores of the next one, annotations appended as they come, and a loop's rows."""
+"""Annotation rounds in files: scores for the next round, annotations appended one by one, and rows of a loop."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ __all__ = ["annotated_by", "append_annotation", "loop_rows", "round_scores"]
 def round_scores(
     labelled: Sequence[Example], pool: Sequence[Example], detector: str | None = None, *, seed: int = 0
 ) -> PoolScores:
-    """The scores of a pool, and what the detector predicts of items that are annotated.
+    """Score a pool of items, and the items that are annotated already.
 
     Args:
         labelled: Items of the rounds so far, with their consensus labels.
         pool: Items to score.
-        detector: Whose scores; None: a classifier of word features, trained on `labelled` (`scorer.score_pool`).
-        seed: The random seed of its folds.
+        detector: The detector; None: a classifier of word features, trained on `labelled` (`scorer.score_pool`).
+        seed: The random seed of the classifier's folds.
 
     Raises:
-        InputError: If the detector judges no place of some item, or nothing can be trained.
+        InputError: If the detector does not judge the place of some item, or no classifier can be trained.
     """
     if detector is None:
         return score_pool(Scorer([*labelled, *pool]), labelled, pool, seed=seed)
@@ -44,12 +44,12 @@ def round_scores(
     items = [*labelled, *pool]
     for item, judgement in zip(items, judge(loaded, [item.case for item in items]), strict=True):
         place = place_of(item).span
-        found = [verdict.score for verdict in judgement.verdicts if verdict.span.overlaps(place)]
-        if not found and (judgement.judged is not None and not any(s.overlaps(place) for s in judgement.judged)):
+        place_scores = [verdict.score for verdict in judgement.verdicts if verdict.span.overlaps(place)]
+        if not place_scores and (judgement.judged is not None and not any(s.overlaps(place) for s in judgement.judged)):
             raise InputError(
                 f"{detector} does not judge the place of item {item.case.id!r}", hint="take another detector"
             )
-        scores.append(max(found, default=0.0))
+        scores.append(max(place_scores, default=0.0))
     labels = [bool(says_hallucinated(item.gold)) for item in labelled]
     annotated = Annotated(labels, scores[: len(labelled)], item_weights(labelled).tolist())
     return PoolScores(np.array(scores[len(labelled) :]), annotated)
@@ -62,7 +62,7 @@ def append_annotation(path: Path, example: Example, judgement: Judgement) -> Non
 
 
 def annotated_by(path: Path, by: str) -> set[str]:
-    """The ids of the cases that a person has annotated in a file of examples; none where there is no such file."""
+    """Return the ids of the cases that a person has annotated in a file of examples; none if there is no such file."""
     if not path.exists():
         return set()
     examples: list[Example] = [decode(value, "example") for _, value in read_json(path)]  # type: ignore[arg-type]
@@ -70,7 +70,7 @@ def annotated_by(path: Path, by: str) -> set[str]:
 
 
 def loop_rows(loop: Loop, pool: int, method: str, consistent: float) -> list[dict[str, Any]]:
-    """A simulated loop as rows of plain values: one per round and per annotator, and one of the whole."""
+    """Return a simulated loop as rows of plain values: one per round, one per annotator, and one for the whole."""
     rows: list[dict[str, Any]] = []
     for r in loop.rounds:
         measured = dict.fromkeys(("tpr", "tnr", "precision"))
@@ -102,7 +102,7 @@ def loop_rows(loop: Loop, pool: int, method: str, consistent: float) -> list[dic
                 "kappa": r.agreement.kappa,
             }
         )
-    inside: list[bool] = []  # whether a known error rate is in its interval
+    inside: list[bool] = []  # whether each true error rate is in its interval
     for person, quality in loop.people:
         rates = ((person.misses, quality.misses_interval), (person.false_alarms, quality.false_alarms_interval))
         if person.name not in loop.blocked:

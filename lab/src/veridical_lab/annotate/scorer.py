@@ -1,7 +1,7 @@
-"""The detector that chooses the next round: a feature classifier trained on the rounds so far, scored fairly.
+"""Scores items for the next round with a feature classifier that is trained on the rounds so far.
 
-Annotated items are scored by classifiers that have not seen their documents (cross-fitting), so that the rates which
-equation (9) needs are honest; the pool is scored by all of them together.
+Each annotated item is scored by a classifier that has not seen its document (cross-fitting), so the rates of equation
+(9) are not too good. The pool is scored by all these classifiers together.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _FOLDS = 5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PoolScores:
-    """What a round's detector says.
+    """The scores of a round's detector.
 
     Attributes:
         pool: The score of each item of the pool. *Shape:* (pool,)
-        annotated: Scores of annotated items, by classifiers that have not seen their documents.
+        annotated: Labels and scores of annotated items, by classifiers that have not seen their documents.
     """
 
     pool: Floats
@@ -42,8 +42,9 @@ class PoolScores:
 
 
 def item_weights(labelled: Sequence[Example]) -> Floats:
-    """How many items of the pool each annotated one stands for, from the groups `share` and `round`, on average 1 in
-    each round. *Shape:* (labelled,)
+    """Return how many items of the pool each annotated item stands for, *shape* (labelled,).
+
+    It is the inverse of the group `share`, scaled to a mean of 1 in each `round`.
     """
     groups = [dict(item.group) for item in labelled]
     weights = np.array([1.0 / float(group.get("share", 1.0)) for group in groups])
@@ -54,11 +55,11 @@ def item_weights(labelled: Sequence[Example]) -> Floats:
 
 
 class Scorer:
-    """Extracts features of items once and trains on those that are annotated.
+    """Extracts the features of each item once, for classifiers that are trained again and again.
 
     Args:
-        items: All items, whose texts also give the word statistics.
-        options: What is trained; by default logistic regression on all features.
+        items: All items; word statistics come from their texts.
+        options: The options of the classifier; None: logistic regression on all features.
     """
 
     def __init__(self, items: Sequence[Example], options: FeatureOptions | None = None) -> None:
@@ -67,17 +68,17 @@ class Scorer:
         self._rows: dict[str, Floats] = {}
 
     def rows(self, items: Sequence[Example]) -> Floats:
-        """The features of items. *Shape:* (items, features)"""
+        """Return the features of items. *Shape:* (items, features)"""
         new = [item for item in items if item.case.id not in self._rows]
         extracted = self._extractor.extract([item.case for item in new], [[place_of(item).span] for item in new])
-        for item, found in zip(new, extracted, strict=True):
-            if found.problem is not None:
-                raise InputError(f"item {item.case.id!r} has no features: {found.problem}")
-            self._rows[item.case.id] = found.values[0]
+        for item, features in zip(new, extracted, strict=True):
+            if features.problem is not None:
+                raise InputError(f"item {item.case.id!r} has no features: {features.problem}")
+            self._rows[item.case.id] = features.values[0]
         return np.stack([self._rows[item.case.id] for item in items])
 
     def table(self, items: Sequence[Example]) -> FeatureTable:
-        """Features and labels of annotated items."""
+        """Return the features and labels of annotated items."""
         labels = np.array([bool(says_hallucinated(item.gold)) for item in items])
         names = self._extractor.settings.names
         return FeatureTable(names, self.rows(items), labels, np.arange(len(items)), {})
@@ -90,16 +91,16 @@ def score_pool(
     *,
     seed: int = 0,
 ) -> PoolScores:
-    """Train on annotated items and score the pool; 0.5 for all where held-out scores are no better than chance.
+    """Train on annotated items and score the pool; all scores are 0.5 if held-out scores are no better than chance.
 
     Args:
-        scorer: Their features.
+        scorer: Extracts the features of the items.
         labelled: Annotated items of all rounds; their gold is the label.
         pool: Items to score.
         seed: The random seed of the folds by document.
 
     Raises:
-        InputError: Unless both labels are there in several documents.
+        InputError: If one label is missing, or there are too few documents.
     """
     names = [str(i) for i in range(_FOLDS)]
     parts = split_by_document(labelled, dict.fromkeys(names, 1 / _FOLDS), seed=seed)
@@ -119,18 +120,18 @@ def score_pool(
         distances[[index[item.case.id] for item in held_out]] = classifier.decide(scorer.rows(held_out))
         of_pool += classifier.decide(pool_rows) if pool else 0.0
         fitted += 1
-    known = ~np.isnan(distances)
+    is_scored = ~np.isnan(distances)
     labels = np.array([bool(says_hallucinated(item.gold)) for item in labelled])
-    if not fitted or len(set(labels[known].tolist())) < 2:
+    if not fitted or len(set(labels[is_scored].tolist())) < 2:
         raise InputError(
             f"{len(labelled)} annotated items, {int(labels.sum())} of them hallucinated, are too few to train on",
             hint="annotate more at random first, so that both labels are there in several documents",
         )
-    weights = item_weights(labelled)[known].tolist()
+    weights = item_weights(labelled)[is_scored].tolist()
     try:
-        scale = fit_scale(labels[known], distances[known], CalibrationOptions("f1", "platt"))
-    except UndefinedMetricError:  # it ranks no better than chance: it knows nothing yet, and the round is random
-        alike = Annotated(labels[known].tolist(), [0.5] * int(known.sum()), weights)
+        scale = fit_scale(labels[is_scored], distances[is_scored], CalibrationOptions("f1", "platt"))
+    except UndefinedMetricError:  # the classifier ranks no better than chance yet, so the round is random
+        alike = Annotated(labels[is_scored].tolist(), [0.5] * int(is_scored.sum()), weights)
         return PoolScores(np.full(len(pool), 0.5), alike)
-    annotated = Annotated(labels[known].tolist(), scale.apply(distances[known].tolist()), weights)
+    annotated = Annotated(labels[is_scored].tolist(), scale.apply(distances[is_scored].tolist()), weights)
     return PoolScores(np.array(scale.apply((of_pool / fitted).tolist())), annotated)

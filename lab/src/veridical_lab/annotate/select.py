@@ -1,8 +1,8 @@
-"""What to annotate next: less trivial and more balanced than a random sample (Liu et al. 2022, §3.3 and appendix C).
+"""Selects what to annotate next: less trivial and more balanced than a random sample (Liu et al. 2022, §3.3, app. C).
 
 A detector trained on the rounds so far scores the pool. Items that it is sure of, near-paraphrases, and dates or names
-replaced by other ones are left out. Of those that it predicts to be hallucinated only a share is taken, such that as
-many of either class are to be expected. Nothing here trains or runs a detector: scores are given.
+replaced by other ones are left out. Only a share of the predicted hallucinations is taken, so that both classes are
+expected to be even. This module does not train or run a detector: it takes scores.
 """
 
 from __future__ import annotations
@@ -50,16 +50,17 @@ Floats = NDArray[np.float64]
 Embed = Callable[[Sequence[str]], Floats]
 """Turns texts into vectors, *shape* (texts, width)."""
 STRATEGIES = ("balance", "random", "uncertainty", "diversity")
-_RESERVE = 3  # candidates wanted for each item to choose: else what the detector is sure of comes back
+_RESERVE = 3  # candidates per item to choose; if there are fewer, items that the detector is sure of come back
 
 
 # ------------------------------------------------------------------------------------------------ trivial items
 
 
 def similarity(replaced: str, original: str) -> float:
-    """How much of what two phrases say is the same, from 0 to 1: shared stems and values over all of them.
+    """Return the overlap of two phrases from 0 to 1: their shared stems and values over all of them.
 
-    Takes the place of an encoder's cosine where there is none. Phrases of stop words alone have 1 or 0.
+    It replaces the cosine if there is no encoder. If a phrase has only stop words, the overlap is 1 for equal phrases
+    and 0 for others.
 
     >>> similarity("5 km", "5 kilometres"), similarity("the big boat", "a boat")
     (1.0, 0.5)
@@ -71,7 +72,7 @@ def similarity(replaced: str, original: str) -> float:
 
 
 def embedding_similarity(replaced: Sequence[str], original: Sequence[str], embed: Embed) -> list[float]:
-    """The cosine of the vectors of each pair of phrases, in [-1, 1]."""
+    """Return the cosine of the vectors of each pair of phrases, in [-1, 1]."""
     if not replaced:
         return []
     a, b = np.asarray(embed(list(replaced)), dtype=float), np.asarray(embed(list(original)), dtype=float)
@@ -81,9 +82,9 @@ def embedding_similarity(replaced: Sequence[str], original: Sequence[str], embed
 
 
 def obvious(item: Example) -> str | None:
-    """ "date" or "name" where a definite date, or a name, was replaced by another one; None for anything else.
+    """Return "date" or "name" if a definite date or a name was replaced by another one; None otherwise.
 
-    Dates such as "today" are not definite. A value that means the same is another form, not another date.
+    Dates such as "today" are not definite. Another form of the same date is not another date.
     """
     place = place_of(item)
     new, old = place.span.of(item.case.response), place.correction or ""
@@ -96,9 +97,9 @@ def obvious(item: Example) -> str | None:
 
 def _is_date(phrase: str) -> bool:
     text = phrase.lower()
-    found = {text[word.start : word.end] for word in words(text)}
-    year = any(len(word) == 4 and word.isdecimal() and 1000 <= int(word) <= 2100 for word in found)
-    return bool(found & {*MONTHS, *WEEKDAYS}) or (year and quantities.is_value(text.strip()))
+    phrase_words = {text[word.start : word.end] for word in words(text)}
+    year = any(len(word) == 4 and word.isdecimal() and 1000 <= int(word) <= 2100 for word in phrase_words)
+    return bool(phrase_words & {*MONTHS, *WEEKDAYS}) or (year and quantities.is_value(text.strip()))
 
 
 def _is_name(text: str, span: Span) -> bool:
@@ -120,17 +121,17 @@ class SelectOptions:
     """How items are chosen.
 
     Attributes:
-        count: How many to choose at most.
+        count: The maximum number of items.
         strategy: One of `STRATEGIES`: even classes by equation (9); at random; those whose score is nearest to the
             threshold; or those that are farthest from each other.
-        sure: Leave out scores from here on, and up to 1 minus this; 1 leaves out none. Where fewer than three
-            candidates per wanted item would remain, the least sure of the others stay.
-        similar: Leave out near-paraphrases, above this similarity of what was replaced and what stood there.
-        obvious: The share of replaced dates and names that is taken nevertheless.
+        sure: Leave out scores of at least this, and of at most 1 minus this; 1 leaves out none. If fewer than three
+            candidates per item would remain, the least sure of the others stay.
+        similar: Leave out near-paraphrases: items whose replaced and original phrases are more similar than this.
+        obvious: The share of replaced dates and names that is kept nevertheless.
         threshold: The score from which an item is predicted to be hallucinated; None: the one that gives equation (9)
-            the largest share (`best_threshold`), or 0.5 where nothing is annotated.
-        target: The share of hallucinated items to aim at, between 0 and 1; None: what makes the labels of all rounds
-            even (`evening_target`).
+            the largest share (`best_threshold`), or 0.5 if nothing is annotated.
+        target: The share of hallucinated items to aim at, between 0 and 1; None: the share that makes the labels of
+            all rounds even (`evening_target`).
         seed: The random seed.
     """
 
@@ -149,7 +150,7 @@ class SelectOptions:
         if self.count < 1:
             raise InputError(f"{self.count} items are to be chosen", hint="a number from 1")
         if not 0.5 < self.sure <= 1.0:
-            raise InputError(f"the score that is sure is {self.sure:g}", hint="above 0.5, at most 1")
+            raise InputError(f"the score that counts as sure is {self.sure:g}", hint="above 0.5, at most 1")
         if not (0.0 <= self.obvious <= 1.0 and 0.0 <= (self.threshold or 0.0) <= 1.0):
             raise InputError(
                 f"the share of obvious items is {self.obvious:g}, the threshold {self.threshold}",
@@ -164,12 +165,12 @@ class Selection:
     """The items of one round, in the order of the pool.
 
     Attributes:
-        items: Each with the groups `predicted` ("hallucinated", "consistent") where there were scores, and `share`:
-            the share of its predicted class that was taken.
-        candidates: How many items were left to choose from.
-        left_out: How many were left out, by reason.
-        subsampling: The shares of both predicted classes; None for other strategies.
-        counts: What is expected of the candidates (`expected_counts`); None for other strategies.
+        items: The chosen items, with the groups `predicted` ("hallucinated", "consistent"; if there were scores) and
+            `share`, the share of the predicted class that was taken.
+        candidates: The number of items that were left to choose from.
+        left_out: The number of items that were left out, by reason.
+        subsampling: The shares of both predicted classes; None unless the strategy is "balance".
+        counts: The expected labels of the candidates (`expected_counts`); None without scores or annotated items.
         threshold: The score from which an item is predicted to be hallucinated; None without scores.
     """
 
@@ -195,11 +196,11 @@ def select(
         pool: Items (`items_of`) that are not annotated yet.
         options: How to choose.
         scores: The detector's score of each, in [0, 1]; None in the first round, which is a random sample.
-        annotated: What the detector says of the items of the rounds so far, and what people say; needed to balance.
+        annotated: Labels and scores of the items of the rounds so far; needed to balance.
         embed: Turns phrases into vectors, for paraphrases and diversity; None: word overlap.
 
     Raises:
-        InputError: Without scores or annotated items where they are needed, or if nothing is left to choose from.
+        InputError: If scores or annotated items are needed and missing, or nothing is left to choose from.
     """
     options = options or SelectOptions()
     if scores is not None and len(scores) != len(pool):
@@ -259,7 +260,7 @@ def _less_trivial(
     embed: Embed | None,
     left_out: Counter[str],
 ) -> list[int]:
-    """The indices of the items worth annotating; `left_out` counts the others."""
+    """Return the indices of the items worth annotating, and count the others in `left_out`."""
     draw = random.Random(f"obvious\0{options.seed}")
     places = [place_of(item) for item in pool]
     pairs = [
@@ -288,7 +289,7 @@ def _less_trivial(
 
 
 def _farthest(indices: Sequence[int], items: Sequence[Example], count: int, embed: Embed | None) -> list[int]:
-    """`count` of the items, each as far as can be from those before it (greedy k-centre, Sener & Savarese 2018)."""
+    """Choose `count` items, each as far as possible from those before it (greedy k-centre, Sener & Savarese 2018)."""
     phrases = [place_of(item).span.of(item.case.response) for item in items]
     vectors = _hashed(phrases) if embed is None else np.asarray(embed(phrases), dtype=float)
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -303,7 +304,7 @@ def _farthest(indices: Sequence[int], items: Sequence[Example], count: int, embe
 
 
 def _hashed(phrases: Sequence[str], width: int = 512) -> Floats:
-    """The stems and values of each phrase as a vector of counts, *shape* (phrases, width)."""
+    """Hash the stems and values of each phrase into a vector of counts, *shape* (phrases, width)."""
     vectors = np.zeros((len(phrases), width))
     for row, phrase in zip(vectors, phrases, strict=True):
         for key in implied(phrase):

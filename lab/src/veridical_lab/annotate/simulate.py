@@ -1,6 +1,6 @@
-"""The loop of select, annotate and agree from end to end, with simulated annotators whose error rates are known.
+"""Simulates the loop of select, annotate and agree from end to end, with annotators whose error rates are known.
 
-It shows that rounds balance the labels and that error rates are recovered; how real people label, it cannot show.
+It tests whether rounds balance the labels and whether error rates are recovered. It says nothing about real people.
 """
 
 from __future__ import annotations
@@ -31,14 +31,16 @@ from veridical_lab.corrupt.streams import Recipe, excerpts
 __all__ = ["Loop", "SimulatedAnnotator", "SimulatedRound", "make_pool", "simulate", "team"]
 
 _REWRITES = ("synonym", "date_form", "contraction", "voice", "order", "conjuncts")
-_TYPES = ("number", "date", "unit", "negation", "antonym", "relation")  # those that replace something
-_BLOCK = 200  # texts that names to put in are drawn from
+_TYPES = ("number", "date", "unit", "negation", "antonym", "relation")  # error types that replace something
+_BLOCK = 200  # texts that are read at once, and that new names are drawn from
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedAnnotator:
-    """Calls a hallucinated item consistent with the probability `misses`, a consistent one hallucinated with
-    `false_alarms`.
+    """An annotator with known error rates.
+
+    `misses` is the probability of calling a hallucinated item consistent, `false_alarms` that of calling a consistent
+    item hallucinated.
     """
 
     name: str
@@ -46,12 +48,12 @@ class SimulatedAnnotator:
     false_alarms: float
 
     def label(self, hallucinated: bool, draw: random.Random) -> bool:
-        """What the annotator says of an item whose true label is given."""
+        """Draw the annotator's label for an item with this true label."""
         return hallucinated != (draw.random() < (self.misses if hallucinated else self.false_alarms))
 
 
 def team(*, seed: int = 0, careful: int = 8, spammers: int = 1) -> list[SimulatedAnnotator]:
-    """Annotators with error rates from 2 to 15 %, and some who always say "hallucinated"."""
+    """Make annotators with error rates from 2 to 15 %, and spammers who always say "hallucinated"."""
     draw = random.Random(f"team\0{seed}")
     people = [
         SimulatedAnnotator(
@@ -71,14 +73,14 @@ def make_pool(
     consistent: float = 0.13,
     seed: int = 0,
 ) -> list[Example]:
-    """Items from plain texts; the gold is the true label.
+    """Make items from plain texts; their gold is the true label.
 
     Args:
         texts: Documents.
-        count: How many items to make at most.
-        method: The way to corrupt (a name in `veridical_lab.corrupt.WAYS`, or what makes one of a block of examples);
-            what it makes counts as hallucinated.
-        sentences: How many each text has, at most: one changed text is a case of its own.
+        count: The maximum number of items.
+        method: The way to corrupt: a name in `veridical_lab.corrupt.WAYS`, or a function that makes one from a block of
+            examples. Its changes count as hallucinated.
+        sentences: The maximum number of sentences of each response.
         consistent: The share of items in which the change keeps the meaning (a synonym, another form of a number).
         seed: The random seed.
     """
@@ -105,14 +107,14 @@ def _changed_texts(
 ) -> Iterator[Example]:
     number = made = kept_meaning = 0
     while block := list(islice(texts, _BLOCK)):
-        given = [
+        faithful = [
             excerpt
             for i, text in enumerate(block, number)
             for excerpt in excerpts(text, f"text/{i}", recipe, seed=seed)
         ]
         number += len(block)
-        way = make(given)
-        for example in given:
+        way = make(faithful)
+        for example in faithful:
             draw = random.Random(f"{seed}\0pool\0{example.case.id}")
             changed: Example | str = "not tried"
             if kept_meaning < consistent * (made + 1):
@@ -126,7 +128,7 @@ def _changed_texts(
 
 
 def _rewritten(example: Example, draw: random.Random) -> Example | str:
-    """The example with one change that keeps its meaning, marked as a consistent place."""
+    """Return the example with one change that keeps its meaning, marked as a consistent place; or why there is none."""
     case = example.case
     for passage in draw.sample(passages := passages_of(case), len(passages)):
         edits = rewrite(passage, draw, most=1, types=_REWRITES)
@@ -148,20 +150,20 @@ def _rewritten(example: Example, draw: random.Random) -> Example | str:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedRound:
-    """What one round did.
+    """The results of one round.
 
     Attributes:
-        number: From 1.
-        candidates: Items of the pool that were left after the trivial ones.
-        left_out: Trivial items, by reason.
-        counts: The detector's predictions on items annotated before, weighted; None in the first round.
-        threshold: Its threshold.
-        subsampling: The shares of both predicted classes that were taken.
-        annotated: Items annotated in this round.
-        agreed: Of these, with consensus.
-        hallucinated: The share of these that were found to be hallucinated.
-        cumulative: That share in all rounds so far.
-        total: Items with consensus in all rounds so far.
+        number: The number of the round, from 1.
+        candidates: The number of items in the pool after trivial ones were left out.
+        left_out: The number of trivial items, by reason.
+        counts: The expected labels of the candidates on either side of the threshold; None in the first round.
+        threshold: The detector's threshold; None in the first round.
+        subsampling: The shares of both predicted classes that were taken; None in the first round.
+        annotated: The number of items annotated in this round.
+        agreed: The number of these with consensus.
+        hallucinated: The share of hallucinated items among those with consensus.
+        cumulative: The same share in all rounds so far.
+        total: The number of items with consensus in all rounds so far.
         agreement: How far annotators agree in this round.
     """
 
@@ -181,9 +183,9 @@ class SimulatedRound:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A whole run: rounds, annotators with their known error rates, and the items with consensus.
+    """A whole run: rounds, annotators with true and estimated error rates, and the items with consensus.
 
-    `right` is the share of consensus labels that are the true ones, `blocked` the annotators left out as spammers.
+    `right` is the share of consensus labels that are true, `blocked` are the annotators left out as spammers.
     """
 
     rounds: tuple[SimulatedRound, ...]
@@ -206,10 +208,10 @@ def simulate(
 
     Args:
         pool: Items whose gold is the true label (`make_pool`).
-        people: Simulated annotators; each item gets different ones, drawn at random.
-        sizes: How many items to annotate in each round; the first is a random sample.
-        options: How items are chosen (`count` is taken from `sizes`).
-        scorer: What scores the pool, to share its features among several runs; None: a new one.
+        people: Simulated annotators; those of each item are drawn at random.
+        sizes: The number of items to annotate in each round; the first round is a random sample.
+        options: How items are chosen (`count` comes from `sizes`).
+        scorer: Scores the pool; give one to share its features among several runs. None: a new one.
         progress: Called with a line of text after each round.
     """
     options, rule = options or SelectOptions(), ConsensusRule()
@@ -229,7 +231,7 @@ def simulate(
         asked = _annotate(items, people, caught, truth, rule, options.seed)
         while signs := [q for q in annotator_quality([*annotated, *asked], resamples=50) if q.signs]:
             caught |= {quality.name: quality for quality in signs}
-            # other annotators label their items of this round; what they said before does not count either
+            # drop their earlier labels, too, and let other annotators label their items of this round
             annotated = without_annotators(annotated, caught)
             asked = _annotate(items, people, caught, truth, rule, options.seed)
         annotated += asked
@@ -268,12 +270,12 @@ def simulate(
 def _choose(
     scorer: Scorer, labelled: Sequence[Example], left: Sequence[Example], size: int, options: SelectOptions
 ) -> Selection:
-    """The items of the next round; a random sample in the first."""
-    here = replace(options, count=size, seed=options.seed + len(labelled))
+    """Choose the items of the next round; the first round is a random sample."""
+    options_here = replace(options, count=size, seed=options.seed + len(labelled))
     if not labelled:
-        return select(left, replace(here, strategy="random"))
+        return select(left, replace(options_here, strategy="random"))
     scores = score_pool(scorer, labelled, left, seed=options.seed)
-    return select(left, here, scores=scores.pool.tolist(), annotated=scores.annotated)
+    return select(left, options_here, scores=scores.pool.tolist(), annotated=scores.annotated)
 
 
 def _share(items: Sequence[Example]) -> float:
@@ -288,7 +290,7 @@ def _annotate(
     rule: ConsensusRule,
     seed: int,
 ) -> list[Example]:
-    """The items with the answers of as many annotators as the rule asks for; those of blocked ones do not count."""
+    """Return the items with the answers of as many annotators as the rule asks for, leaving out blocked ones."""
     results = []
     for item in items:
         draw = random.Random(f"{seed}\0annotate\0{item.case.id}")

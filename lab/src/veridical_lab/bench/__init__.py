@@ -1,1 +1,1 @@
-"""Detectors × data sets × metrics: result rows that carry all it takes to believe and to repeat them."""
+"""Benchmarks: detectors × data sets × metrics, as result rows that say how to repeat them."""

@@ -1,7 +1,7 @@
-"""Are two detectors different on the same cases? Paired permutation tests, and Hanley and McNeil's for ROC areas.
+"""Tests of whether two detectors differ on the same cases: paired permutations, and Hanley and McNeil's for ROC areas.
 
-Every pair of the named detectors is compared on what both of them judged. p-values are also given after Bonferroni's
-correction for the number of pairs and, as in Chang et al. 2024 (§5.1, §5.3), for hallucinations and omissions together.
+Every pair of the named detectors is compared on the characters that both judged. p-values also come with Bonferroni's
+correction for the number of pairs, for hallucinations and omissions together (Chang et al. 2024, §5.1, §5.3).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ DEFAULT_METRICS = (
 class DetectorComparison:
     """Two detectors under one metric on the `n` cases that count for both; `p` None where the test is undefined.
 
-    `difference` is the value of `b` less that of `a`, with its paired bootstrap interval from `low` to `high`.
+    `difference` is the value of `b` minus that of `a`, with its paired bootstrap interval from `low` to `high`.
     """
 
     a: str
@@ -83,7 +83,7 @@ class DetectorComparison:
     high: float | None = None
 
 
-# the rows of each case under one system and under the other -> the name of the test, and its p-value
+# takes the rows of each case under either system; returns the name of the test and its p-value
 Test = Callable[[Sequence[Floats], Sequence[Floats]], tuple[str, float]]
 
 _EXACT = "exact paired permutation"
@@ -118,7 +118,7 @@ def _counts(a: Sequence[Floats], b: Sequence[Floats]) -> tuple[str, float]:
 
 
 def _sums(name: str) -> Test:
-    """The permutation test of a metric that depends on sums alone."""
+    """Return the permutation test of a metric that depends only on sums."""
     statistic = METRICS[name].statistic
     assert isinstance(statistic, FunctionOfSums)
 
@@ -139,12 +139,12 @@ _TESTS: Mapping[str, Test] = {
 }
 _TESTABLE = {*_TESTS, *(name for name, metric in METRICS.items() if isinstance(metric.statistic, FunctionOfSums))}
 
-# areas for hallucinations and for omissions, which are corrected together
+# metrics of omissions and the metrics of hallucinations that they are corrected with
 _FAMILIES = {"coverage_roc_auc": "roc_auc", "source_word_roc_auc": "word_roc_auc"}
 
 
 def compare_detectors(settings: Settings) -> Iterator[list[DetectorComparison]]:
-    """The comparisons of all pairs of detectors, one list per data set; each metric with a test that fits both."""
+    """Yield the comparisons of all pairs of detectors, one list per data set, under each metric that fits both."""
     detectors = load_all(settings)
     if len(detectors) < 2:
         raise InputError(f"{len(detectors)} detector is named", hint="a comparison takes two or more")
@@ -163,8 +163,10 @@ def compare_detectors(settings: Settings) -> Iterator[list[DetectorComparison]]:
 
 
 def correct(comparisons: Sequence[DetectorComparison]) -> list[DetectorComparison]:
-    """The comparisons with Bonferroni's correction: for all pairs under a metric, areas of omissions with those of
-    hallucinations."""
+    """Return the comparisons with Bonferroni's correction for all pairs under a metric.
+
+    ROC areas of omissions are corrected together with those of hallucinations.
+    """
     families: dict[str, list[float]] = {}
     for comparison in comparisons:
         if comparison.p is not None:
@@ -177,13 +179,13 @@ def correct(comparisons: Sequence[DetectorComparison]) -> list[DetectorCompariso
 
 
 def compare_pair(a: Evaluation, b: Evaluation, name: str, settings: Settings) -> DetectorComparison:
-    """Test two evaluations on the same cases for a difference; not corrected for the number of pairs.
+    """Test two evaluations on the same cases for a difference, without a correction for the number of pairs.
 
     Args:
         a: One detector's evaluation.
-        b: The other's, on the same examples in the same order.
+        b: The other detector's, on the same examples in the same order.
         name: The name of a metric.
-        settings: The bootstrap of the difference, and the command that is recorded.
+        settings: The bootstrap of the difference, and the command to record.
     """
     metric = METRICS[name]
     thresholds = a.threshold_for(metric), b.threshold_for(metric)
@@ -239,7 +241,7 @@ def compare_pair(a: Evaluation, b: Evaluation, name: str, settings: Settings) ->
 
 
 def _restricted(case: Case, a: Judgement, b: Judgement) -> tuple[Judgement, Judgement]:
-    """The two judgements, each about the characters that both of them judged."""
+    """Restrict both judgements to the characters that both judged."""
     if a.judged is not None or b.judged is not None:
         shared = tuple(intersection(judged_spans(case, a), judged_spans(case, b)))
         a, b = replace(a, judged=shared), replace(b, judged=shared)
@@ -251,13 +253,13 @@ def _restricted(case: Case, a: Judgement, b: Judgement) -> tuple[Judgement, Judg
 
 
 def read_comparisons(path: Path) -> list[DetectorComparison]:
-    """The comparisons in a file; `DataError` with its line for anything else."""
+    """Read the comparisons in a file; raise `DataError` with the line for anything else."""
     hint = "comparisons are written by `veridical bench compare --out`"
     return [comparison for _, comparison in read_documents(path, "comparison", hint=hint)]
 
 
 def without_repeats(comparisons: Iterable[DetectorComparison]) -> list[DetectorComparison]:
-    """The comparisons; one that was made again, by the same command on the same data, replaces the earlier one."""
+    """Return the comparisons without repeats: a later one by the same command on the same data replaces the first."""
     figures: dict[str, Any] = dict.fromkeys(
         ("value_a", "value_b", "p", "p_bonferroni", "note", "difference", "low", "high")
     )

@@ -1,4 +1,4 @@
-"""The points of ROC and reliability curves that a result row keeps, so that figures need no second run."""
+"""Points of ROC and reliability curves, which a result row keeps so that figures need no second run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ POINTS = 101
 
 
 def roc_points(labels: np.ndarray, scores: np.ndarray, points: int = POINTS) -> list[list[float]]:
-    """At most `points` (false, true positive rate) pairs from (0, 0) to (1, 1); `UndefinedMetricError` with one class.
+    """Return at most `points` pairs (false positive rate, true positive rate) from (0, 0) to (1, 1).
+
+    Raises `UndefinedMetricError` if there is only one class.
 
     >>> roc_points(np.array([1, 0]), np.array([0.9, 0.1]))
     [[0.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
@@ -36,7 +38,7 @@ def roc_points(labels: np.ndarray, scores: np.ndarray, points: int = POINTS) -> 
 
 
 def curves(pairs: Sequence[tuple[Example, Judgement]]) -> dict[str, list[list[float]]]:
-    """The curves of the response-level scores: "roc", and "reliability" as (mean score, share hallucinated, cases).
+    """Return the curves of response-level scores: "roc", and "reliability" as (mean score, share hallucinated, cases).
 
     Empty where no response has both a score and a label, or all labels are the same.
     """

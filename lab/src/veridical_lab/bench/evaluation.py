@@ -1,4 +1,4 @@
-"""A detector evaluated on one data set: its judgements (journalled, timed), and its thresholds (given or fitted)."""
+"""Evaluates a detector on one data set: makes its judgements, with a journal and a clock, and fits its thresholds."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ class Evaluation:
 
     Attributes:
         name: The detector's name.
-        levels: What the detector scores.
+        levels: The levels that the detector scores.
         data: The data set.
         judgements: The judgement of each of `data.examples`, in their order.
-        thresholds: The threshold for each level of a detector and, where it was fitted, of a metric (`Metric.level`).
+        thresholds: The threshold of each level of the detector and, if fitted, of each level of a metric
+            (`Metric.level`).
         threshold_from: Where the thresholds come from, in words.
         seconds: How long the judgements took.
-        decides: Whether a response is flagged as `core.decide` does; with thresholds that are fitted for each metric it
-            is flagged by its own score alone.
+        decides: Whether responses are flagged as `core.decide` does. With thresholds fitted for each metric they are
+            flagged by their own score alone.
     """
 
     name: str
@@ -49,14 +50,14 @@ class Evaluation:
     decides: bool = False
 
     def threshold_for(self, metric: Metric) -> float | Thresholds:
-        """The threshold that applies to `metric`: its own level's where that was fitted, else that of spans."""
+        """Return the threshold that applies to `metric`: that of its level if it was fitted, else that of spans."""
         if self.decides and metric.level == "response":
             return Thresholds(**{level.value: self.thresholds[level.value] for level in Level})
         return self.thresholds[metric.level if metric.level in self.thresholds else "span"]
 
 
 def load_all(settings: Settings) -> list[Detector]:
-    """The detectors that the settings name; `InputError` if one is named twice."""
+    """Load the detectors that the settings name; raise `InputError` if one is named twice."""
     detectors = [load_detector(spec, settings.connection) for spec in settings.detectors]
     if settings.connection is not None:
         settings.connection.check_model_used(settings.detectors)
@@ -67,12 +68,12 @@ def load_all(settings: Settings) -> list[Detector]:
 
 
 def identity(detector: Detector) -> str:
-    """The detector's name, and a hash of all that its scores depend on, such as the contents of a model's folder."""
+    """Return the detector's name and a hash of all that its scores depend on, such as a model folder's contents."""
     return f"{detector.name}\0{digest_of(fingerprint_of(detector))}"
 
 
 def evaluate(detector: Detector, data: Loaded, settings: Settings) -> Evaluation:
-    """Evaluate `detector` on `data`; one that learns (`fit`) learns from the fitting part first."""
+    """Evaluate `detector` on `data`; a detector that learns (`fit`) first learns from the fitting part."""
     if isinstance(detector, Fittable) and info_of(detector).needs_training:
         judgements, seconds = _judge_out_of_fold(detector, data, settings)
     else:
@@ -106,7 +107,7 @@ def evaluate(detector: Detector, data: Loaded, settings: Settings) -> Evaluation
 def _judge_out_of_fold(detector: Fittable, data: Loaded, settings: Settings) -> tuple[list[Judgement], float]:
     """Judge the cases of each fold of documents by the detector fitted on the other folds and the training examples."""
     examples, training = [*data.fitting, *data.examples], data.training()
-    # by another hash than that of the division into parts, or a test part would fall into one fold
+    # another seed than that of the split into parts, or a whole test part would fall into one fold
     shares = {str(fold): 1 / FOLDS for fold in range(FOLDS)}
     folds = split_by_document(examples, shares, seed=-1 - settings.seed)
     judgements: dict[str, Judgement] = {}
@@ -119,7 +120,7 @@ def _judge_out_of_fold(detector: Fittable, data: Loaded, settings: Settings) -> 
 
 
 def _judge(detector: Detector, data: Loaded, settings: Settings) -> tuple[list[Judgement], float]:
-    """All judgements, of the fitting part first, and the seconds they took, an earlier run's seconds included."""
+    """Judge all cases, the fitting part first; return judgements and seconds, those of an earlier run included."""
     folder = settings.journal
     journal = Journal.open(folder, identity(detector), data.name, data.hash, data.split) if folder else None
     cases = [example.case for example in (*data.fitting, *data.examples)]
@@ -135,28 +136,28 @@ def judge_all(
     journal: Journal | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[list[Judgement], float]:
-    """The judgements of all cases, batch by batch, and the seconds that they took.
+    """Judge all cases, batch by batch; return the judgements and the seconds that they took.
 
     Args:
         detector: The detector.
-        cases: What to judge.
-        label: What the progress is called.
+        cases: The cases to judge.
+        label: The name of this step in the progress.
         settings: The progress, and the connection whose budget stops the run (`CannotJudgeError`).
-        journal: What an earlier run judged, which is not judged again but whose seconds count; what is new is added.
-        clock: Which seconds.
+        journal: Judgements of an earlier run, which are not made again but whose seconds count; new ones are added.
+        clock: Returns the time in seconds.
     """
     judgements = list(journal.judgements) if journal else []
     seconds = journal.seconds if journal else 0.0
-    for at in range(len(judgements), len(cases), BATCH):
-        settings.progress(label, at, len(cases))
-        batch = cases[at : at + BATCH]
+    for start in range(len(judgements), len(cases), BATCH):
+        settings.progress(label, start, len(cases))
+        batch = cases[start : start + BATCH]
         started = clock()
         judged = judge(detector, batch)
         elapsed = clock() - started
         if settings.connection is not None and settings.connection.refused_requests:
-            # the batch in which the budget ran out is not kept; the replies in a cache are
+            # drop the batch in which the budget ran out: its replies stay in the cache
             raise CannotJudgeError(
-                f"{label}: the budget is spent, {at} of {len(cases)} cases are judged",
+                f"{label}: the budget is spent, {start} of {len(cases)} cases are judged",
                 hint="run the same again with a larger budget: with --out (or --cache) nothing is paid twice",
             )
         if journal:

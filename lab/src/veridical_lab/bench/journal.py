@@ -1,6 +1,6 @@
-"""Judgements kept while a long run goes on, so that one that was stopped goes on where it was.
+"""The journal of a long run: judgements in a file, so that an interrupted run continues where it stopped.
 
-One file per detector and data set, a line per batch. A line torn by a crash is dropped; the rest is used again.
+There is one file per detector and data set, with a line per batch. A line torn by a crash is dropped.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Journal"]
 
 @dataclass(slots=True)
 class Journal:
-    """The judgements made so far of one detector on one list of cases, and the seconds that they took."""
+    """The judgements so far by one detector on one list of cases, and the seconds that they took."""
 
     path: Path
     judgements: list[Judgement]
@@ -29,7 +29,7 @@ class Journal:
 
     @classmethod
     def open(cls, folder: Path, *key: str) -> Journal:
-        """The journal for `key` in `folder`, with what an earlier run left there; a torn end is cut off."""
+        """Open the journal for `key` in `folder`, with the judgements of an earlier run; a torn end is cut off."""
         name = hashlib.sha256("\0".join(key).encode()).hexdigest()[:24]
         try:
             folder.mkdir(exist_ok=True)
@@ -55,5 +55,5 @@ class Journal:
         self.seconds += seconds
 
     def close(self) -> None:
-        """Remove the file: the result that it served is kept elsewhere now."""
+        """Remove the file, once its judgements are no longer needed."""
         self.path.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""Detectors on answers with several perspectives: the test sets and tables of Chang et al. 2024.
+"""Benchmarks of answers with several perspectives: the test sets and tables of Chang et al. 2024.
 
-Test sets are made from topics (§4.3): responses in the arguments' own words, or in others, each followed by the same
-response with synthetic errors; and responses with ambiguous errors. Organic errors come from labelled data.
+Test sets are made from topics (§4.3). Responses have the arguments' own words or other ones, and each is followed by
+the same response with synthetic errors; a third set has ambiguous errors. Organic errors come from labelled data.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SETS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "paraphrased": ("other", FULL),
     "ambiguous": ("same", AMBIGUOUS),
 }
-"""Test sets: how the given arguments are worded, and which errors are made."""
+"""Test sets by name: how the given arguments are worded, and which errors are made."""
 
 _OF_RESPONSES = ("roc_auc", "coverage_roc_auc")
 TABLES: Mapping[int, tuple[str, ...]] = {
@@ -42,12 +42,12 @@ TABLES: Mapping[int, tuple[str, ...]] = {
     5: _OF_RESPONSES,
     6: _OF_RESPONSES,
 }
-"""The paper's tables and their metrics: of responses (1), by training data (2), of words (3), without annotated
-responses (5), by aggregation of salience (6)."""
+"""The paper's tables and their metrics: responses (1), classifiers by training data (2), words (3), classifiers without
+annotated responses (5), salience by aggregation (6)."""
 
 TRAINING: Mapping[str, tuple[str, float]] = {"synth": ("same", 0.25), "para": ("both", 0.25), "dev": ("both", 1.0)}
-"""Training data of table 2 (§5.2), each more than the one before: the wording of the given arguments, and which share
-of the topics of the training part is used (the paper: 9 training topics, then 28 more)."""
+"""Training data of table 2 (§5.2), each more than the one before: the wording of the given arguments, and the share of
+the training topics (the paper has 9 training topics, then 28 more)."""
 
 LEVELS = ("response", "span", "coverage", "source")
 
@@ -55,37 +55,37 @@ LEVELS = ("response", "span", "coverage", "source")
 def error_sets(
     topics: Iterable[Topic], *, per_topic: int = 4, seed: int = 0, part: str = "test", sample: int | None = None
 ) -> dict[str, list[Example]]:
-    """The examples of each test set; all of them are about the same draws of arguments.
+    """Make the examples of each test set; all sets are about the same draws of arguments.
 
     Args:
         topics: Topics whose arguments have paraphrases.
-        per_topic: How many draws of arguments for each topic, at most.
+        per_topic: The maximum number of draws of arguments per topic.
         seed: The random seed.
-        part: Which part of the split by groups of topics: train, valid or test (70/10/20).
-        sample: Only this many draws of arguments, drawn by the seed; None for all.
+        part: The part of the split by groups of topics: train, valid or test (70/10/20).
+        sample: Use only this many draws of arguments, chosen by the seed; None for all.
 
     Raises:
-        DataError: No topic falls into the part.
+        DataError: If no topic falls into the part.
     """
-    given = list(topics)
-    drawn = split_by_document(composed(given, per_topic=per_topic, seed=seed), seed=seed)[part]
+    topics = list(topics)
+    drawn = split_by_document(composed(topics, per_topic=per_topic, seed=seed), seed=seed)[part]
     if not drawn:
         raise DataError(f"no topic falls into the part {part!r} of the split", hint="give more topics")
     ids = sorted({example.case.id.rpartition("/")[0] for example in drawn})
     if sample is not None and sample < len(ids):
         ids = random.Random(f"{seed}\0sample").sample(ids, sample)
-    kept = [example for example in drawn if example.case.id.rpartition("/")[0] in set(ids)]
+    sampled = [example for example in drawn if example.case.id.rpartition("/")[0] in set(ids)]
     sets = {}
     for name, (wording, types) in SETS.items():
-        error_free = [example for example in kept if dict(example.group)["wording"] == wording]
-        sets[name] = list(each_error(error_free, types, topics=given, seed=seed))
+        error_free = [example for example in sampled if dict(example.group)["wording"] == wording]
+        sets[name] = list(each_error(error_free, types, topics=topics, seed=seed))
     return sets
 
 
 def training_sets(
     topics: Iterable[Topic], which: str = "dev", *, per_topic: int = 4, seed: int = 0
 ) -> dict[str, list[Example]]:
-    """Error-free examples and the same with each full error, to train ("train") and to validate on ("valid").
+    """Make error-free examples, each also with every full error, to train ("train") and to validate on ("valid").
 
     The parts are those of `error_sets` with the same seed, so none of their topics is in its test part. Validation is
     the same for all of `TRAINING`.
@@ -93,32 +93,33 @@ def training_sets(
     Args:
         topics: Topics whose arguments have paraphrases.
         which: One of `TRAINING`.
-        per_topic: How many draws of arguments for each topic, at most.
+        per_topic: The maximum number of draws of arguments per topic.
         seed: The random seed.
 
     Raises:
-        UnknownNameError: There is no such training data.
-        DataError: No topic falls into a part.
+        UnknownNameError: If `which` is not in `TRAINING`.
+        DataError: If no topic falls into a part.
     """
     if which not in TRAINING:
         raise UnknownNameError("training data", which, TRAINING)
     wording, share = TRAINING[which]
-    given = list(topics)
-    parts = split_by_document(composed(given, per_topic=per_topic, seed=seed), seed=seed)
+    topics = list(topics)
+    parts = split_by_document(composed(topics, per_topic=per_topic, seed=seed), seed=seed)
     used = split_by_document(parts["train"], {"used": share, "unused": 1.0 - share}, seed=seed + 1)["used"]
     chosen = [example for example in used if wording in ("both", dict(example.group)["wording"])]
     sets = {"train": chosen, "valid": parts["valid"]}
     for name, examples in sets.items():
         if not examples:
             raise DataError(f"no topic falls into the part {name!r} of the split", hint="give more topics")
-    return {name: list(each_error(examples, FULL, topics=given, seed=seed)) for name, examples in sets.items()}
+    return {name: list(each_error(examples, FULL, topics=topics, seed=seed)) for name, examples in sets.items()}
 
 
 def variants(detectors: Sequence[str], tables: Sequence[int]) -> list[str]:
-    """The detectors of some tables: in table 6, salience with each way to aggregate.
+    """Return the detectors of some tables; for table 6, salience with each way to aggregate.
 
     Raises:
-        InputError: There is no such table, or 6 is named with another one or without salience.
+        InputError: If there is no such table, or table 6 is named with another one or with a detector that is not
+            salience.
 
     >>> variants(["salience:models/reader"], [6])
     ['salience:models/reader,max', 'salience:models/reader,sum', 'salience:models/reader,entropy']
@@ -143,14 +144,14 @@ def measured(
     *,
     organic: str | None = None,
 ) -> tuple[list[ResultRow], list[DetectorComparison]]:
-    """The rows of each detector on each test set, and the tests of every two detectors on each.
+    """Measure each detector on each test set, and test the difference between every two of them.
 
-    Differences of areas are tested as in the paper (§5.1): Hanley and McNeil's test, Bonferroni's correction over all
-    pairs of a test set, hallucinations and omissions together.
+    Differences of areas are tested as in the paper (§5.1): by Hanley and McNeil's test, with Bonferroni's correction
+    over all pairs of a test set, for hallucinations and omissions together.
 
     Args:
         settings: The detectors, the bootstrap and the command; its data are not used.
-        sets: What `error_sets` makes.
+        sets: The test sets, from `error_sets`.
         tables: Some of `TABLES`.
         organic: SET:PATH of labelled responses, as a further test set.
     """

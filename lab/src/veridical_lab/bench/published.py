@@ -1,4 +1,4 @@
-"""Figures that papers print, as data: to be shown next to measured rows, marked as the paper's, never among them."""
+"""Figures that papers print, as data. They are shown beside measured rows, marked as the paper's, never among them."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ class Published:
 
 
 def published(name: str) -> Published:
-    """The figures of the paper called `name`; `UnknownNameError` where there are none.
+    """Return the figures of the paper called `name`; raise `UnknownNameError` if there are none.
 
     >>> published("chwang2024").tables[0].columns
     ['CDM', 'CF', 'E2E']
     """
     folder = files("veridical_lab.bench") / _FOLDER
-    known = sorted(entry.name.removesuffix(".json") for entry in folder.iterdir() if entry.name.endswith(".json"))
-    if name not in known:
-        raise UnknownNameError("paper", name, known)
+    names = sorted(entry.name.removesuffix(".json") for entry in folder.iterdir() if entry.name.endswith(".json"))
+    if name not in names:
+        raise UnknownNameError("paper", name, names)
     body: dict[str, Any] = json.loads((folder / f"{name}.json").read_text("utf-8"))
     return Published(
         body["citation"],

@@ -1,4 +1,4 @@
-"""One result row: a detector on a data set (or a group of it), its metrics with intervals, and how they were made."""
+"""Result rows: a detector on a data set, or on a group of it, with its metrics, intervals and how they were made."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ __all__ = ["ResultRow", "read_result_rows"]
 
 @dataclass(frozen=True, slots=True)
 class ResultRow:
-    """A detector on one data set, one part of it, one group.
+    """A detector on one data set, one part of it, or one group.
 
     Attributes:
-        run_id: A hash of all that determines the figures: the same id made again gives the same figures.
+        run_id: A hash of all that determines the figures: a run with the same id gives the same figures.
         detector: The detector's name.
         data: The data set's name.
         split: The part of it that was measured, in words.
         group: The group of examples, such as "task=qa"; None for all.
         n: The number of cases.
         documents: The number of documents.
-        not_judged: How many cases could not be judged, or not as a whole.
-        skipped: How many rows of the data could not be read and were left out.
+        not_judged: The number of cases that could not be judged, or only in part.
+        skipped: The number of rows of the data that could not be read and were left out.
         data_hash: The hash of the examples as read (not of files).
-        thresholds: The threshold for each level of a detector and, where fitted, of a metric.
+        thresholds: The threshold of each level of the detector and, if fitted, of each level of a metric.
         threshold_from: Where the thresholds come from, in words.
-        metrics: Each metric's value with its interval.
+        metrics: The value of each metric with its interval.
         seconds: The time that judging alone took.
         peak_mb: The peak resident memory of the process; None where the system does not tell.
         level: The level of the intervals, in (0, 1).
@@ -39,10 +39,10 @@ class ResultRow:
         command: The command that made the row.
         date: The date, as YYYY-MM-DD.
         machine: The number and kind of processors, and the system.
-        versions: The versions of what the figures may depend on.
-        usage: What language models were asked for these judgements; None where none was (replies from a cache count
-            as nothing).
-        foreign: How many other documents' sources were put around those of each case.
+        versions: The versions of the packages that the figures may depend on.
+        usage: What the chat models used for these judgements; None if none was asked. Replies from a cache cost
+            nothing.
+        foreign: The number of other documents whose sources were put around those of each case.
         curves: Points of the curves of response-level scores (`veridical_lab.bench.curves`).
     """
 
@@ -74,7 +74,7 @@ class ResultRow:
 
 
 def read_result_rows(paths: Iterable[Path]) -> list[ResultRow]:
-    """The rows in files of rows; `DataError` with file and line for anything else.
+    """Read the rows in files of results; raise `DataError` with file and line for anything else.
 
     A later row of the same run and group replaces an earlier one.
     """

@@ -1,4 +1,4 @@
-"""Result rows: every detector on every data set, as a whole and by group."""
+"""Runs a benchmark: every detector on every data set, as a whole and by group, as result rows."""
 
 from __future__ import annotations
 
@@ -33,9 +33,11 @@ Group = tuple[str | None, Sequence[int]]  # the name of a group of examples (Non
 
 
 def run_bench(settings: Settings, known: Mapping[str, list[ResultRow]] | None = None) -> Iterator[list[ResultRow]]:
-    """The rows of each detector on each data set: one for all of it, then one per group.
+    """Yield the rows of each detector on each data set: one for all of it, then one per group.
 
-    A run whose id is in `known` is given back from there, without judging anything.
+    Args:
+        settings: What to run.
+        known: Rows by run id; a run that is in there is not made again.
     """
     detectors = load_all(settings)
     for name in settings.metrics or ():
@@ -62,19 +64,19 @@ def run_bench(settings: Settings, known: Mapping[str, list[ResultRow]] | None = 
 
 
 def run_to_file(settings: Settings, path: Path | None) -> list[ResultRow]:
-    """The rows of this run, appended to the file of results `path`.
+    """Run a benchmark, append its rows to the file of results `path`, and return them.
 
-    Rows that the file has already are not measured again, and new ones are written as soon as a detector is done, so
-    that an interrupted run continues. The journal is removed in the end.
+    Rows that are in the file already are not measured again, and new rows are written as soon as a detector is done, so
+    an interrupted run continues. The journal is removed in the end.
     """
     in_file = read_result_rows([path]) if path and path.exists() else []
-    known: dict[str, list[ResultRow]] = {}
+    by_run: dict[str, list[ResultRow]] = {}
     for row in in_file:
-        known.setdefault(row.run_id, []).append(row)
+        by_run.setdefault(row.run_id, []).append(row)
     rows: list[ResultRow] = []
-    for of_detector in run_bench(settings, known):
+    for of_detector in run_bench(settings, by_run):
         rows += of_detector
-        if path and of_detector[0].run_id not in known:
+        if path and of_detector[0].run_id not in by_run:
             in_file += of_detector
             write_whole(path, "".join(encode(row) + "\n" for row in in_file))
     if settings.journal and settings.journal.is_dir():
@@ -83,7 +85,7 @@ def run_to_file(settings: Settings, path: Path | None) -> list[ResultRow]:
 
 
 def dry_run(settings: Settings) -> None:
-    """Let every detector that asks a chat model judge everything, over a connection that counts and sends nothing."""
+    """Let every detector that asks a chat model judge all cases, over a connection that counts but sends nothing."""
     detectors = load_all(settings)
     for spec in settings.data:
         data = load_data(spec, settings)
@@ -96,7 +98,7 @@ def dry_run(settings: Settings) -> None:
 
 
 def _run_id(detector: Detector, data: Loaded, settings: Settings) -> str:
-    """A hash of all that determines the figures."""
+    """Return a hash of all that determines the figures."""
     parts = (
         *(identity(detector), dict(thresholds_of(detector)), data.name, data.hash, data.split, settings.fit),
         *(settings.metrics and list(settings.metrics), list(settings.group_by), settings.threshold),
@@ -107,7 +109,7 @@ def _run_id(detector: Detector, data: Loaded, settings: Settings) -> str:
 
 
 def _groups(examples: Sequence[Example], key: str) -> list[Group]:
-    """The groups "key=value" of the examples, each with the indices of its examples, sorted by name."""
+    """Return the groups "key=value" of the examples, each with the indices of its examples, sorted by name."""
     groups: dict[str, list[int]] = {}
     for i, example in enumerate(examples):
         value = dict(example.group).get(key)
@@ -125,14 +127,14 @@ def result_rows(
     metrics: Mapping[str, Metric],
     groups: Sequence[Group] | None = None,
 ) -> list[ResultRow]:
-    """The result rows of an evaluation, one per group of its examples.
+    """Make the result rows of an evaluation, one per group of its examples.
 
     Args:
         run_id: The id of the run that the rows belong to.
         evaluation: The judgements and thresholds.
-        settings: How the intervals are made, and the command.
-        metrics: What to measure, by name.
-        groups: The name of each group (None = all examples) and the indices of its examples; default: all in one.
+        settings: The bootstrap of the intervals, and the command.
+        metrics: The metrics by name.
+        groups: The name of each group (None = all examples) and the indices of its examples; None: one group of all.
     """
     data = evaluation.data
     documents = [document_of(example) for example in data.examples]
@@ -179,7 +181,7 @@ def result_rows(
 
 
 def _with_other_class(rows: Sequence[Floats | None], picked: Sequence[int]) -> Sequence[int]:
-    """The cases of a group; where all are right, or all wrong, with every case of the set that is not."""
+    """Return the cases of a group; if they all have one label, add all cases of the set with the other label."""
     labels = [None if row is None else bool(row[0, 0]) for row in rows]
     of_group = {labels[i] for i in picked} - {None}
     if len(of_group) != 1:
@@ -196,7 +198,7 @@ def _version(name: str) -> str:
 
 
 def _peak_mb() -> float | None:
-    """The peak resident memory of this process in MB; None where the system does not tell (Windows)."""
+    """Return the peak resident memory of this process in MB; None where the system does not tell (Windows)."""
     try:
         import resource
     except ImportError:

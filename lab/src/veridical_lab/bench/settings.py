@@ -1,4 +1,4 @@
-"""What to run, and the data sets that it runs on, split by document where something is fitted."""
+"""Settings of a benchmark, and its data sets in memory, split by document if anything is fitted."""
 
 from __future__ import annotations
 
@@ -24,14 +24,17 @@ __all__ = ["Loaded", "Settings", "load_data"]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What to run. `data` are NAME:PATH specs; `metrics` None takes all that fit the detector and the data.
+    """The settings of a benchmark.
 
-    `sample` takes that many documents of each data set, the same ones every time for a seed. With `fit` (one of
-    `veridical.calibration.thresholding.CRITERIA`) each data set is split by document: thresholds and detectors that
-    learn are fitted on its validation part, and its test part alone is measured; with `fit` "none" it is, and nothing
-    is fitted.
-    `foreign` puts each case's sources among those of so many other documents of its data set.
-    `connection` says how detectors that ask a chat model reach it; where its budget is spent, the run stops.
+    `data` are NAME:PATH specs. `metrics` None takes all that fit the detector and the data. `sample` takes that many
+    documents of each data set, the same ones every time for a seed. `foreign` puts each case's sources among those of
+    that many other documents of its data set.
+
+    With `fit` (one of `veridical.calibration.thresholding.CRITERIA`) each data set is split by document: thresholds and
+    detectors that learn are fitted on its validation part, and only its test part is measured. With `fit` "none" the
+    test part is measured, and nothing is fitted.
+
+    `connection` says how detectors reach a chat model; the run stops when its budget is spent.
     """
 
     detectors: Sequence[str]
@@ -60,10 +63,10 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """One data set in memory: the examples to measure on, those to fit on, what it labels, and its hash.
+    """One data set in memory: the examples to measure on, those to fit on, the levels it labels, and its hash.
 
-    `hash` is of all examples as read (and with foreign sources), before they were divided. `training` gives the
-    examples of other documents: those that are neither measured nor fitted on, and the set's own part for training.
+    `hash` is that of all examples as read (with foreign sources, if any), before the split. `training` returns the
+    examples of other documents: those that are neither measured nor fitted on, and the set's own training split.
     """
 
     name: str
@@ -77,7 +80,7 @@ class Loaded:
 
 
 def load_data(spec: str, settings: Settings) -> Loaded:
-    """The examples of NAME:PATH; `DataError` if there are none to measure or to fit on, or two share an id."""
+    """Load the examples of NAME:PATH; raise `DataError` if there are too few to measure and fit, or two share an id."""
     bad: list[DataError] = []
     examples = list(read(spec, settings.split, on_bad=bad.append if settings.skip_bad else None))
     name, _, path = spec.partition(":")
@@ -91,8 +94,8 @@ def load_data(spec: str, settings: Settings) -> Loaded:
         examples = among_foreign(examples, settings.foreign, seed=settings.seed)
     whole = examples
     if settings.sample is not None:
-        # by another hash than that of the division into parts, or all of a small sample would fall into one part;
-        # a larger sample only adds documents to a smaller one
+        # another hash than that of the split into parts, or all of a small sample would fall into one part; a hash
+        # rather than a draw, so that a larger sample only adds documents to a smaller one
         def sample_key(document: str) -> bytes:
             return hashlib.sha256(f"sample\0{settings.seed}\0{document}".encode("utf-8", "surrogatepass")).digest()
 
@@ -107,14 +110,14 @@ def load_data(spec: str, settings: Settings) -> Loaded:
     split = ", ".join(filter(None, [settings.split, sampled, "test part" if settings.fit else None, foreign])) or "all"
     info = load_reader(name).INFO
     levels = (*info.levels, "pair") if info.pairs else info.levels
-    if name in ("hf", "jsonl"):  # the name of a format, which says nothing of the data
+    if name in ("hf", "jsonl"):  # the name of a format does not identify the data
         name = f"{name}:{Path(path).name if name == 'jsonl' else path}"
     documents = {document_of(example) for example in (*fitting, *parts["test"])}
 
     def training() -> list[Example]:
         others = list(whole)
         if "train" in info.splits and settings.split not in (None, "train"):
-            with suppress(DataError):  # a part that is not there
+            with suppress(DataError):  # the data may have no such part
                 others += read(spec, "train", on_bad=lambda error: None)
         return [example for example in others if document_of(example) not in documents]
 

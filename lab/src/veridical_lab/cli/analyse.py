@@ -1,4 +1,4 @@
-"""`veridical analyse`: what word features say of labels, and what probes can detect: by sublayer, error type, …"""
+"""`veridical analyse`: how word features relate to labels, and what probes detect, by sublayer, error type and more."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 analyse_app = typer.Typer(
     no_args_is_help=True,
-    help="Analyse what word features say of labels; where in a model probes detect hallucinations, which error types "
-    "they detect, and how well that transfers to other data.",
+    help="Analyse how word features relate to labels, where in a model probes detect hallucinations, which error types "
+    "they detect, and how well they transfer to other data.",
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnalysisOptions(ProbeTrainingOptions):
-    """How probes are trained and measured."""
+    """Options of the training and measurement of probes."""
 
     sample: Annotated[int | None, Option(help="Use only this many documents of each data set.", min=1)] = None
     resamples: Annotated[int, Option(help="Bootstrap samples, drawn by document.", min=10)] = 1000
@@ -55,7 +55,7 @@ class AnalysisOptions(ProbeTrainingOptions):
     json: JsonRows = False
 
     def prepare(self, model: str) -> tuple[LocalModel, AnalysisConfig]:
-        """The loaded model, and what all analyses share."""
+        """Load the model, and return it with the settings that all analyses share."""
         from veridical.models.load import READERS
         from veridical_lab.probes.analysis import AnalysisConfig
 
@@ -105,9 +105,9 @@ class AnalysisOptions(ProbeTrainingOptions):
 @analyse_app.command("layers")
 @option_groups
 def layers_command(data: LabelledData, model: ModelFolder, options: AnalysisOptions) -> int:
-    """F1 of responses and spans for a probe on each sublayer, and the first sublayer that reaches 95% of the peak.
+    """Measure a probe on each sublayer by F1 of responses and spans, and find the first to reach 95% of the peak.
 
-    Also measured: attention and feed-forward sublayers apart, ensembles, and the all-positive baseline.
+    Also measures attention and feed-forward sublayers apart, ensembles, and the all-positive baseline.
 
     [bold]veridical analyse layers xsum_token:data/xsum_token --model models/reader --store states --out layers[/bold]
     """
@@ -131,9 +131,9 @@ def labels_command(
         str | None, Option(metavar="GROUP", help="Compare groups of the data instead of labels, such as system.")
     ] = None,
 ) -> int:
-    """Which error types probes detect, by sublayer: each type against all clean responses.
+    """Measure which error types probes detect, by sublayer: each type against all clean responses.
 
-    F1 is low where a type is rare, whatever the probe detects: compare types by recall and ROC AUC.
+    F1 is low for a rare type however good the probe is, so compare types by recall and ROC AUC.
 
     [bold]veridical analyse labels bump:data/bump --model models/reader --out types[/bold]
     [bold]veridical analyse labels bump:data/bump --model models/reader --merge intrinsic=intrinsic --merge
@@ -191,7 +191,7 @@ def size_command(
     ],
     options: AnalysisOptions,
 ) -> int:
-    """Several language models on the same data: the peak by number of weights, and exact tests of every pair.
+    """Compare language models on the same data: the peak by number of weights, and exact tests of every pair.
 
     [bold]veridical analyse size xsum_token:data/xsum_token --model models/small --model models/large --out size[/bold]
     """
@@ -223,9 +223,9 @@ def context_command(
         Option(metavar="LIST", help="How many tokens of the sources to keep: numbers (0: none) or all, with commas."),
     ] = "0,64,256,all",
 ) -> int:
-    """How much source context probes need: trained and tested with only the first tokens of the sources.
+    """Measure how much source context probes need: train and test them with only the first tokens of the sources.
 
-    If nothing is lost without the sources, the probes judge how the response is written, not whether it is supported.
+    If they lose nothing without the sources, they judge how the response is written, not whether it is supported.
 
     [bold]veridical analyse context xsum_token:data/xsum_token --model models/reader --tokens 0,128,all[/bold]
     """
@@ -245,7 +245,7 @@ def map_command(
     cases: InputOptions,
     case: Annotated[str | None, Option(metavar="ID", help="Map only this case of a file of cases.")] = None,
     objective: Annotated[
-        str | None, Option(help="token or response: which of its probes. Default: token, if there are any.")
+        str | None, Option(help="Which of its probes to show: token or response. Default: token, if it has any.")
     ] = None,
     mark: Annotated[
         list[str] | None, Option(metavar="TEXT", help="Mark this text where it is in the response. Repeatable.")
@@ -255,7 +255,7 @@ def map_command(
         Option(metavar="FILE", help="Also write the map to FILE: .html, .svg or .png.", rich_help_panel=OUTPUT),
     ] = None,
 ) -> int:
-    """One response as a map: what the probe of each sublayer scores at each token, and the detector's own score.
+    """Show one response as a map: the score of each sublayer's probe at each token, and the detector's own score.
 
     [bold]veridical analyse map my-probe answer.txt article.txt --mark Paris --out map.svg[/bold]
     [bold]veridical analyse map my-probe cases.jsonl --case 12[/bold]
@@ -269,20 +269,20 @@ def map_command(
 
     if out is not None and out.suffix.lower() not in ENDINGS:
         raise InputError(f"--out {out} ends in {out.suffix or 'nothing'}", hint=f"it may end in {', '.join(ENDINGS)}")
-    chosen = [found for found in cases.read() if case in (None, found.id)]
+    chosen = [candidate for candidate in cases.read() if case in (None, candidate.id)]
     if not chosen:
         raise InputError(f"no case {case!r} in {cases.response}")
     if out is not None and len(chosen) > 1:
         raise InputError(f"{cases.response} holds {len(chosen)} cases, and --out takes one", hint="name it: --case ID")
     detector = cast("Probe", load_detector(f"probe:{probe}"))
-    for found in chosen:
+    for shown in chosen:
         marked: list[Span] = []
         for text in mark or ():
-            span = find_quote(found.response, text, used=marked)
+            span = find_quote(shown.response, text, used=marked)
             if span is None:
-                raise InputError(f"--mark {text!r} is not in the response of {found.id!r}", hint="give it verbatim")
+                raise InputError(f"--mark {text!r} is not in the response of {shown.id!r}", hint="give it verbatim")
             marked.append(span)
-        response_map = map_response(detector, found, objective=objective, marked=marked)
+        response_map = map_response(detector, shown, objective=objective, marked=marked)
         print_response_map(response_map)
         if out is not None:
             write_whole(out, response_map_file(response_map, out.suffix.lower()))
@@ -300,7 +300,7 @@ def features_command(
     ] = "auto",
     features: Annotated[
         str | None,
-        Option(metavar="LIST", help="Features by name, separated by commas. Default: the paper's, and unsupported."),
+        Option(metavar="LIST", help="Features by name, separated by commas. Default: the paper's and unsupported."),
     ] = None,
     out: Annotated[
         Path | None,
@@ -314,7 +314,7 @@ def features_command(
         bool, Option("--json", help="Print one JSON document instead of tables.", rich_help_panel=OUTPUT)
     ] = False,
 ) -> int:
-    """Means of word features by label, by part of speech and by entity type, and their correlations (Liu et al. 2022,
+    """Compute means of word features by label, part of speech and entity type, and their correlations (Liu et al. 2022,
     Tables 1 and 4, Figure 4).
 
     [bold]veridical analyse features hades:data/hades --split train --no-sources --model models/bert --out hades[/bold]
@@ -358,7 +358,7 @@ def features_command(
 
 
 def _named_specs(data: Sequence[str]) -> dict[str, str]:
-    """SET:PATH by name; without a name of its own a set goes by that of its format."""
+    """Map names to SET:PATH; a set that is given no name has that of its format."""
     from veridical.core.errors import InputError
 
     specs: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""`veridical annotate`: what to annotate next, in Label Studio or a terminal, what people agree on, and its release."""
+"""`veridical annotate`: choose what to annotate, label it in Label Studio or a terminal, agree, and release data."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ annotate_app = typer.Typer(
 
 @dataclass(frozen=True, kw_only=True)
 class SelectionOptions:
-    """What is chosen from a pool, and how."""
+    """Options of a selection from a pool."""
 
     PANEL: ClassVar[str] = "Selection"
 
@@ -56,29 +56,34 @@ class SelectionOptions:
         str | None,
         Option(
             metavar="SPEC",
-            help="The detector that scores the pool; train it on other items than the last round's. Default: a "
+            help="The detector that scores the pool; do not train it on the items of the last round. Default: a "
             "classifier of word features, trained on --labelled.",
         ),
     ] = None
-    sure: Annotated[float, Option(help="Leave out what the detector is this sure of (above 0.5; 1: nothing).")] = 0.95
+    sure: Annotated[
+        float, Option(help="Leave out items whose score is this sure, either way (above 0.5; 1: none).")
+    ] = 0.95
     similar: Annotated[float, Option(help="Leave out paraphrases of the original above this similarity.")] = 0.9
     encoder: Annotated[
         str | None,
         Option(
             metavar="FOLDER",
-            help="An encoder whose cosine is the similarity: a local folder, or a hub name. Default: word overlap.",
+            help="Measure similarity by the cosine of this encoder: a local folder, or a hub name. Default: word "
+            "overlap.",
         ),
     ] = None
     obvious: Annotated[float, Option(help="Take this share of dates and names replaced by others (0 to 1).")] = 0.0
     target: Annotated[
         float | None,
-        Option(help="The share of hallucinated items to aim at. Default: what makes all rounds even (0.3 to 0.7)."),
+        Option(
+            help="The share of hallucinated items to aim at. Default: the share (0.3 to 0.7) that evens out all rounds."
+        ),
     ] = None
-    round: Annotated[str | None, Option(metavar="NAME", help="What the round is called. Default: its number.")] = None
+    round: Annotated[str | None, Option(metavar="NAME", help="The name of the round. Default: its number.")] = None
     seed: Annotated[int, Option(help="Random seed.")] = 0
 
     def embed(self) -> Embed | None:
-        """What turns phrases into vectors; None for word overlap."""
+        """Return the function that turns phrases into vectors; None for word overlap."""
         from veridical_lab.annotate.phrase_vectors import phrase_vectors
 
         return None if self.encoder is None else phrase_vectors(self.encoder)
@@ -87,10 +92,10 @@ class SelectionOptions:
 @annotate_app.command("select")
 @option_groups
 def select_command(data: LabelledData, options: SelectionOptions, reading: DataOptions, out: OutJsonl) -> None:
-    """Choose the items of the next round from changed texts: less trivial ones, and as many of either label.
+    """Choose the items of the next round from changed texts: no trivial ones, and about as many of either label.
 
-    Each place that `veridical data corrupt` changed is an item. The detector's scores decide what is left out and which
-    share of the predicted hallucinations is taken (Liu et al. 2022, §3.3).
+    Each place that `veridical data corrupt` changed is an item. The detector's scores decide which items are left out
+    and what share of the predicted hallucinations is taken (Liu et al. 2022, §3.3).
 
     [bold]veridical annotate select jsonl:pool.jsonl --count 200 --out round-1.jsonl[/bold]
     [bold]veridical annotate select jsonl:pool.jsonl --labelled jsonl:agreed.jsonl -n 300 --out round-2.jsonl[/bold]
@@ -129,7 +134,7 @@ def select_command(data: LabelledData, options: SelectionOptions, reading: DataO
         exact = "not defined" if ratio.exact is None else f"{ratio.exact:.3f}"
         note = f"; {ratio.note}" if ratio.note else ""
         write_line(
-            f"equation (9): {exact}; taken are {ratio.hallucinated:.3f} of the predicted hallucinations and "
+            f"equation (9): {exact}; takes {ratio.hallucinated:.3f} of the predicted hallucinations and "
             f"{ratio.consistent:.3f} of the others{note}"
         )
 
@@ -145,14 +150,13 @@ annotate_app.command("pull")(pull_command)
 @option_groups
 def mark_command(
     data: LabelledData,
-    by: Annotated[str, Option(metavar="NAME", help="Who annotates.")],
+    by: Annotated[str, Option(metavar="NAME", help="The name of the annotator.")],
     reading: DataOptions,
     out: OutJsonl,
 ) -> None:
-    """Annotate in the terminal, line by line: type < and > around what the sources do not support.
+    """Annotate in the terminal, line by line: type < and > around words that the sources do not support.
 
-    Every case is saved at once, and one that the same person has annotated is not asked again. Items are yes/no
-    questions.
+    Each case is saved at once, and nobody is asked about the same case twice. Items are yes/no questions.
 
     [bold]veridical annotate mark jsonl:answers.jsonl --by ann --out ann.jsonl[/bold]
     """
@@ -174,7 +178,7 @@ def mark_command(
 
 @dataclass(frozen=True, kw_only=True)
 class ConsensusOptions:
-    """When annotators agree."""
+    """Options of the rule of consensus."""
 
     PANEL: ClassVar[str] = "Consensus"
 
@@ -182,14 +186,16 @@ class ConsensusOptions:
         bool, Option("--spans", help="Merge marked spans by token (two of three) instead of deciding one label.")
     ] = False
     first: Annotated[int | None, Option(help="Annotators of each case. Default: 4, or 3 with --spans.", min=1)] = None
-    most: Annotated[int, Option(help="Annotators of a case at most; without a majority then it is dropped.")] = 6
-    least: Annotated[int, Option(help="With --spans: how many must mark a token.", min=1)] = 2
+    most: Annotated[
+        int, Option(help="Maximum number of annotators of a case; if they have no majority, it is dropped.")
+    ] = 6
+    least: Annotated[int, Option(help="With --spans: how many annotators must mark a token.", min=1)] = 2
     block: Annotated[
         str | None, Option(metavar="NAMES", help="Leave out these annotators' labels; names separated by commas.")
     ] = None
 
     def rule(self) -> ConsensusRule:
-        """The rule of consensus on one label."""
+        """Return the rule of consensus on one label."""
         from veridical_lab.annotate.consensus import ConsensusRule
 
         first = 4 if self.first is None else self.first
@@ -204,14 +210,16 @@ def agree_command(
     reading: DataOptions,
     out: Annotated[
         Path | None,
-        Option(metavar="FILE", help="Write what is agreed on to FILE (JSON Lines).", rich_help_panel=OUTPUT),
+        Option(metavar="FILE", help="Write the agreed cases to FILE (JSON Lines).", rich_help_panel=OUTPUT),
     ] = None,
     more: Annotated[
         Path | None,
-        Option(metavar="FILE", help="Write what needs more annotators to FILE (JSON Lines).", rich_help_panel=OUTPUT),
+        Option(
+            metavar="FILE", help="Write cases that need more annotators to FILE (JSON Lines).", rich_help_panel=OUTPUT
+        ),
     ] = None,
 ) -> None:
-    """Decide by consensus, list what needs more annotators, and report agreement and each annotator's quality.
+    """Decide by consensus, list cases that need more annotators, and report agreement and each annotator's quality.
 
     [bold]veridical annotate agree jsonl:labels-1.jsonl --out agreed.jsonl --more again.jsonl[/bold]
     [bold]veridical annotate agree jsonl:ann.jsonl jsonl:bo.jsonl jsonl:cy.jsonl --spans --out agreed.jsonl[/bold]
@@ -252,9 +260,7 @@ def agree_command(
 def quiz_command(
     data: LabelledSets,
     reading: DataOptions,
-    needed: Annotated[
-        int | None, Option(help="Right answers that are needed. Default: 8 of 10, or as many in proportion.", min=1)
-    ] = None,
+    needed: Annotated[int | None, Option(help="Right answers that a candidate needs. Default: 8 in 10.", min=1)] = None,
 ) -> int:
     """Score candidates' answers to questions whose gold labels are known. Exit code 1 if any candidate fails.
 
@@ -275,17 +281,17 @@ def quiz_command(
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseOptions:
-    """What is said of a released data set, and how it is split."""
+    """Options of a released data set: its description and its split."""
 
     PANEL: ClassVar[str] = "Release"
 
-    name: Annotated[str, Option(metavar="TEXT", help="What the data set is called.")]
+    name: Annotated[str, Option(metavar="TEXT", help="The name of the data set.")]
     licence: Annotated[str, Option(metavar="LICENCE", help="Its licence, such as CC-BY-SA-4.0.")]
     text_licence: Annotated[
         str | None, Option(metavar="LICENCE", help="The licence of the texts, if it is another.")
     ] = None
     annotators: Annotated[
-        bool, Option("--annotators", help="Also write what each annotator said, not only the decision.")
+        bool, Option("--annotators", help="Also write each annotator's labels, not only the decision.")
     ] = False
     seed: Annotated[int, Option(help="Random seed of the split by document (70/10/20).")] = 0
 

@@ -24,23 +24,23 @@ Kind = Annotated[
     str,
     Option(
         metavar="KIND",
-        help="The question: consistency (of one changed place), spans (unsupported ones), coverage (of arguments) or "
-        "claims.",
+        help="The question: consistency (of one changed place), spans (that are unsupported), coverage (of arguments) "
+        "or claims.",
     ),
 ]
 Predictions = Annotated[
     str | None,
-    Option("--detector", metavar="SPEC", help="Show what this detector finds as pre-annotations, to be corrected."),
+    Option("--detector", metavar="SPEC", help="Show this detector's findings as pre-annotations to correct."),
 ]
 
 
 def config_command(
     kind: Annotated[str, Argument(metavar="KIND", help="consistency, spans, coverage or claims.")],
     labels: Annotated[
-        str, Option(metavar="NAMES", help="For spans: the types to distinguish, separated by commas.")
+        str, Option(metavar="NAMES", help="For spans: the types of error to distinguish, separated by commas.")
     ] = "hallucinated",
 ) -> None:
-    """Print the labelling config of a kind of question, to paste into a project's settings in Label Studio.
+    """Print the labelling config for a kind of question, to paste into a project's settings in Label Studio.
 
     [bold]veridical annotate config spans --labels intrinsic,extrinsic[/bold]
     """
@@ -57,7 +57,7 @@ def export_command(
     out: Annotated[Path, Option(metavar="FILE", help="The file of tasks to write (JSON).", rich_help_panel=OUTPUT)],
     detector: Predictions = None,
 ) -> None:
-    """Write tasks for Label Studio's import, with a detector's findings as pre-annotations if wanted.
+    """Write tasks that Label Studio can import, with a detector's findings as pre-annotations if you name one.
 
     [bold]veridical annotate export jsonl:round-1.jsonl --kind consistency --out tasks.json[/bold]
     [bold]veridical annotate export jsonl:answers.jsonl --kind spans --detector default --out tasks.json[/bold]
@@ -76,7 +76,7 @@ def export_command(
 
 @option_groups
 def import_command(
-    export: Annotated[Path, Argument(metavar="EXPORT", help="What Label Studio exported, in its format JSON.")],
+    export: Annotated[Path, Argument(metavar="EXPORT", help="The file that Label Studio exported (format JSON).")],
     data: Annotated[str, Option(metavar="SET:PATH", help="The data that the tasks were made from.")],
     reading: DataOptions,
     out: OutJsonl,
@@ -94,7 +94,7 @@ def import_command(
 
 @dataclass(frozen=True, kw_only=True)
 class LabelStudioOptions:
-    """The running Label Studio; its access token is in the environment variable LABEL_STUDIO_API_KEY."""
+    """Options of a running Label Studio; its access token is in the environment variable LABEL_STUDIO_API_KEY."""
 
     PANEL: ClassVar[str] = "Label Studio"
 
@@ -104,12 +104,12 @@ class LabelStudioOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class PushOptions:
-    """Which project tasks go to."""
+    """Options of the project that tasks go to."""
 
     PANEL: ClassVar[str] = "Project"
 
     project: Annotated[str | None, Option(metavar="NAME", help="Add to this project (its number or title).")] = None
-    title: Annotated[str | None, Option(metavar="TEXT", help="Make a new project of this title.")] = None
+    title: Annotated[str | None, Option(metavar="TEXT", help="Make a new project with this title.")] = None
     annotators: Annotated[int, Option(help="How many people annotate each task of a new project.", min=1)] = 4
     detector: Predictions = None
 
@@ -122,7 +122,7 @@ def push_command(
     reading: DataOptions,
     options: PushOptions,
 ) -> None:
-    """Push tasks to a running Label Studio; those that the project has already are not pushed again.
+    """Push tasks to a running Label Studio; tasks that the project has already are skipped.
 
     [bold]veridical annotate push jsonl:round-1.jsonl --kind consistency --title "Round 1" --annotators 4[/bold]
     """
@@ -137,13 +137,13 @@ def push_command(
     tasks = tasks_of(cases, kind, predictions=_predictions(cases, options.detector))
     with LabelStudio(server.url, timeout=server.timeout) as studio:
         if options.title is not None:
-            place = studio.create(options.title, kind, annotators=options.annotators)
+            target = studio.create(options.title, kind, annotators=options.annotators)
         else:
-            place = studio.project(options.project or "")
-            if place.config != config_of(kind):
-                write_line(f"veridical: project {place.id} has another config than: veridical annotate config {kind}")
-        pushed = studio.push(place, tasks)
-    write_line(f"pushed {pushed} of {len(tasks)} tasks to project {place.id} ({server.url}/projects/{place.id})")
+            target = studio.project(options.project or "")
+            if target.config != config_of(kind):
+                write_line(f"veridical: project {target.id} has another config than: veridical annotate config {kind}")
+        pushed = studio.push(target, tasks)
+    write_line(f"pushed {pushed} of {len(tasks)} tasks to project {target.id} ({server.url}/projects/{target.id})")
 
 
 @option_groups

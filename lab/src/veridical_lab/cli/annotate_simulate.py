@@ -1,4 +1,4 @@
-"""`veridical annotate simulate`: the whole loop with simulated annotators."""
+"""`veridical annotate simulate`: the whole annotation loop with simulated annotators."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["simulate_command"]
 
 @dataclass(frozen=True, kw_only=True)
 class SimulationOptions:
-    """The pool and the rounds of a simulated loop."""
+    """Options of the pool and the rounds of a simulated loop."""
 
     PANEL: ClassVar[str] = "Simulation"
 
@@ -60,7 +60,7 @@ def simulate_command(
     kind, _, path = texts.partition(":")
     reader = load_reader(kind)
     if not hasattr(reader, "read_texts") or not path:
-        raise InputError(f"{texts!r} are no plain texts", hint="wikipedia:FOLDER or plain:FOLDER")
+        raise InputError(f"{texts!r} does not name plain texts", hint="wikipedia:FOLDER or plain:FOLDER")
     is_masked = options.method == "masked"
     masked = masked_words.way() if is_masked else None
     pool = make_pool(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RetrievalOptions:
-    """Which arguments the answer is to state."""
+    """Options of the arguments that the answer is to state."""
 
     PANEL: ClassVar[str] = "Arguments"
 
@@ -35,42 +35,43 @@ class RetrievalOptions:
     arguments: Annotated[
         int | None, Option(help="Arguments for each perspective. Default: drawn from 1 to 3.", min=1)
     ] = None
-    seed: Annotated[int, Option(help="Random seed of the arguments that are drawn, and of sampling.")] = 0
+    seed: Annotated[int, Option(help="Random seed of the draw of arguments and of sampling.")] = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class WritingOptions:
-    """How the answer is written and revised."""
+    """Options of how the answer is written and revised."""
 
     PANEL: ClassVar[str] = "Answer"
 
     temperature: Annotated[
-        float, Option(help="0: the most likely text; 0.7 is what Chang et al. 2024 sample at.", min=0.0)
+        float, Option(help="0: always the most likely token; Chang et al. 2024 also sample at 0.7.", min=0.0)
     ] = 0.0
     max_tokens: Annotated[int, Option(help="Maximum tokens of the answer.", min=1)] = 1024
     revise: Annotated[
         bool,
-        Option(
-            "--revise", help="Revise what is unsupported (the model does), then put in arguments that are left out."
-        ),
+        Option("--revise", help="Let the model revise unsupported text, then add the arguments that are left out."),
     ] = False
     guard: Annotated[
         bool,
         Option(
             "--guard",
-            help="Generate passage by passage with the detector in the loop; --model has to be a local folder.",
+            help="Generate passage by passage with the detector in the loop; --model must be a local folder.",
         ),
     ] = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerCheckOptions:
-    """What checks the answer."""
+    """Options of the detector that checks the answer."""
 
     PANEL: ClassVar[str] = DETECTION
 
     detector: Annotated[
-        str, Option("--detector", "-d", metavar="SPEC", help="What checks the answer; see: veridical detectors.")
+        str,
+        Option(
+            "--detector", "-d", metavar="SPEC", help="The detector that checks the answer; see: veridical detectors."
+        ),
     ] = "default"
     threshold: Threshold = None
 
@@ -86,13 +87,14 @@ def answer_command(
 ) -> int:
     """Answer a question with several perspectives, and check that the answer states the given arguments and no others.
 
-    Arguments are drawn from the knowledge base, as many for each perspective; a language model writes an introduction
-    and a passage for each. The passages are checked for unsupported words and for arguments that are left out.
+    The same number of arguments is drawn from the knowledge base for each perspective. A language model writes an
+    introduction and a passage for each perspective. The passages are checked for unsupported words and for arguments
+    that are left out.
 
     [bold]veridical answer "Should cars be banned?" --kb topics.kb --model gpt-4o-mini[/bold]
     [bold]veridical answer "Should cars be banned?" --kb topics.kb -m models/chat --temperature 0.7 --revise[/bold]
 
-    Exit codes (of the final text): 0 nothing flagged, 1 something flagged, 2 usage or input error, 3 could not be
+    Exit codes (for the final text): 0 nothing flagged, 1 something flagged, 2 usage or input error, 3 could not be
     judged, or the model's answer could not be read.
     """
     from veridical.checking import check_cases
@@ -150,13 +152,13 @@ def _guarded(case: Case, checker: Detector, model: str, seed: int, writing: Writ
     from veridical_lab.tasks.perspectives.answering import guarded_passages
 
     if not (Path(model) / "config.json").is_file():
-        raise InputError(f"--guard is for a local model, and {model} is no folder of one", hint="leave --guard out")
+        raise InputError(f"--guard needs a local model, and {model} is not a model folder", hint="leave --guard out")
     sampling = Sampling(writing.max_tokens, writing.temperature, seed=seed)
     return guarded_passages(case, Guard(checker, model, GuardOptions(sampling=sampling)))
 
 
 def _reviser(case: Case, connection: Connection) -> Reviser:
-    """What revises: the model that wrote, or rules where it writes answers only, and takes no instructions."""
+    """Return the model that wrote as the reviser, or rules if that model cannot follow instructions."""
     from veridical.revise import Delete
     from veridical.revise.llm_revisers import Factored
     from veridical_lab.models.tuned import reads_bare_tasks

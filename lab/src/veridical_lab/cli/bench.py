@@ -1,4 +1,4 @@
-"""`veridical bench`: detectors measured on labelled data, compared by exact tests, and the results as tables."""
+"""`veridical bench`: measures detectors on labelled data, tests their differences, and makes tables of results."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ bench_app = typer.Typer(
 )
 
 Metrics = Annotated[
-    str | None, Option(metavar="LIST", help="Metrics by name, separated by commas. Default: those that have a test.")
+    str | None, Option(metavar="LIST", help="Metrics by name, separated by commas. Default: all that have a test.")
 ]
 Columns = Annotated[
     str | None,
@@ -49,7 +49,7 @@ Columns = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredOptions(DataOptions):
-    """Which detectors are measured, and on which data."""
+    """Options of what to measure: the detectors and the data."""
 
     detectors: Annotated[
         list[str],
@@ -60,20 +60,20 @@ class MeasuredOptions(DataOptions):
     ]
     data: Annotated[list[str], Option(metavar="SET:PATH", help="Labelled data, such as xsum_token:FOLDER. Repeatable.")]
     sample: Annotated[
-        int | None, Option(help="Use only this many documents of each data set, always the same for a seed.", min=1)
+        int | None, Option(help="Use only this many documents of each data set, the same ones for a seed.", min=1)
     ] = None
     fit: Annotated[
         str | None,
         Option(
             help="Split the data by document (70/10/20), fit thresholds on the validation split by f1, "
-            "balanced_accuracy, means or precision@P, and measure on the test split. none: measure there, fit nothing."
+            "balanced_accuracy, means or precision@P, and measure on the test split. none: only measure on that split."
         ),
     ] = None
     threshold: Threshold = None
     foreign: Annotated[
         int,
         Option(
-            help="Put each case's sources among those of so many other documents of the data, in random order.", min=0
+            help="Mix each case's sources with those of this many other documents of the data, in random order.", min=0
         ),
     ] = 0
     seed: Annotated[
@@ -81,7 +81,7 @@ class MeasuredOptions(DataOptions):
     ] = 0
 
     def settings(self, **others: Any) -> Settings:
-        """What to run, with `others` as further settings."""
+        """Return the settings of the run; `others` are further fields of `Settings`."""
         from veridical_lab.bench.settings import Settings
 
         return Settings(
@@ -107,7 +107,7 @@ def run_command(
     metrics: Columns = None,
     group_by: Annotated[
         str | None,
-        Option(metavar="LIST", help="Also one result per value of these, separated by commas, such as system,task."),
+        Option(metavar="LIST", help="Also measure each value of these groups, separated by commas: system,task."),
     ] = None,
     resamples: Annotated[int, Option(help="Bootstrap samples, drawn by document.", min=10)] = 1000,
     out: Annotated[
@@ -127,8 +127,8 @@ def run_command(
     [bold]veridical bench overlap length coin --data bump:data/bump --group-by error_type --out rows.jsonl[/bold]
     [bold]veridical bench judge:cot verify --model gpt-4o-mini --data bump:data/bump --sample 20 --out rows.jsonl[/bold]
 
-    With --out, replies are stored until the run is complete (longer with --cache): a run whose budget is spent
-    continues when it is started again.
+    With --out, replies are stored until the run is complete (longer with --cache). If the budget is spent, run the same
+    command again to continue.
     """
     from veridical.core.serialization import encode
     from veridical.report.terminal_tables import print_tables
@@ -167,7 +167,7 @@ def compare_command(
         Path | None,
         Option(
             metavar="FILE",
-            help="Append the comparisons to FILE (JSON Lines); one that is made again replaces the earlier one.",
+            help="Append the comparisons to FILE (JSON Lines); a repeated comparison replaces the earlier one.",
             rich_help_panel=OUTPUT,
         ),
     ] = None,
@@ -175,8 +175,8 @@ def compare_command(
 ) -> int:
     """Test every pair of detectors for a difference on the same cases.
 
-    Exact paired permutation tests for accuracy and F1, the test of Hanley and McNeil for ROC AUC, with Bonferroni
-    correction.
+    Uses exact paired permutation tests for accuracy and F1 and the test of Hanley and McNeil for ROC AUC, with
+    Bonferroni correction.
 
     [bold]veridical bench compare overlap overlap:values --data bump:data/bump --fit f1[/bold]
     [bold]veridical bench compare overlap length --data xsum_token:data/xsum_token --metrics roc_auc,token_f1[/bold]
@@ -216,8 +216,8 @@ def tokens_command(
         list[str],
         Option(
             metavar="METHOD",
-            help="What is trained: features:lr or features:svm with options (features:svm,model=FOLDER,tagger=…), or "
-            "any detector, used as it is. Repeatable.",
+            help="features:lr or features:svm, which are trained, with options (features:svm,model=FOLDER,tagger=…); "
+            "or any detector, used as it is. Repeatable.",
         ),
     ],
     validation: Annotated[
@@ -230,12 +230,12 @@ def tokens_command(
         str,
         Option(
             metavar="LIST",
-            help="offline (context on both sides), online (the response ends with the phrase); @N keeps N words "
-            "on each side: offline@5,offline@20,offline.",
+            help="Settings, separated by commas: offline (context on both sides), online (the response ends with the "
+            "phrase). @N keeps N words on each side: offline@5,offline@20,offline.",
         ),
     ] = "offline,online",
     criterion: Annotated[
-        str, Option(help="What thresholds optimise on validation: f1, balanced_accuracy, means or precision@P.")
+        str, Option(help="Fit thresholds on validation by f1, balanced_accuracy, means or precision@P.")
     ] = "balanced_accuracy",
     resamples: Annotated[int, Option(help="Bootstrap samples, drawn by document.", min=10)] = 1000,
     seed: Annotated[int, Option(help="Random seed of a split by document and of the bootstrap.")] = 0,
@@ -291,7 +291,7 @@ def tokens_command(
 
 @dataclass(frozen=True, kw_only=True)
 class TestSetOptions:
-    """Which test sets are made."""
+    """Options of the test sets."""
 
     PANEL: ClassVar[str] = "Data"
 
@@ -304,7 +304,9 @@ class TestSetOptions:
     ]
     part: Annotated[str, Option(help="Part of the 70/10/20 split by topic: train, valid or test.")] = "test"
     per_topic: Annotated[int, Option(help="Maximum number of draws of arguments per topic.", min=1)] = 4
-    sample: Annotated[int | None, Option(help="Use only so many draws of arguments, drawn by the seed.", min=2)] = None
+    sample: Annotated[int | None, Option(help="Use only this many draws of arguments, chosen by the seed.", min=2)] = (
+        None
+    )
     organic: Annotated[
         str | None, Option(metavar="SET:PATH", help="Also measure on these labelled responses, such as procon:FILE.")
     ] = None
@@ -313,13 +315,13 @@ class TestSetOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class PaperTableOptions:
-    """Which tables are made, and how intervals are."""
+    """Options of the tables and their intervals."""
 
     table: Annotated[
         list[int],
         Option(
-            help="Of Chang et al. 2024: 1 (responses), 2 (classifiers by training data), 3 (words), 5 (classifiers "
-            "without annotated responses), 6 (salience by aggregation). Repeatable."
+            help="A table of Chang et al. 2024: 1 (responses), 2 (classifiers by training data), 3 (words), "
+            "5 (classifiers without annotated responses), 6 (salience by aggregation). Repeatable."
         ),
     ]
     resamples: Annotated[int, Option(help="Bootstrap samples, by topic.", min=10)] = 1000
@@ -328,7 +330,7 @@ class PaperTableOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class TestOutputOptions:
-    """Where results and tests of differences go."""
+    """Options of where results and tests of differences go."""
 
     PANEL: ClassVar[str] = OUTPUT
 
@@ -337,8 +339,8 @@ class TestOutputOptions:
         Path | None,
         Option(
             metavar="FILE",
-            help="Also write results to FILE (JSON Lines). Judgements are kept in FILE.work: an interrupted run "
-            "continues, and one with further detectors judges with these alone.",
+            help="Also write results to FILE (JSON Lines). Judgements are kept in FILE.work, so an interrupted run "
+            "continues, and a run with further detectors judges only with those.",
         ),
     ] = None
     comparisons: Annotated[Path | None, Option(metavar="FILE", help="Also write the tests to FILE (JSON Lines).")] = (
@@ -359,8 +361,8 @@ def perspectives_command(
     """Measure detectors on answers with several perspectives: areas under the ROC curve for hallucinations and for
     arguments that are left out, by test set, and Hanley and McNeil's test of every difference.
 
-    The sets are made from topics: responses in the given arguments' words or in others, each with synthetic errors, and
-    with ambiguous ones.
+    The test sets are made from topics: responses in the words of the given arguments or in other words, each with
+    synthetic errors and with ambiguous ones.
 
     [bold]veridical bench perspectives overlap default --data perspectrum:data/perspectrum --table 1 --paper[/bold]
     [bold]veridical bench perspectives salience:models/reader --data perspectrum:data/perspectrum --table 6[/bold]
@@ -378,7 +380,7 @@ def perspectives_command(
     from veridical_lab.datasets.topics import read_topics
     from veridical_lab.report.result_tables import comparison_table, published_tables, result_tables
 
-    variants(detectors, chosen.table)  # what cannot be made is refused before anything is read
+    variants(detectors, chosen.table)  # refuse impossible tables before reading anything
     if sets.part not in FRACTIONS:
         raise UnknownNameError("part", sets.part, FRACTIONS)
     skipped: list[DataError] = []

@@ -1,4 +1,4 @@
-"""`veridical data`: labelled data: what there is, what it contains, conversion, and synthetic data."""
+"""`veridical data`: lists, shows, counts and converts labelled data, and makes synthetic data."""
 
 from __future__ import annotations
 
@@ -62,11 +62,13 @@ def statistics_command(
         Argument(metavar="FILE…", help="Text files, one document each; or a data set as SET:PATH (wikipedia:FOLDER)."),
     ],
     out: Annotated[Path, Option(metavar="FILE", help="The file to write (.npz).", rich_help_panel=OUTPUT)],
-    window: Annotated[int, Option(help="How many words apart the two words of a pair are at most.", min=1)] = 5,
-    max_words: Annotated[int, Option(help="Keep this many words: those in most documents.", min=1)] = 50_000,
-    min_pairs: Annotated[int, Option(help="Leave out pairs that occur less often.", min=1)] = 3,
+    window: Annotated[int, Option(help="Maximum distance between the two words of a pair, in words.", min=1)] = 5,
+    max_words: Annotated[
+        int, Option(help="Keep this many words, those that are in the most documents.", min=1)
+    ] = 50_000,
+    min_pairs: Annotated[int, Option(help="Leave out pairs that occur less often than this.", min=1)] = 3,
 ) -> int:
-    """Count words, and pairs of words near each other, in any texts: for the TF-IDF and PPMI of word features.
+    """Count words, and pairs of nearby words, in any texts, for the TF-IDF and PPMI of word features.
 
     The file holds words and counts, no running text.
 
@@ -104,7 +106,7 @@ def show_command(
     with options.read(data) as examples:
         chosen = list(islice((e for e in examples if case_id is None or e.case.id == case_id), count))
     if not chosen:
-        raise InputError(f"no case {case_id!r} in {data}", hint="ids are as `veridical data show` prints them")
+        raise InputError(f"no case {case_id!r} in {data}", hint="`veridical data show` prints the ids")
     decisions = [decide(example.case, example.gold) for example in chosen]
     checked = [Checked(e.case, (e.gold,), (d,), d.outcome) for e, d in zip(chosen, decisions, strict=True)]
     print_report(checked, plain_console())
@@ -139,7 +141,7 @@ def convert_command(
     out: Annotated[Path, Argument(metavar="FILE", help="The file to write (JSON Lines); read it as jsonl:FILE.")],
     options: DataOptions,
     part: Annotated[
-        str | None, Option(metavar="PART", help="Only one part of a 70/10/20 split by document: train, valid or test.")
+        str | None, Option(metavar="PART", help="Write one part of a 70/10/20 split by document: train, valid or test.")
     ] = None,
     seed: Annotated[int, Option(help="Random seed of the split by document.")] = 0,
 ) -> None:
@@ -176,9 +178,9 @@ def label_command(
 ) -> None:
     """Write data with the scores of a detector as labels, to train another one on them (distillation).
 
-    What the detector could not judge is left out. The scores are targets as they are with `train tokens --soft-labels`.
-    With --weight below 1 they are mixed with the labels that the data have; where these have none, of a word or of the
-    response, the detector's score counts alone.
+    Cases that the detector could not judge are left out. `train tokens --soft-labels` uses the scores as targets. With
+    --weight below 1 they are mixed with the data's own labels; where a word or response has no label, only the
+    detector's score counts.
 
     [bold]veridical data label wice:data/wice --detector tokens:teacher --weight 0.7 --out soft.jsonl[/bold]
     [bold]veridical train tokens jsonl:soft.jsonl --model models/minilm --soft-labels --out student[/bold]
@@ -195,9 +197,9 @@ def label_command(
     loaded = load_detector(detector)
     labelled: list[Example] = []
     with progress_bar() as progress:
-        for at in range(0, len(examples), 64):
-            progress(loaded.name, at, len(examples))
-            batch = examples[at : at + 64]
+        for start in range(0, len(examples), 64):
+            progress(loaded.name, start, len(examples))
+            batch = examples[start : start + 64]
             judgements = judge(loaded, [example.case for example in batch])
             labelled += [
                 mixed(example, judgement, weight)
@@ -215,11 +217,11 @@ data_app.command("corrupt")(corrupt_command)
 
 @dataclass(frozen=True, kw_only=True)
 class GenerationOptions:
-    """How responses are generated."""
+    """Options of the generation of responses."""
 
     PANEL: ClassVar[str] = "Generation"
 
-    task: Annotated[str, Option(help="summarise, dialogue or data-to-text.")]
+    task: Annotated[str, Option(help="The task: summarise, dialogue or data-to-text.")]
     template: Annotated[
         str | None, Option(help="The prompt template. Default: the task's (tldr, dialogue, data-to-text).")
     ] = None
@@ -231,7 +233,8 @@ class GenerationOptions:
     )
     max_tokens: Annotated[int | None, Option(help="Maximum tokens per response. Default: the task's.")] = None
     max_prompt: Annotated[
-        int | None, Option(help="Maximum tokens per prompt. Default: what fits into the model's context.", min=1)
+        int | None,
+        Option(help="Maximum tokens per prompt. Default: as many as the model's context has room for.", min=1),
     ] = None
     truncate: Annotated[
         bool, Option("--truncate", help="Truncate sources that are too long, instead of skipping their cases.")
@@ -257,7 +260,7 @@ def generate_command(
         Path,
         Option(
             metavar="FILE",
-            help="The file to write (JSON Lines); responses that it has already are not generated again.",
+            help="The file to write (JSON Lines); responses that are in it already are not generated again.",
             rich_help_panel=OUTPUT,
         ),
     ],
@@ -265,10 +268,10 @@ def generate_command(
     options: DataOptions,
     local: LocalModelOptions,
 ) -> None:
-    """Generate responses to the inputs of a data set with a local model: natural errors, to be labelled.
+    """Generate responses to the inputs of a data set with a local model, to label their natural errors.
 
-    Each case keeps its prompt. Responses are unlabelled unless a detector is named with --label, and such labels carry
-    its name. The same seed gives the same responses; an interrupted run continues when it is started again.
+    Each case keeps its prompt. Responses have no labels unless you name a detector with --label; such labels carry its
+    name. The same seed gives the same responses; an interrupted run continues when it is started again.
 
     [bold]veridical data generate bump:data/bump --model models/reader --task summarise --sample 50 --out s.jsonl[/bold]
     [bold]veridical data generate e2e:data/e2e --model m --task data-to-text --label overlap --out d.jsonl[/bold]
@@ -294,18 +297,18 @@ def generate_command(
     with options.read(data) as reading:
         inputs = inputs_of(reading, writing.prompt, sample=generation.sample, seed=generation.seed)
     name = Path(model).name
-    wanted = {writing.id_of(given, name): given for given in inputs}
-    done = kept_responses(out, wanted, writing.groups(name), labelled=detector is not None)
-    left = [given for id, given in wanted.items() if id not in done]
+    by_id = {writing.id_of(example, name): example for example in inputs}
+    done = kept_responses(out, by_id, writing.groups(name), labelled=detector is not None)
+    left = [example for id, example in by_id.items() if id not in done]
     loaded = local.load(model)
     missed: Counter[str] = Counter()
     with progress_bar() as show:
         for start in range(0, len(left), generation.batch_size):
-            show("responses", len(done) + start, len(wanted))
+            show("responses", len(done) + start, len(by_id))
             results = write(loaded, left[start : start + generation.batch_size], writing, name=name)
             missed.update(result for result in results if isinstance(result, str))
             responses = [result for result in results if not isinstance(result, str)]
             append_responses(out, responses if detector is None else labelled(responses, detector, thresholds))
     before = f" ({len(done)} were there)" if done else ""
-    write_line(f"wrote {len(left) - missed.total()} of {len(wanted)} responses to {out}{before}")
+    write_line(f"wrote {len(left) - missed.total()} of {len(by_id)} responses to {out}{before}")
     write_counts("no response", missed)

@@ -1,4 +1,4 @@
-"""`veridical data corrupt`: synthetic errors."""
+"""`veridical data corrupt`: makes synthetic errors."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from veridical_lab.corrupt.masked import Masked
     from veridical_lab.datasets.topics import Topic
 
-_SAVED = 256  # examples between two saves where examples are changed one by one
+_SAVED = 256  # examples between two saves of a way that changes them one by one
 
 
 @dataclass(frozen=True, kw_only=True)
 class CorruptionOptions:
-    """How examples are corrupted, and which."""
+    """Options of which examples are corrupted, and how."""
 
     PANEL: ClassVar[str] = "Corruption"
 
@@ -44,8 +44,8 @@ class CorruptionOptions:
         str,
         Option(
             metavar="NAME",
-            help="arguments (given, by perspective), attributes (of e2e-like data), knowledge (of the source), "
-            "entities, rules or masked (of the response); or several with weights: rules=2,masked=1.",
+            help="What to change: arguments (given by perspective), attributes (of data like e2e), knowledge (a fact "
+            "in the source), or the response by entities, rules or masked; or several with weights: rules=2,masked=1.",
         ),
     ]
     types: Annotated[
@@ -74,18 +74,18 @@ class CorruptionOptions:
     passages: Annotated[
         int,
         Option(
-            help="Also use this many passages of each source, of five to eight sentences, as grounded responses to "
-            "themselves.",
+            help="Also use this many passages of each source, of five to eight sentences, as cases that are source "
+            "and grounded response at once.",
             min=0,
         ),
     ] = 0
     rewrite: Annotated[
         float,
-        Option(help="Share of the grounded responses to rewrite first so that they mean the same (0 to 1)."),
+        Option(help="Share of the grounded responses to rewrite first without changing their meaning (0 to 1)."),
     ] = 0.0
     clutter: Annotated[
         float,
-        Option(help="Share of the cases whose sources get sentences of other sources around them (0 to 1)."),
+        Option(help="Share of the cases whose sources are surrounded by sentences of other sources (0 to 1)."),
     ] = 0.0
     errors: Annotated[
         str,
@@ -94,8 +94,8 @@ class CorruptionOptions:
     wording: Annotated[
         str,
         Option(
-            help="For arguments, where responses are composed: the given arguments have the same words as the "
-            "response, other ones (paraphrases), or both."
+            help="For arguments, where responses are composed: whether the given arguments have the same words as the "
+            "response (same), other ones (other), or there is a case of each (both)."
         ),
     ] = "both"
     per_topic: Annotated[int, Option(help="For arguments: maximum number of draws of arguments per topic.", min=1)] = 6
@@ -110,7 +110,7 @@ class CorruptionOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedWordsOptions(LocalModelOptions):
-    """How words are masked and replaced."""
+    """Options of how words are masked and replaced."""
 
     PANEL: ClassVar[str] = "Masked words"
 
@@ -123,7 +123,7 @@ class MaskedWordsOptions(LocalModelOptions):
     ] = None
     rank_model: Annotated[
         str | None,
-        Option(metavar="FOLDER", help="A causal language model: of several candidates the most fluent one is kept."),
+        Option(metavar="FOLDER", help="A causal language model that chooses the most fluent of several candidates."),
     ] = None
     mask_ratio: Annotated[float, Option(help="Share of words to mask (0 to 1).")] = 0.15
     from_sentence: Annotated[int, Option(help="Mask from this sentence of the response on.", min=1)] = 3
@@ -137,7 +137,7 @@ class MaskedWordsOptions(LocalModelOptions):
     dtype: Annotated[str, Option(help="Precision of the models: fp32, bf16, fp16 or auto.")] = "fp32"
 
     def way(self) -> Masked:
-        """The way to corrupt, its models loaded."""
+        """Load the models, and return the way to corrupt."""
         from veridical_lab.corrupt.masked import Masked, MaskedOptions
         from veridical_lab.models.filling import Sampling
 
@@ -154,7 +154,7 @@ class MaskedWordsOptions(LocalModelOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class BatchedMaskingOptions(MaskedWordsOptions):
-    """How words are masked and replaced, and in how many responses at once."""
+    """Options of how words are masked and replaced, in batches of responses."""
 
     batch_size: Annotated[int, Option(help="Responses changed at once; the result does not depend on it.", min=1)] = 32
 
@@ -173,20 +173,20 @@ def corrupt_command(
 ) -> None:
     """Make labelled synthetic errors from grounded examples.
 
-    arguments: take away one of the arguments that an answer was given, or add one that it leaves out; of topics
-    (perspectrum, argkp, .json, .csv) the answers are composed first.
-    attributes: remove some from the source, or change them. knowledge: change a name, number or time in the source.
-    entities: change one in the response. rules: make one error in the response: another number, date, unit or name, a
-    negation put in or taken out, an antonym, the two sides of a relation swapped, an invented clause, a sentence that
-    is foreign to it. masked: replace words, names and values from the third sentence on by what a language model
-    expects there (--fill-model), and keep the most fluent of several candidates (--rank-model). Every span of the
-    response that is no longer supported is marked; changes that cannot be located are skipped and counted. Both
-    versions of a text stay in the same part of a split.
+    Methods: arguments removes one of the arguments that an answer was given, or adds one that it leaves out; for data
+    with topics (perspectrum, argkp, .json, .csv) the answers are composed first.
+    attributes removes or changes attributes of the source. knowledge changes a name, number or time in the source.
+    entities changes one in the response. rules makes errors in the response: another number, date, unit or name, an
+    added or removed negation, an antonym, the two sides of a relation swapped, an invented clause, or a foreign
+    sentence. masked replaces words, names and values from the third sentence on by those that a language model expects
+    there (--fill-model), and keeps the most fluent of several candidates (--rank-model).
 
-    The same seed gives the same file, whatever the batch size; an interrupted run continues when it is started again.
+    Every unsupported span of the response is marked; changes that cannot be located are skipped and counted. Both
+    versions of a text stay in the same part of a split. The same seed gives the same file, whatever the batch size; an
+    interrupted run continues when it is started again.
 
-    For training, mix in what is no error: --rewrite puts other words, forms of numbers, dates and names, voice and
-    order in place of the response's own and cuts it lightly, in faithful and in corrupted responses alike.
+    For training, add harmless changes: --rewrite changes words, forms of numbers, dates and names, voice and order,
+    and cuts responses lightly, in faithful and corrupted responses alike.
 
     [bold]veridical data corrupt e2e:data/e2e --method attributes --share 1 --pairs --out e2e-pairs.jsonl[/bold]
     [bold]veridical train probe jsonl:e2e-pairs.jsonl --model models/reader --template data-to-text-bare --out p[/bold]
@@ -231,7 +231,7 @@ def corrupt_command(
 def _way_and_examples(
     data: str, corruption: CorruptionOptions, masked_words: MaskedWordsOptions, options: DataOptions
 ) -> tuple[Corruptor, Masked | None, Iterator[Example]]:
-    """The way to corrupt, its part with models, and the examples: as a stream, unless the way draws from all."""
+    """Return the way to corrupt, its part with models, and the examples, as a stream unless the way draws from all."""
     from veridical.core.errors import InputError
     from veridical_lab.corrupt import WAYS
     from veridical_lab.corrupt.arguments import Arguments
@@ -274,7 +274,7 @@ def _way_and_examples(
 
 
 def _corruptible(data: str, options: DataOptions, corruption: CorruptionOptions) -> Iterator[Example]:
-    """The examples of `data`, then parts of their sources; only these where it is plain texts. Read as a stream."""
+    """Yield the examples of `data` (none for plain texts), then parts of their sources; read as a stream."""
     from veridical.datasets import load_reader
     from veridical_lab.corrupt.error_types import plain_sentences
     from veridical_lab.corrupt.rewrites import rewritten
@@ -283,14 +283,14 @@ def _corruptible(data: str, options: DataOptions, corruption: CorruptionOptions)
 
     name, _, path = data.partition(":")
     seed, recipe = corruption.seed, Recipe(responses=max(1, corruption.excerpts))
-    given: Iterable[Example] = _labelled(data, options)
+    labelled: Iterable[Example] = _labelled(data, options)
     parts = corruption.sentences or corruption.excerpts or corruption.passages
     reader: Any = load_reader(name) if parts and Path(path).exists() else None
     is_plain = hasattr(reader, "read_texts")
-    kept = list(given) if parts and not is_plain else []
+    held = list(labelled) if parts and not is_plain else []
 
     def of_sources() -> Iterable[Example]:
-        return text_examples(reader.read_texts(Path(path), options.split), name) if is_plain else kept
+        return text_examples(reader.read_texts(Path(path), options.split), name) if is_plain else held
 
     def texts() -> Iterator[tuple[str, str]]:
         seen: set[bytes] = set()
@@ -301,7 +301,7 @@ def _corruptible(data: str, options: DataOptions, corruption: CorruptionOptions)
                     yield source.text, example.document or example.case.id
                 seen.add(digest)
 
-    examples: Iterable[Example] = () if is_plain else kept or given
+    examples: Iterable[Example] = () if is_plain else held or labelled
     if corruption.sentences:
         examples = chain(examples, copied_sentences(of_sources(), corruption.sentences, seed=seed))
     if corruption.excerpts:
@@ -318,7 +318,7 @@ def _corruptible(data: str, options: DataOptions, corruption: CorruptionOptions)
 
 
 def _is_topics(data: str) -> bool:
-    """Whether `data` has topics from which answers can be composed, and no answers of its own."""
+    """Return whether `data` has topics from which answers can be composed, and no answers of its own."""
     from veridical.core.types import Level
     from veridical.datasets import DATASETS, load_reader
     from veridical_lab.datasets.topics import has_topics
@@ -343,8 +343,8 @@ def _composed(topics: list[Topic], corruption: CorruptionOptions) -> Iterator[Ex
 
     if any((corruption.sentences, corruption.excerpts, corruption.passages, corruption.clutter, corruption.rewrite)):
         raise InputError(
-            "--sentences, --excerpts, --passages, --clutter and --rewrite are for responses that there are already",
-            hint="answers are composed of topics; for other words choose --wording",
+            "--sentences, --excerpts, --passages, --clutter and --rewrite are for data that have responses",
+            hint="leave them out: answers are composed of topics; for other words choose --wording",
         )
     made = composed(topics, wording=corruption.wording, per_topic=corruption.per_topic, seed=corruption.seed)
     return islice(made, corruption.first)

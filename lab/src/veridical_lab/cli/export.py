@@ -1,4 +1,4 @@
-"""`veridical export`: a classifier as an ONNX file."""
+"""`veridical export`: writes a classifier as an ONNX file."""
 
 from __future__ import annotations
 
@@ -22,18 +22,19 @@ def export_command(
     folder: Annotated[
         Path,
         Argument(
-            metavar="FOLDER", help="What `veridical train tokens` wrote, or a sequence classifier (Hugging Face)."
+            metavar="FOLDER",
+            help="The folder that `veridical train tokens` wrote, or a sequence classifier (Hugging Face).",
         ),
     ],
     precision: Annotated[Precision, Option(help="fp32, or int8: a quarter of the size, and faster.")] = Precision.INT8,
     model: Annotated[
-        str | None, Option(metavar="FOLDER", help="Where the backbone is, for a classifier on a frozen one.")
+        str | None, Option(metavar="FOLDER", help="The backbone, for a classifier on a frozen one.")
     ] = None,
 ) -> int:
     """Write a token or sequence classifier as an ONNX file, and check it against the original.
 
-    The file goes into the classifier's folder (onnx/). Writing it takes the extra onnx, judging with it neither that
-    nor torch.
+    The file goes into the classifier's folder (onnx/). Writing it needs the extra onnx; judging with it needs neither
+    that extra nor torch.
 
     [bold]veridical export classifier --precision int8[/bold]
     [bold]veridical check answer.json --detector tokens:classifier,onnx=int8[/bold]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PromptOptions:
-    """What the text is about."""
+    """Options of what the text is about."""
 
     PANEL: ClassVar[str] = "Input"
 
@@ -49,7 +49,7 @@ class PromptOptions:
     max_mb: Annotated[int, Option(help="Refuse files, and lines of a file of cases, that are larger.", min=1)] = 256
 
     def read(self) -> Iterator[Case]:
-        """The cases, lazily; `InputError` unless there is either a file of cases or something to write about."""
+        """Yield the cases; raise `InputError` unless there is either a file of cases or something to write about."""
         from veridical.checking import make_case, unique_names
         from veridical.core.errors import InputError
         from veridical.core.types import Source
@@ -66,7 +66,7 @@ class PromptOptions:
             return read_cases(self.cases, max_bytes=max_bytes)
         if not single:
             raise InputError(
-                "nothing to write about is given", hint="name cases, a --source, a --question or a --prompt"
+                "there is nothing to write about", hint="name cases, a --source, a --question or a --prompt"
             )
         texts = [read_document(path, max_bytes=max_bytes) for path in self.source]
         names = unique_names([path.name for path in self.source])
@@ -78,7 +78,7 @@ class PromptOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class MonitorOptions:
-    """Which detector monitors the output, and what happens to what it flags."""
+    """Options of the detector that monitors the output, and of what to do where it flags something."""
 
     PANEL: ClassVar[str] = DETECTION
 
@@ -97,19 +97,19 @@ class MonitorOptions:
             "--detector",
             "-d",
             metavar="SPEC",
-            help="Any detector (see: veridical detectors); or logprob, entropy or rank of the generating model's own "
-            "predictions.",
+            help="Any detector (see: veridical detectors); or logprob, entropy or rank, which score the generating "
+            "model's own predictions.",
         ),
     ] = "overlap"
     threshold: Threshold = None
     strategy: Annotated[
         str,
         Option(
-            help="stop: end the text before what is flagged. backtrack: return to before it and sample again. "
+            help="stop: end the text before the flagged part. backtrack: go back to its start and sample again. "
             "suppress: replace the flagged token. rerank: generate several texts and keep the best."
         ),
     ] = "backtrack"
-    unit: Annotated[str, Option(help="Where stop and backtrack cut: at the token, word or sentence.")] = "word"
+    unit: Annotated[str, Option(help="Where stop and backtrack cut: before the token, word or sentence.")] = "word"
     samples: Annotated[int, Option(help="Number of texts that rerank chooses from.")] = 4
     beams: Annotated[bool, Option("--beams", help="rerank chooses from a beam search instead of samples.")] = False
     compare: Annotated[
@@ -119,7 +119,7 @@ class MonitorOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingOptions:
-    """How tokens are sampled."""
+    """Options of how tokens are sampled."""
 
     PANEL: ClassVar[str] = "Sampling"
 
@@ -138,7 +138,7 @@ class SamplingOptions:
     ] = field(default_factory=list)
 
     def make(self) -> Sampling:
-        """The sampling settings."""
+        """Return the sampling settings."""
         from veridical_lab.guard import Sampling
 
         stop = tuple(text.replace(r"\n", "\n") for text in self.stop)
@@ -149,7 +149,7 @@ class SamplingOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetOptions:
-    """What guarding may cost at most."""
+    """Options of the budget."""
 
     PANEL: ClassVar[str] = "Budget"
 
@@ -161,7 +161,7 @@ class BudgetOptions:
     max_seconds: Annotated[float | None, Option(help="Time limit per text, in seconds.")] = None
 
     def make(self) -> TokenBudget:
-        """The budget."""
+        """Return the budget."""
         from veridical_lab.guard import TokenBudget
 
         return TokenBudget(self.max_interventions, self.max_retries, self.max_tokens, self.max_seconds)
@@ -182,7 +182,7 @@ def guard_command(
     [bold]veridical guard --source a.txt --prompt "{source} In short: " -m models/reader -d rank --threshold 0.9[/bold]
 
     The final text is checked again as a whole.
-    Exit codes (of that text): 0 nothing flagged, 1 something flagged, 2 usage or input error, 3 could not be judged.
+    Exit codes (for that text): 0 nothing flagged, 1 something flagged, 2 usage or input error, 3 could not be judged.
     """
     from veridical.core.decide import decide
     from veridical.core.types import Checked

@@ -1,4 +1,4 @@
-"""`veridical kb`: a knowledge base of topics with arguments by perspective: build it, search it, show what it holds."""
+"""`veridical kb`: builds, searches and shows a knowledge base of topics with arguments by perspective."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def build_command(
         write_line(f"veridical: rows skipped: {len(skipped)}; the first: {skipped[0]}")
     write_line(f"wrote {file}: {size.topics:,} topics, {size.arguments:,} arguments, {size.perspectives} perspectives")
     if size.one_sided:
-        write_line(f"topics with arguments for one perspective only, on which there is no answer: {size.one_sided:,}")
+        write_line(f"topics that cannot be answered, with arguments for one perspective only: {size.one_sided:,}")
 
 
 @kb_app.command("search")
@@ -83,8 +83,8 @@ def search_command(
     from veridical_lab.tasks.perspectives.knowledge_base import KnowledgeBase
 
     with KnowledgeBase(file) as base:
-        found = base.search(query, limit)
-    for each in found:
+        matches = base.search(query, limit)
+    for each in matches:
         argument = each.argument
         if as_json:
             fields = {"topic": each.topic, "topic_id": each.topic_id, "id": argument.id}
@@ -92,9 +92,9 @@ def search_command(
             sys.stdout.write(json.dumps(fields, ensure_ascii=False) + "\n")
         else:
             sys.stdout.write(visible(f"{each.topic}\n  {argument.id}: {argument.text}\n"))
-    if not found:
+    if not matches:
         write_line("no argument has any of these words")
-    return 0 if found else 3
+    return 0 if matches else 3
 
 
 @kb_app.command("show")

@@ -1,4 +1,4 @@
-"""`veridical papers`: how often models hallucinate in cited summaries of papers, before and after revision."""
+"""`veridical papers`: measures how often models hallucinate in cited summaries of papers, before and after revision."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RoleOptions:
-    """Which models write, criticise and judge."""
+    """Options of which models write, criticise and judge."""
 
     PANEL: ClassVar[str] = "Roles"
 
@@ -62,12 +62,12 @@ class RoleOptions:
         if not self.judge:
             self.judge.append("verify:overlap")
         for name in filter(_is_detector, self.model):
-            raise InputError(f"--model {name} writes nothing", hint="a detector can be a critic or a judge")
+            raise InputError(f"--model {name} writes nothing", hint="name a detector as --critic or --judge")
 
 
 @dataclass(frozen=True, kw_only=True)
 class CountingOptions:
-    """What is counted."""
+    """Options of what is counted."""
 
     PANEL: ClassVar[str] = "Study"
 
@@ -75,12 +75,12 @@ class CountingOptions:
         list[str],
         Option(
             metavar="RIGHT/FLAGGED",
-            help="How far the judges can be trusted: of FLAGGED reports that people looked at, RIGHT were right. "
-            "JUDGE=RIGHT/FLAGGED for one judge. A second pair, such as 66/100,40/50, is how many of the true "
-            "hallucinations were found.",
+            help="How far the judges can be trusted: people looked at FLAGGED reports, and RIGHT of them were right. "
+            "JUDGE=RIGHT/FLAGGED for one judge. A second pair, as in 66/100,40/50, says how many of the true "
+            "hallucinations the judge found.",
         ),
     ] = field(default_factory=list)
-    limit: Annotated[int | None, Option(help="Use only the first questions, at most this many.", min=1)] = None
+    limit: Annotated[int | None, Option(help="Use only the first questions, this many.", min=1)] = None
     threshold: Annotated[float, Option(help="A claim counts as hallucinated if it scores at least this.")] = 0.5
     self_correction: Annotated[
         bool, Option("--self-correction", help="Also let each model revise all its summaries by its own feedback.")
@@ -92,7 +92,7 @@ class CountingOptions:
     seed: Annotated[int, Option(help="Random seed of the bootstrap.")] = 0
 
     def audits(self, names: Mapping[str, str]) -> dict[str, Audit]:
-        """The audits by the name of each judge in the results; `names` are those names, by what the user calls them."""
+        """Return the audit of each judge by its name in the results; `names` maps the user's names to those names."""
         from veridical.core.errors import InputError
 
         audits: dict[str, Audit] = {}
@@ -128,8 +128,8 @@ def papers_command(
     [bold]veridical papers fave/ -m gpt-4o-mini --critic gpt-4o --judge gpt-4o --audit 66/100 --out rows.jsonl[/bold]
     [bold]veridical papers fave/ -m gpt-4o-mini --critic gpt-4o --judge gpt-4o --dry-run --limit 10[/bold]
 
-    All models share one budget. With --out, replies are stored until the run is complete (longer with --cache): a run
-    whose budget is spent continues when it is started again.
+    All models share one budget. With --out, replies are stored until the run is complete (longer with --cache). If the
+    budget is spent, run the same command again to continue.
 
     Exit codes: 0 done, 2 usage or input error, 3 could not be judged.
     """
@@ -193,7 +193,7 @@ def _is_detector(name: str) -> bool:
 
 
 def _judge(name: str, connection: Connection) -> SummaryJudge:
-    """A chat model, or the detector `verify` of a spec, which skips sentences that cite nothing by default."""
+    """Return a chat model, or the detector `verify` of a spec, which by default skips sentences that cite nothing."""
     from veridical.core.spec import parse_spec
     from veridical.detectors import load_detector
 

@@ -1,4 +1,4 @@
-"""`veridical salience`: a picture of which source words each response word rests on."""
+"""`veridical salience`: draws which source words each response word depends on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`veridical train`: detectors that learn from labelled data, written as a folder that `veridical check` can use."""
+"""`veridical train`: trains detectors on labelled data, and writes a folder that `veridical check` can use."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def _train() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions(ProbeTrainingOptions):
-    """How probes are trained, and which of them are kept."""
+    """Options of how probes are trained, and which of them are kept."""
 
     objective: Annotated[str, Option(help="What probes predict: token, response, or both (token,response).")] = (
         "token,response"
     )
     select: Annotated[
-        str, Option(help="ensemble: combine the probes of all sublayers. best: keep the best one on validation.")
+        str, Option(help="ensemble: combine the probes of all sublayers. best: keep the one that validates best.")
     ] = "ensemble"
     threshold_metric: Annotated[
         str, Option(help="The validation metric that decides the threshold of tokens: token_f1 or f1_sp.")
@@ -120,7 +120,7 @@ def probe_command(data: LabelledSets, model: ModelFolder, out: OutFolder, option
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureTrainingOptions(FeatureInputOptions):
-    """How a classifier of word features is trained."""
+    """Options of how a classifier of word features is trained."""
 
     classifier: Annotated[str, Option(help="lr: logistic regression. svm: a linear support vector machine.")] = "lr"
     unit: Annotated[
@@ -130,7 +130,7 @@ class FeatureTrainingOptions(FeatureInputOptions):
     criterion: Criterion = "f1"
 
     def training(self) -> FeatureOptions:
-        """What to train."""
+        """Return the options of the training."""
         from veridical_lab.training.features import FeatureOptions
 
         return FeatureOptions(
@@ -152,7 +152,7 @@ def features_command(
     options: FeatureTrainingOptions,
     validation: ValidationSets = None,
 ) -> int:
-    """Train a linear classifier on features of words: how likely a language model finds them, how rare they are, what
+    """Train a linear classifier on features of words: how likely a language model finds them, how rare they are, their
     part of speech, and whether the sources have them.
 
     Trains in seconds, on words or on one marked phrase per response, with sources or without. Without --validation,
@@ -176,7 +176,7 @@ def features_command(
 
 @dataclass(frozen=True, kw_only=True)
 class AlignTrainingCommandOptions(LocalModelOptions):
-    """How heads on the matches of words are trained."""
+    """Options of how heads on the matches of words are trained."""
 
     PANEL: ClassVar[str] = "Training"
 
@@ -184,12 +184,12 @@ class AlignTrainingCommandOptions(LocalModelOptions):
         str | None,
         Option(
             metavar="LIST",
-            help="Compare the states of these layers, separated by commas; the last gives the evidence. Default: a "
-            "third up, the last but one and the last.",
+            help="Compare the states of these layers, separated by commas; the last gives the evidence. Default: the "
+            "layer a third of the way up, the last but one and the last.",
         ),
     ] = None
     window: Annotated[
-        int | None, Option(help="Tokens of a text that are read at once. Default: the encoder's, at most 512.", min=8)
+        int | None, Option(help="Tokens of a text to read at once. Default: the encoder's limit, at most 512.", min=8)
     ] = None
     criterion: Criterion = "f1"
     calibration: Annotated[str, Option(help="platt, isotonic, none, or auto (platt for fewer than 1000 items).")] = (
@@ -211,7 +211,7 @@ def align_command(
     options: AlignTrainingCommandOptions,
     validation: ValidationSets = None,
 ) -> int:
-    """Train heads on how well each word of a response matches its sources in an encoder's embeddings, and the reverse.
+    """Train heads on how well words of the response match the sources in an encoder's embeddings, and the reverse.
 
     The encoder stays as it is; a logistic regression per level (words, responses, coverage) trains in seconds once the
     texts are encoded. Without --validation, `veridical bench --fit none` with the same seed measures on the same test
@@ -224,7 +224,7 @@ def align_command(
     from veridical.datasets import read
     from veridical_lab.training.align import AlignTrainingOptions, train_align
 
-    wanted = AlignTrainingOptions(
+    settings = AlignTrainingOptions(
         layers=None if options.layers is None else parse_counts(options.layers, "--layers"),
         window=options.window,
         criterion=options.criterion,
@@ -236,7 +236,7 @@ def align_command(
     loaded = options.load(model, ("encoder",))
     examples = [example for spec in data for example in read(spec, options.split)]
     held_out = [example for spec in validation or () for example in read(spec)]
-    train_align(loaded, examples, wanted, validation=held_out or None, out=out)
+    train_align(loaded, examples, settings, validation=held_out or None, out=out)
     write_line(f"wrote {out}; use it as align:{out}")
     return 0
 

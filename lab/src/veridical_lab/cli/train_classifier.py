@@ -1,4 +1,4 @@
-"""`veridical train classifier`: classifiers of whole responses and of coverage."""
+"""`veridical train classifier`: trains classifiers of whole responses and of coverage."""
 
 from __future__ import annotations
 
@@ -19,47 +19,47 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierFormOptions:
-    """What a classifier judges, and what is tuned."""
+    """Options of what a classifier judges, and what is tuned."""
 
     PANEL: ClassVar[str] = "Classifier"
 
-    task: Annotated[str, Option(help="What is judged: hallucination or coverage.")]
+    task: Annotated[str, Option(help="What to judge: hallucination or coverage.")]
     method: Annotated[
         str,
         Option(
-            help="What is tuned: prompt (a soft prompt), lora, head (a linear head only), or full (a linear head and "
+            help="What to tune: prompt (a soft prompt), lora, head (a linear head only), or full (a linear head and "
             "all weights). prompt and lora are for decoders, and need the extra tuning."
         ),
     ] = "prompt"
     unit: Annotated[
         str,
         Option(
-            help="What is read at once: whole (the case), part (a sentence of the response with all sources, or a "
-            "source with the whole response; the worst counts), or pair (a sentence and a source; the best pair "
-            "counts for a sentence or source, and of these the worst)."
+            help="What to read at once: whole (the case), part (a sentence of the response with all sources, or a "
+            "source with the whole response; the worst part counts), or pair (a sentence and a source; each sentence "
+            "or source has the score of its best pair, and the worst of these counts)."
         ),
     ] = "whole"
     labels: Annotated[
-        str, Option(metavar="FINE,ERROR", help="What a decoder answers without an error, and with one.")
+        str, Option(metavar="FINE,ERROR", help="A decoder's answers: where there is no error, and where there is one.")
     ] = "YES,NO"
     virtual_tokens: VirtualTokens = 5
     rank: Annotated[int, Option(help="Rank of LoRA.", min=1)] = 8
-    max_tokens: Annotated[
-        int | None, Option(help="Maximum tokens of what is judged at once. Default: the model's.", min=16)
-    ] = None
+    max_tokens: Annotated[int | None, Option(help="Maximum tokens to read at once. Default: the model's.", min=16)] = (
+        None
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierTrainingOptions(TuningOptions):
-    """How a classifier is trained."""
+    """Options of how a classifier is trained."""
 
     training: Annotated[
         str | None,
         Option(
             metavar="NAME",
-            help="The data are topics (perspectrum:FOLDER): make responses with synthetic errors of them. synth: of a "
-            "quarter of the training topics, in the arguments' own words; para: also with paraphrases; dev: also of "
-            "all other training topics.",
+            help="For data with topics (perspectrum:FOLDER): make responses with synthetic errors from them. synth: "
+            "from a quarter of the training topics, in the arguments' own words; para: also with paraphrases; dev: "
+            "also from all other training topics.",
         ),
     ] = None
     learning_rate: Annotated[
@@ -69,7 +69,7 @@ class ClassifierTrainingOptions(TuningOptions):
     batch: Annotated[int, Option(help="Cases, or parts of cases, per step.", min=2)] = 16
     validation_examples: Annotated[int, Option(help="Maximum number of validation examples.", min=2)] = 200
     criterion: Criterion = "balanced_accuracy"
-    bf16: Annotated[bool, Option("--bf16", help="Compute matrix products in bf16 where weights are in fp32.")] = False
+    bf16: Annotated[bool, Option("--bf16", help="Compute matrix products in bf16 if weights are in fp32.")] = False
     seed: Annotated[int, Option(help="Random seed of the split by document, the batches and the tuned weights.")] = 0
     split: Split = None
 
@@ -86,7 +86,7 @@ def classifier_command(
     """Train a classifier of whole responses (hallucination) or of coverage: a soft prompt or LoRA on a decoder that
     answers YES or NO, or a linear head on any model.
 
-    OUT holds the tuned weights alone. Without --validation, data are split by document into training, validation and
+    OUT holds only the tuned weights. Without --validation, data are split by document into training, validation and
     test (70/10/20). An interrupted training continues when the same command is run again.
 
     [bold]veridical train classifier perspectrum:data/perspectrum --training dev --task coverage --model models/smollm
@@ -106,10 +106,10 @@ def classifier_command(
     labels = tuple(parse_names(form.labels))
     if len(labels) != 2:
         raise InputError(f"--labels {form.labels!r} names {len(labels)} labels", hint="two, such as YES,NO")
-    given = {f.name: getattr(form, f.name) for f in fields(ClassifierFormOptions)}
-    settings = ClassifierSettings(**{**given, "labels": labels})
+    form_fields = {f.name: getattr(form, f.name) for f in fields(ClassifierFormOptions)}
+    settings = ClassifierSettings(**{**form_fields, "labels": labels})
     trained = {f.name: getattr(options, f.name) for f in fields(ClassifierTraining) if f.name != "classifier"}
-    wanted = ClassifierTraining(classifier=settings, **trained)
+    settings_of_training = ClassifierTraining(classifier=settings, **trained)
     parts = _parts(data, options, validation)
     dtype = "fp32" if form.method == "full" and options.dtype == "auto" else options.dtype
     loaded = load(model, device=options.device, dtype=dtype, kinds=READERS)
@@ -118,7 +118,7 @@ def classifier_command(
             loaded,
             parts["train"],
             parts["valid"],
-            wanted,
+            settings_of_training,
             out=out,
             checkpoint_minutes=options.checkpoint_minutes,
             stop=stop,
@@ -131,7 +131,7 @@ def classifier_command(
 def _parts(
     data: list[str], options: ClassifierTrainingOptions, validation: list[str] | None
 ) -> dict[str, list[Example]]:
-    """What to train ("train") and to validate on ("valid")."""
+    """Return the examples to train on ("train") and to validate on ("valid")."""
     from veridical.datasets import read
     from veridical.datasets.split import split_by_document
     from veridical_lab.bench.perspectives import training_sets

@@ -1,4 +1,4 @@
-"""`veridical train default`: the detector in the box, made again."""
+"""`veridical train default`: trains the default detector again."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from veridical.cli.progress import stop_asked_for
 
 @dataclass(frozen=True, kw_only=True)
 class DefaultTrainingOptions:
-    """How the default detector is trained."""
+    """Options of how the default detector is trained."""
 
     PANEL: ClassVar[str] = "Training"
 
     layers: Annotated[
-        int, Option(metavar="N", help="Keep the encoder's first N layers: 8 of MPNet-base's 12, say.", min=1)
+        int, Option(metavar="N", help="Keep the encoder's first N layers, such as 8 of MPNet-base's 12.", min=1)
     ] = 8
     max_tokens: Annotated[int, Option(help="Maximum tokens per window.", min=64)] = 288
     batch_tokens: Annotated[int, Option(help="Tokens per optimiser step.", min=256)] = 3072
@@ -29,8 +29,8 @@ class DefaultTrainingOptions:
         bool | None,
         Option(
             "--bf16/--no-bf16",
-            help="Compute matrix products in bf16; weights stay in fp32. Default: where the processor does not only "
-            "emulate it.",
+            help="Compute matrix products in bf16; weights stay in fp32. Default: if the processor has bf16 in "
+            "hardware.",
         ),
     ] = None
     seed: Annotated[int, Option(help="Random seed.")] = 0
@@ -43,10 +43,10 @@ def default_command(
     out: OutFolder,
     options: DefaultTrainingOptions,
 ) -> int:
-    """Train the default detector: what `veridical check` uses where no detector is named.
+    """Train the default detector, which `veridical check` uses if no detector is named.
 
     FOLDER holds the public sets by name (wice, summedits …), with entailment/, plain/, wikipedia/ and written/ beside
-    them. The encoder learns from labelled pairs and responses, and from text with errors made by rules; regressions on
+    them. The encoder learns from labelled pairs and responses, and from text with errors made by rules. Regressions on
     validation documents turn its scores into probabilities. MPNet-base takes about four hours on two processor cores.
     An interrupted training continues when the same command is run again.
 
@@ -56,7 +56,7 @@ def default_command(
     """
     from veridical_lab.training.default import DefaultTraining, train_default
 
-    how = DefaultTraining(
+    settings = DefaultTraining(
         layers=options.layers,
         max_tokens=options.max_tokens,
         batch_tokens=options.batch_tokens,
@@ -65,6 +65,6 @@ def default_command(
         seed=options.seed,
     )
     with stop_asked_for() as stop:
-        train_default(model, data, out, how, stop=stop, progress=write_line)
+        train_default(model, data, out, settings, stop=stop, progress=write_line)
     write_line(f"wrote {out}; use it as default:{out}")
     return 0

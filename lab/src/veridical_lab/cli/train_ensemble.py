@@ -1,4 +1,4 @@
-"""`veridical train ensemble`: several detectors combined, and asked in turn."""
+"""`veridical train ensemble`: combines several detectors, and makes a cascade of them."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ from veridical.cli.options import OUTPUT, Criterion, LabelledSets, OutFolder, Sp
 
 @dataclass(frozen=True, kw_only=True)
 class EnsembleFittingOptions:
-    """How the members are combined, and on which data."""
+    """Options of how the members are combined, and on which data."""
 
     PANEL: ClassVar[str] = "Fitting"
 
     criterion: Criterion = "f1"
-    keep: Annotated[float, Option(help="The share of the ensemble's ROC AUC of responses that its cascade keeps.")] = (
-        0.99
-    )
+    keep: Annotated[float, Option(help="The cascade keeps this share of the ensemble's ROC AUC of responses.")] = 0.99
     negative_weights: Annotated[
-        bool, Option("--negative-weights", help="Allow a weight below 0: a higher score makes less suspicious.")
+        bool,
+        Option("--negative-weights", help="Allow weights below 0, where a higher score lowers that of the ensemble."),
     ] = False
     all_data: Annotated[
-        bool, Option("--all-data", help="Fit on all of the data, not only the validation split; measure on other data.")
+        bool, Option("--all-data", help="Fit on all data, not only the validation split; then measure on other data.")
     ] = False
     split: Split = None
     seed: Annotated[int, Option(help="Random seed of the split by document, the folds and the bootstrap.")] = 0
@@ -44,14 +43,14 @@ def ensemble_command(
     out: OutFolder,
     options: EnsembleFittingOptions,
     as_json: Annotated[
-        bool, Option("--json", help="Print what was written as JSON instead of a table.", rich_help_panel=OUTPUT)
+        bool, Option("--json", help="Print the fitted ensemble as JSON instead of a table.", rich_help_panel=OUTPUT)
     ] = False,
 ) -> int:
     """Combine several detectors by logistic regression, and fit when a cascade of them can stop.
 
-    Data are split by document into training, validation and test (70/10/20), and the validation split is used;
-    `veridical bench --fit none` with the same seed measures on the test split. An interrupted run continues when the
-    same command is run again.
+    Data are split by document into training, validation and test (70/10/20), and the ensemble is fitted on the
+    validation split; `veridical bench --fit none` with the same seed measures on the test split. An interrupted run
+    continues when the same command is run again.
 
     [bold]veridical train ensemble bump:data/bump --members overlap --members align:models/minilm --out both[/bold]
     [bold]veridical check answer.txt article.txt --detector ensemble:both[/bold]
@@ -68,7 +67,7 @@ def ensemble_command(
     examples = [example for spec in data for example in read(spec, options.split)]
     journal = out.with_name(out.name + ".work")
     with progress_bar() as progress:
-        wanted = EnsembleOptions(
+        settings = EnsembleOptions(
             criterion=options.criterion,
             keep=options.keep,
             negative_weights=options.negative_weights,
@@ -78,7 +77,7 @@ def ensemble_command(
             journal=journal,
             progress=progress,
         )
-        fitted = fit_ensemble(loaded, examples, wanted, out=out)
+        fitted = fit_ensemble(loaded, examples, settings, out=out)
     shutil.rmtree(journal, ignore_errors=True)
     if as_json:
         sys.stdout.write(encode(fitted) + "\n")

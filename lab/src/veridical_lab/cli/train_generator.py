@@ -1,4 +1,4 @@
-"""`veridical train generator`: generators of answers with several perspectives."""
+"""`veridical train generator`: trains generators of answers with several perspectives."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from veridical_lab.cli.training_options import TuningOptions, VirtualTokens
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratorTrainingOptions(TuningOptions):
-    """How a generator is trained."""
+    """Options of how a generator is trained."""
 
     virtual_tokens: VirtualTokens = 5
     learning_rate: Annotated[float, Option(help="Highest learning rate.", min=0)] = 0.1
@@ -39,7 +39,7 @@ def generator_command(
     """Train a soft prompt with which a local model writes answers with several perspectives.
 
     It learns from answers that are composed from the topics' arguments (70/10/20 by topic; the test part is not used).
-    OUT holds the vectors alone. An interrupted training continues when the same command is run again. Needs the extra
+    OUT holds only the vectors. An interrupted training continues when the same command is run again. Needs the extra
     tuning.
 
     [bold]veridical train generator perspectrum:data/perspectrum --model models/smollm --out generator[/bold]

@@ -1,4 +1,4 @@
-"""`veridical train masked`: masked language models on plain text."""
+"""`veridical train masked`: trains masked language models on plain text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from veridical_lab.cli.training_options import CheckpointMinutes
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedTrainingOptions(LocalModelOptions):
-    """How a masked language model is trained."""
+    """Options of how a masked language model is trained."""
 
     PANEL: ClassVar[str] = "Training"
 
@@ -24,7 +24,7 @@ class MaskedTrainingOptions(LocalModelOptions):
     max_tokens: Annotated[int, Option(help="Tokens per window.", min=8)] = 128
     batch_tokens: Annotated[int, Option(help="Tokens per optimiser step.", min=32)] = 4096
     epochs: Annotated[int, Option(help="Passes over the texts.", min=1)] = 1
-    max_steps: Annotated[int | None, Option(help="Maximum number of steps. Default: all of the epochs.", min=1)] = None
+    max_steps: Annotated[int | None, Option(help="Maximum number of steps. Default: all epochs.", min=1)] = None
     learning_rate: Annotated[float, Option(help="The encoder's highest learning rate.", min=0)] = 2e-4
     head_learning_rate: Annotated[float, Option(help="The head's highest learning rate.", min=0)] = 1e-3
     frozen: Annotated[bool, Option("--frozen", help="Train the head only; the encoder stays as it is.")] = False
@@ -46,9 +46,8 @@ def masked_command(
 ) -> int:
     """Train a masked language model on plain text, such as a head for an encoder that has none.
 
-    What it expects in place of words makes synthetic errors (data corrupt --method masked), and features of words. OUT
-    is a Hugging Face folder (AutoModelForMaskedLM reads it). An interrupted training continues when the same command is
-    run again.
+    Use it to make synthetic errors (data corrupt --method masked) or for features of words. OUT is a Hugging Face
+    folder (AutoModelForMaskedLM reads it). An interrupted training continues when the same command is run again.
 
     [bold]veridical train masked models/minilm wikipedia:data/wikipedia --out models/minilm-masked[/bold]
     [bold]veridical data corrupt wikipedia:data/wikipedia --method masked --passages 2 --fill-model models/minilm-masked
@@ -62,12 +61,12 @@ def masked_command(
     config = Path(model) / "config.json"
     has_head = config.is_file() and "MaskedLM" in " ".join(json.loads(read_text(config)).get("architectures") or ())
     loaded = options.load(model, ("masked",) if has_head else ("encoder",))
-    given = {f.name: getattr(options, f.name) for f in fields(MaskedTraining) if hasattr(options, f.name)}
+    settings = {f.name: getattr(options, f.name) for f in fields(MaskedTraining) if hasattr(options, f.name)}
     with stop_asked_for() as stop:
         train_masked(
             loaded,
             texts_of(texts),
-            MaskedTraining(**given),
+            MaskedTraining(**settings),
             out=out,
             checkpoint_minutes=options.checkpoint_minutes,
             stop=stop,

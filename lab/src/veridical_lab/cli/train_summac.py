@@ -1,4 +1,4 @@
-"""`veridical train summac`: the layer of SummaC Conv."""
+"""`veridical train summac`: trains the layer of SummaC Conv."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from veridical.cli.options import LabelledSets, LocalModelOptions, OutFolder, Sp
 
 @dataclass(frozen=True, kw_only=True)
 class SummacTrainingOptions(LocalModelOptions):
-    """How the layer is trained."""
+    """Options of how the layer is trained."""
 
     PANEL: ClassVar[str] = "Training"
 
     bins: Annotated[int, Option(help="Bins of P(entailment) that the layer reads.", min=2)] = 50
-    premise: Annotated[str, Option(help="What of a source is compared: sentence, chunk or document.")] = "sentence"
+    premise: Annotated[str, Option(help="The part of a source to compare at once: sentence, chunk or document.")] = (
+        "sentence"
+    )
     labels: Annotated[
         str | None,
-        Option(metavar="NAMES", help="What the model's classes are, in order, separated by |. Default: as it says."),
+        Option(metavar="NAMES", help="The model's classes in order, separated by |. Default: those in its config."),
     ] = None
     split: Split = None
     seed: Annotated[int, Option(help="Random seed of the split by document.")] = 0
@@ -35,7 +37,7 @@ def summac_command(
     options: SummacTrainingOptions,
     validation: ValidationSets = None,
 ) -> int:
-    """Train the layer of SummaC Conv: from how many source sentences entail a sentence, and how much, to a score.
+    """Train the layer of SummaC Conv, which scores a sentence by how many source sentences entail it, and how much.
 
     It learns from labels of whole responses. Data are split by document into training, validation and test (70/10/20).
 

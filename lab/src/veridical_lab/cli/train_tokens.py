@@ -1,4 +1,4 @@
-"""`veridical train tokens`: token and span classifiers."""
+"""`veridical train tokens`: trains token and span classifiers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from veridical_lab.cli.training_options import CheckpointMinutes, Patience
 
 @dataclass(frozen=True, kw_only=True)
 class TokenTrainingOptions(LocalModelOptions):
-    """How a token classifier is trained."""
+    """Options of how a token classifier is trained."""
 
     PANEL: ClassVar[str] = "Training"
 
@@ -39,14 +39,14 @@ class TokenTrainingOptions(LocalModelOptions):
     class_weights: Annotated[
         bool, Option("--class-weights", help="Give hallucinated and supported words the same total weight.")
     ] = False
-    label_smoothing: Annotated[float, Option(help="Move labels this far to the middle.", min=0, max=0.99)] = 0.0
+    label_smoothing: Annotated[float, Option(help="Move labels this far towards 0.5.", min=0, max=0.99)] = 0.0
     dropout: Annotated[float, Option(help="Dropout in training.", min=0, max=0.9)] = 0.0
     response_weight: Annotated[float, Option(help="Weight of the loss on whole responses.", min=0)] = 0.3
     contradiction_weight: Annotated[
         float,
         Option(
             help="Weight of the loss that separates contradiction (intrinsic errors) from absence (extrinsic errors), "
-            "where the data label them; 0: no such labels are learned.",
+            "where the data label them; 0: do not learn these labels.",
             min=0,
         ),
     ] = 0.0
@@ -64,27 +64,27 @@ class TokenTrainingOptions(LocalModelOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierOptions:
-    """The form of a token classifier."""
+    """Options of the form of a token classifier."""
 
     PANEL: ClassVar[str] = "Classifier"
 
-    unit: Annotated[str, Option(help="What is scored: word (its tokens are pooled) or token.")] = "word"
+    unit: Annotated[str, Option(help="What to score: word (its tokens are pooled) or token.")] = "word"
     pooling: Annotated[str, Option(help="How the tokens of a word or span are pooled: mean or max.")] = "mean"
     hidden: Annotated[
         int | None, Option(help="Hidden units of the tanh layer; 0: a linear head. Default: the model's width.", min=0)
     ] = None
     mode: Annotated[
-        str, Option(help="offline: a word sees the whole response. online: it sees only what is left of it.")
+        str, Option(help="offline: a word sees the whole response. online: it sees only the words before it.")
     ] = "offline"
     attention: Annotated[
         str,
         Option(
-            help="full: source and response see each other. prefix: the source does not see the response, so that "
-            "many responses to one source take one pass over it."
+            help="full: source and response see each other. prefix: the source does not see the response, so one pass "
+            "over it serves many responses."
         ),
     ] = "full"
     lexical: Annotated[
-        bool, Option("--lexical/--no-lexical", help="Also give the head what the sources have of each word.")
+        bool, Option("--lexical/--no-lexical", help="Also tell the head whether the sources have each word.")
     ] = True
     sources: Annotated[
         bool, Option("--sources/--no-sources", help="Whether the classifier sees the sources (else: reference-free).")
@@ -94,12 +94,12 @@ class ClassifierOptions:
     evidence: Annotated[
         str,
         Option(
-            help="What of a long source is read: relevant (the sentences that share most with the response) or all "
-            "(window after window)."
+            help="How to read a long source: relevant (the sentences that share most with the response) or all (window "
+            "after window)."
         ),
     ] = "relevant"
     by_sentence: Annotated[
-        bool, Option("--by-sentence", help="Read each sentence of a response apart, with evidence of its own.")
+        bool, Option("--by-sentence", help="Read each sentence of a response by itself, with its own evidence.")
     ] = False
 
 
@@ -115,8 +115,8 @@ def tokens_command(
     """Train a token or span classifier on an encoder or decoder, with sources or reference-free.
 
     Without --validation, data are split by document into training, validation and test (70/10/20). MODEL is a Hugging
-    Face folder, or a folder that this command wrote, whose classifier is trained further. An interrupted training
-    continues when the same command is run again.
+    Face folder, or a folder that this command wrote, to train its classifier further. An interrupted training continues
+    when the same command is run again.
 
     [bold]veridical train tokens xsum_token:data/xsum_token --model models/minilm --out classifier[/bold]
     [bold]veridical train tokens hades:data/hades --model models/gpt2 --out online --mode online --no-sources[/bold]
@@ -142,8 +142,8 @@ def tokens_command(
     )
     form = {name: getattr(classifier, name) for name in ("unit", "pooling", "hidden", "mode", "attention", "lexical")}
     elsewhere = ("device", "dtype", "split", "checkpoint_minutes")
-    given = {name: value for name, value in asdict(options).items() if name not in elsewhere}
-    settings = TokenTraining(pairs=pairs, **form, **given)
+    values = {name: value for name, value in asdict(options).items() if name not in elsewhere}
+    settings = TokenTraining(pairs=pairs, **form, **values)
     examples = {spec: list(read(spec, options.split)) for spec in data}
     held_out = {spec: list(read(spec)) for spec in validation or ()}
     head = None

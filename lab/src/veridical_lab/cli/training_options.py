@@ -1,4 +1,4 @@
-"""The options that several commands of training share, each group declared once."""
+"""Options that several training commands share, each group declared once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ VirtualTokens = Annotated[int, Option(help="Length of the soft prompt.", min=1)]
 
 @dataclass(frozen=True, kw_only=True)
 class TuningOptions(LocalModelOptions):
-    """The steps of a training that tunes a model."""
+    """Options of a training that tunes a model."""
 
     PANEL: ClassVar[str] = "Training"
 
@@ -48,14 +48,14 @@ class TuningOptions(LocalModelOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeTrainingOptions(LocalModelOptions):
-    """How probes on a local model are trained."""
+    """Options of how probes on a local model are trained."""
 
     PANEL: ClassVar[str] = "Probes"
 
     kind: Annotated[str, Option(help="Type of probe: linear, pooling or mlp.")] = "pooling"
     objective: Annotated[
         str | None,
-        Option(help="What probes predict: token, response, or both (token,response). Default: all that is labelled."),
+        Option(help="What probes predict: token, response, or both (token,response). Default: all that have labels."),
     ] = None
     template: Annotated[
         str, Option(help="The prompt template that turns a case into the model's input: general, tldr, chat, raw …")
@@ -89,11 +89,11 @@ class ProbeTrainingOptions(LocalModelOptions):
 
     @property
     def objectives(self) -> tuple[str, ...] | None:
-        """The objectives that are named, None for all that is labelled."""
+        """The named objectives; None for all that have labels."""
         return None if self.objective is None else tuple(parse_names(self.objective))
 
     def training(self, *, hidden: int = 16, balanced: bool = False) -> ProbeOptions:
-        """The hyperparameters."""
+        """Return the hyperparameters."""
         from veridical_lab.probes.options import ProbeOptions
 
         return ProbeOptions(
@@ -110,7 +110,7 @@ class ProbeTrainingOptions(LocalModelOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureInputOptions(LocalModelOptions):
-    """Which features of words there are, and what they are made from."""
+    """Options of which word features there are, and what they are made from."""
 
     PANEL: ClassVar[str] = "Features"
 
@@ -118,27 +118,30 @@ class FeatureInputOptions(LocalModelOptions):
         str | None,
         Option(
             metavar="FOLDER",
-            help="A causal or masked language model (a local folder, or a hub name), for the probability and entropy "
-            "of words. Default: none.",
+            help="A causal or masked language model (a local folder, or a hub name) that gives the probability and "
+            "entropy of words. Default: none.",
         ),
     ] = None
     template: Annotated[
         str | None, Option(help="The prompt template of a causal model: general, tldr … Default: the model's.")
     ] = None
     sources: Annotated[
-        bool, Option("--sources/--no-sources", help="Compare words with the sources, or read the response alone.")
+        bool, Option("--sources/--no-sources", help="Compare words with the sources, or read only the response.")
     ] = True
     context: Annotated[
-        str, Option(help="both, or left: nothing depends on what comes after a word (the online setting).")
+        str, Option(help="both, or left: features do not depend on the words that follow (the online setting).")
     ] = "both"
     tagger: Annotated[
-        str, Option(metavar="NAME", help="rules (built in), or spacy:PIPELINE with a folder or an installed name.")
+        str,
+        Option(
+            metavar="NAME", help="rules (built in), or spacy:PIPELINE, where PIPELINE is a folder or installed name."
+        ),
     ] = "rules"
     statistics: Annotated[
         Path | None,
         Option(
             metavar="FILE",
-            help="Word counts that `veridical data statistics` made. Default: made from the texts to train on.",
+            help="Word counts that `veridical data statistics` made. Default: counts of the texts to train on.",
         ),
     ] = None
     token_scores: Annotated[
@@ -153,13 +156,13 @@ class FeatureInputOptions(LocalModelOptions):
 
     @property
     def features(self) -> FeatureSettings:
-        """Which features there are."""
+        """The settings of the features."""
         from veridical_lab.detectors.features.extraction import FeatureSettings
 
         return FeatureSettings(self.sources, self.context, self.template, self.max_windows)
 
     def inputs(self) -> Inputs:
-        """What they are made from, loaded."""
+        """Load what the features are made from."""
         from veridical_lab.detectors.features.detector import read_token_scores
         from veridical_lab.detectors.features.statistics import WordStatistics
         from veridical_lab.training.features import Inputs

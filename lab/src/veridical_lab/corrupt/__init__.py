@@ -1,8 +1,7 @@
-"""Synthetic errors: labelled examples made ungrounded in a known way, one file per method.
+"""Synthetic errors: makes labelled examples ungrounded in a known way, with one file per method.
 
-What was changed is written into the gold, which marks every place of the response that the change took the ground
-from. A place that cannot be found makes the example unusable; that is counted, never passed over. The same seed gives
-the same errors, whatever the order of the examples.
+The gold marks every place of the response that the change leaves unsupported. If such a place cannot be found, the
+example is not used, and counted as skipped. The same seed gives the same errors, whatever the order of the examples.
 """
 
 from __future__ import annotations
@@ -22,21 +21,21 @@ __all__ = ["WAYS", "Attempt", "Corrupted", "Corruptor", "CorruptsMany", "attempt
 
 
 class Corruptor(Protocol):
-    """One way to make errors, built with all examples, from which it may draw what it puts in."""
+    """A way to make errors; it is built with all examples, and may draw replacements from them."""
 
     name: str
 
     def change(self, example: Example, draw: random.Random) -> Example | str:
-        """The example made ungrounded, with its gold, under an id of its own; or why it cannot be used."""
+        """Return the example made ungrounded, with a new gold and id; or why it cannot be used."""
         ...
 
 
 @runtime_checkable
 class CorruptsMany(Protocol):
-    """A way that changes several examples at once faster than one by one, with the same results."""
+    """A way that changes several examples at once, faster than one by one and with the same results."""
 
     def change_many(self, examples: Sequence[Example], draws: Sequence[random.Random]) -> list[Example | str]:
-        """What `change` gives for each example and its draw."""
+        """Return the result of `change` for each example and its draw."""
         ...
 
 
@@ -56,7 +55,7 @@ WAYS = Registry(
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What one example became: `examples` (itself, corrupted, or both), or nothing, for the reason `skipped`."""
+    """The result for one example: `examples` (itself, corrupted, or both), or none, for the reason `skipped`."""
 
     id: str
     examples: tuple[Example, ...] = ()
@@ -65,7 +64,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Corrupted:
-    """Grounded and corrupted examples in the order of their originals, and what was not used, with how often."""
+    """Grounded and corrupted examples in the order of their originals, and how many were skipped, by reason."""
 
     examples: tuple[Example, ...]
     changed: int
@@ -83,35 +82,35 @@ def corrupt(
 ) -> Corrupted:
     """Corrupt some of the grounded examples and keep the others as they are.
 
-    Examples that are already labelled hallucinated, or not labelled, are skipped. Documents stay what they were, so
-    that a split by document keeps both versions of a text together.
+    Examples that are labelled hallucinated, or not labelled, are skipped. Documents stay the same, so a split by
+    document keeps both versions of a text together.
 
     Args:
         examples: Labelled examples.
-        how: The way to corrupt: a name in `WAYS`, or what makes one of the examples, such as
+        how: The way to corrupt: a name in `WAYS`, or a function that makes one from the examples, such as
             `partial(Rules, errors=(0.7, 0.3))`.
-        share: The share of the grounded examples that is corrupted, drawn one by one; above 0, at most 1.
-        pairs: Every corrupted example has its unchanged original before it, and what was not drawn is left out.
+        share: The share of the grounded examples to corrupt, drawn one by one; above 0, at most 1.
+        pairs: Return each corrupted example after its unchanged original, and leave out examples that were not drawn.
         seed: The random seed; an example's draws do not depend on the others.
         types: The types of error to make, for a way that has several (`rules`, `arguments`); None for its usual ones.
 
     Raises:
-        InputError: For a share out of range, types where there are none, or if nothing could be corrupted.
+        InputError: If the share is out of range, the way has no types to choose from, or nothing could be corrupted.
     """
-    given = list(examples)
+    examples = list(examples)
     make = WAYS.load(how) if isinstance(how, str) else how
     if types is not None and not hasattr(make, "types"):
         raise InputError(f"{how!r} has no error types to choose from", hint="leave the types out, or take 'rules'")
-    way: Corruptor = make(given) if types is None else make(given, types=types)
+    way: Corruptor = make(examples) if types is None else make(examples, types=types)
     skipped: Counter[str] = Counter()
     results: list[Example] = []
-    for attempt in attempts(given, way, share=share, pairs=pairs, seed=seed):
+    for attempt in attempts(examples, way, share=share, pairs=pairs, seed=seed):
         results += attempt.examples
         skipped.update([attempt.skipped] if attempt.skipped else [])
     changed = sum(not is_grounded(example) for example in results)
     if not changed:
         why = ", ".join(f"{reason} ({n})" for reason, n in skipped.most_common(3)) or "no example was drawn"
-        raise InputError(f"none of {len(given)} examples could be corrupted by {way.name!r}", hint=why)
+        raise InputError(f"none of {len(examples)} examples could be corrupted by {way.name!r}", hint=why)
     return Corrupted(tuple(results), changed, dict(skipped.most_common()))
 
 
@@ -124,18 +123,18 @@ def attempts(
     seed: int = 0,
     batch_size: int = 32,
 ) -> Iterator[Attempt]:
-    """What each example becomes, as `corrupt` makes it, as a stream.
+    """Yield the result for each example, as a stream; `corrupt` does the same for all at once.
 
     Args:
         examples: Labelled examples; read as a stream, `batch_size` at a time.
         way: The way to corrupt.
-        share: The share of the grounded examples that is corrupted; above 0, at most 1.
-        pairs: Every corrupted example has its unchanged original before it, and what was not drawn is left out.
-        seed: The random seed; an example's draws do not depend on the others, nor on the batch.
-        batch_size: How many examples are changed at once, at least 1.
+        share: The share of the grounded examples to corrupt; above 0, at most 1.
+        pairs: Yield each corrupted example after its unchanged original, and leave out examples that were not drawn.
+        seed: The random seed; an example's draws do not depend on the others or on the batch.
+        batch_size: The number of examples to change at once, at least 1.
 
     Raises:
-        InputError: For a share or a batch size out of range.
+        InputError: If the share or the batch size is out of range.
     """
     if not 0.0 < share <= 1.0:
         raise InputError(f"the share is {share:g}", hint="above 0, at most 1")
@@ -161,7 +160,7 @@ def attempts(
 
 
 def is_grounded(example: Example) -> bool:
-    """Whether the gold says that the whole response is grounded."""
+    """Return whether the gold says that the whole response is grounded."""
     gold = example.gold
     return gold.judged is None and gold.hallucination is not None and gold.hallucination < 0.5
 

@@ -1,7 +1,7 @@
-"""Responses composed from given arguments by templates, so that what each of their words rests on is known.
+"""Composes responses from arguments by templates, so that the argument behind each word is known.
 
-Each argument is put, in one of its wordings, behind a phrase such as "Opponents argue that"; the given arguments have
-the same wording, or another one where the response is to be a paraphrase (Chang et al. 2024, §4.1).
+Each argument follows, in one of its wordings, a phrase such as "Opponents argue that". The given arguments have the
+same wording, or another one if the response is to be a paraphrase (Chang et al. 2024, §4.1).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from veridical_lab.datasets.topics import Argument, Topic, draw_arguments, norma
 __all__ = ["WORDINGS", "clause_of", "composed", "usable_topic"]
 
 WORDINGS = ("same", "other", "both")
-"""How the given arguments are worded: as in the response, differently, or one example of each."""
+"""How the given arguments are worded: as in the response, in other words, or one example of each."""
 
-_LONGEST = 40  # words of an argument that is said in one clause
+_LONGEST = 40  # words of an argument that can be said in one clause
 _SIDES = {
     **dict.fromkeys(("pro", "support", "for", "yes"), ("Supporters", "Those in favour", "Proponents")),
     **dict.fromkeys(("con", "undermine", "against", "no"), ("Opponents", "Those opposed", "Critics")),
@@ -35,7 +35,7 @@ _CONTRAST = ("By contrast, ", "On the other hand, ", "")
 _NEXT = ("They add that", "They also say that", "Another of their points is that", "Furthermore, they argue that")
 _LAST = ("Finally, they maintain that", "In addition, they say that", "Moreover, they hold that")
 
-# what a clause after "that" does not begin with, and some word of which it has
+# a clause after "that" does not begin with one of these, and has a word of `_VERBS`
 _NO_CLAUSE = re.compile(
     r"(?:what|why|how|who|whose|which|where|when will|to|for|because|vs|is|are|do|does|let|let's)\b", re.I
 )
@@ -59,9 +59,10 @@ _CONTRACTED = re.compile(r"(?:n['’]t|['’](?:s|re|ve|ll|d))$", re.I)
 
 
 def clause_of(text: str) -> str | None:
-    """The text as a clause after "that": small first letter, no final mark; None if it cannot be one.
+    """Turn a text into a clause after "that" (small first letter, no final mark); None if it cannot be one.
 
-    It has to be one sentence of 4 to 40 words, no question, heading or order, with a finite verb after its first word.
+    The text must be one sentence of 4 to 40 words with a finite verb after its first word, and not a question, heading
+    or order.
 
     >>> clause_of("The penalty of death is a crime deterrent.")
     'the penalty of death is a crime deterrent'
@@ -85,7 +86,7 @@ def clause_of(text: str) -> str | None:
 
 
 def composed(topics: Iterable[Topic], *, wording: str = "both", per_topic: int = 6, seed: int = 0) -> Iterator[Example]:
-    """Error-free examples: one, two or three arguments of each perspective, and a response that says all of them.
+    """Yield error-free examples: one to three arguments for each perspective, and a response that says all of them.
 
     The gold has a verdict of score 0 for each argument's words in the response, with the argument as its evidence, and
     an omission of score 0 for each argument. The document is the topic's group (`topic_groups`), so that no argument is
@@ -93,24 +94,24 @@ def composed(topics: Iterable[Topic], *, wording: str = "both", per_topic: int =
     the same responses, whatever the other topics.
 
     Args:
-        topics: Topics that cannot be used are passed over: fewer than two perspectives with arguments that can be said
-            in one clause and, for another wording, have two of them.
+        topics: The topics. A topic is skipped unless two perspectives have arguments that can be said in one clause
+            and, for other wordings, have paraphrases.
         wording: One of `WORDINGS`.
-        per_topic: How many different draws of arguments to make for each topic, at most.
+        per_topic: The maximum number of different draws of arguments per topic.
         seed: The random seed.
 
     Raises:
-        UnknownNameError: For another wording.
-        InputError: If nothing can be made of any topic.
+        UnknownNameError: If `wording` is not in `WORDINGS`.
+        InputError: If no response can be composed from any topic.
     """
     if wording not in WORDINGS:
         raise UnknownNameError("wording", wording, WORDINGS)
     if per_topic < 1:
         raise InputError(f"{per_topic} examples for each topic", hint="1 or more")
     any_made = False
-    given = list(topics)
-    documents = topic_groups(given)
-    for topic in given:
+    topics = list(topics)
+    documents = topic_groups(topics)
+    for topic in topics:
         usable = usable_topic(topic, reworded=wording != "same")
         if usable is None:
             continue
@@ -119,7 +120,7 @@ def composed(topics: Iterable[Topic], *, wording: str = "both", per_topic: int =
         for _ in range(3 * per_topic):
             try:
                 arguments = draw_arguments(usable, draw)
-            except InputError:  # its arguments are part of one another
+            except InputError:  # its arguments are parts of one another
                 break
             key = frozenset(argument.id for argument in arguments)
             if key in seen:
@@ -139,9 +140,10 @@ def composed(topics: Iterable[Topic], *, wording: str = "both", per_topic: int =
 
 
 def usable_topic(topic: Topic, *, reworded: bool) -> Topic | None:
-    """The topic with those arguments of which a wording can be a clause, this wording first; None if they are too few.
+    """Return the topic with those arguments that have a wording that can be a clause; None if they are too few.
 
-    The wording is the last one that can be: those of crowd workers are more often sentences than the first, a heading.
+    That wording comes first. It is the last one that can be a clause, because the first wording is often a heading, and
+    those of crowd workers are more often sentences.
     """
     chosen = []
     for argument in topic.arguments:
@@ -179,7 +181,7 @@ def _whole(source: Source) -> Span:
 
 
 def _response(arguments: Sequence[Argument], draw: random.Random) -> tuple[str, list[Span]]:
-    """A passage for each perspective, with an empty line between them, and where each argument is said."""
+    """Compose a passage for each perspective, with an empty line between; return the text and each argument's span."""
     text, places = "", []
     before: str | None = None
     ends = [a.perspective != b.perspective for a, b in pairwise(arguments)] + [True]

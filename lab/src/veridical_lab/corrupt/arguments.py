@@ -1,9 +1,9 @@
-"""Arguments taken away from, or added to, what a response was given (Chang et al. 2024, §4.2), and ambiguous errors.
+"""Removes arguments from the sources of a response, adds others (Chang et al. 2024, §4.2), or makes ambiguous errors.
 
-A full error leaves the response as it is: without one of its arguments the response says what it was not given, and
-with a further one it leaves something out. Ambiguous errors (§3) are kinds of their own. What a response says of each
-argument is read from the gold (a verdict with the argument as its evidence, as `argument_responses` makes and as people
-may mark); where it is not marked, a removed argument makes a response hallucinated without saying where.
+A full error does not change the response: without one of its arguments the response is partly unsupported, and with a
+further argument it leaves something out. Ambiguous errors (§3) are separate types. The gold tells where the response
+says each argument, by a verdict with the argument as its evidence (`argument_responses` makes these, and people may
+mark them). If that is not marked, removing an argument makes the response hallucinated without saying where.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from veridical_lab.datasets.topics import Argument, Topic, normal_form
 __all__ = ["AMBIGUOUS", "FULL", "Arguments", "each_error"]
 
 FULL = ("removed", "added", "both")
-"""An argument that was not given is said, one that was given is not, or both."""
+"""The response says an argument that is not given, leaves one out that is given, or both."""
 
 AMBIGUOUS = ("partly-given", "partly-said", "repeated", "swapped")
-"""An argument was given, or is said, only in part; one is said twice; two change sides."""
+"""An argument is given, or said, only in part; one is said twice; two change sides."""
 
-_ALIKE = 0.5  # an argument with so large a share of its content words in another one may be the same
-_FEWEST = 3  # words on either side of where an argument is cut
+_ALIKE = 0.5  # two arguments that share this part of their content words may say the same
+_FEWEST = 3  # words on either side of the place where an argument is cut
 _CUT = re.compile(
     r"(?:,? (?:because|so that|since|which|while|although|unless|by|and|when|if|as well as)) ", re.IGNORECASE
 )
@@ -42,15 +42,16 @@ _Change = Callable[["Arguments", Example, random.Random], "Example | str"]
 
 
 class Arguments:
-    """Makes one error of a type drawn from `types`; where it cannot be made, the next one drawn is tried.
+    """Makes one error of a type drawn from `types`; if that is impossible, the next type is drawn.
 
-    Arguments that may say the same as another (half of the content words in common) are neither removed nor added.
+    An argument that may say the same as another one (half of the content words in common) is neither removed nor added.
 
     Args:
         examples: Error-free examples; their topic is the group `topic`, else the document.
         types: Names of `FULL` and `AMBIGUOUS`; None for `FULL`.
-        topics: The topics, by whose id an example names its own; None: what `examples` have of each. An
-            argument is added in a wording like that of the given ones, so that its style does not give it away.
+        topics: The topics that the examples name by id, from which arguments are added; None: the arguments of
+            `examples` for each topic. An argument is added in a wording like that of the given ones, so that its style
+            does not give it away.
     """
 
     name = "arguments"
@@ -68,17 +69,17 @@ class Arguments:
         self._pool: dict[tuple[str | None, str | None], dict[str, Argument]] = {}
         for example in examples if topics is None else ():
             topic, wording = _topic_of(example)
-            own = self._pool.setdefault((topic, wording), {})
+            of_topic = self._pool.setdefault((topic, wording), {})
             for source in example.case.sources:
                 argument = Argument(source.id, source.perspective or "", source.text)
-                own.setdefault(source.id if wording else normal_form(source.text), argument)
+                of_topic.setdefault(source.id if wording else normal_form(source.text), argument)
         for each in topics or ():
             for wording, reworded in (("same", False), ("other", True), (None, False)):
                 usable = usable_topic(each, reworded=reworded) or each
                 self._pool[each.id, wording] = {argument.id: argument for argument in usable.arguments}
 
     def change(self, example: Example, draw: random.Random) -> Example | str:
-        """The example with an error and its gold, or why it cannot be used."""
+        """Return the example with an error and its gold, or why it cannot be used."""
         why = ""
         for kind in draw.sample(self._types, len(self._types)):
             result = self.make(kind, example, draw)
@@ -88,7 +89,7 @@ class Arguments:
         return why
 
     def make(self, kind: str, example: Example, draw: random.Random) -> Example | str:
-        """The example with an error of this type, under the id CASE/TYPE, or why there is none."""
+        """Return the example with an error of this type and the id CASE/TYPE, or why there is none."""
         if not any(source.must_cover for source in example.case.sources):
             return "no argument that has to be covered"
         made = _CHANGES[kind](self, example, draw)
@@ -104,15 +105,15 @@ class Arguments:
         return Example(case, gold, example.document, tuple(sorted(groups.items())))
 
     def added(self, example: Example, draw: random.Random) -> Example | str:
-        """The example with one more argument of its topic, which the response does not say."""
+        """Return the example with one more argument of its topic, which the response does not say."""
         given = [source for source in example.case.sources if source.must_cover]
         topic, wording = _topic_of(example)
         sides = {source.perspective for source in given}
-        said = {source.id for source in given} if wording else set()
+        given_ids = {source.id for source in given} if wording else set()
         unused = [
             argument.source(draw.choice(argument.paraphrases) if wording == "other" and argument.paraphrases else None)
             for argument in self._pool.get((topic, wording), {}).values()
-            if argument.perspective in sides and argument.id not in said
+            if argument.perspective in sides and argument.id not in given_ids
         ]
         unused = [
             source
@@ -136,7 +137,7 @@ class Arguments:
         return replace(example, case=replace(example.case, sources=sources), gold=gold)
 
     def removed(self, example: Example, draw: random.Random) -> Example | str:
-        """The example without one of its arguments, which the response still says."""
+        """Return the example without one of its arguments, which the response still says."""
         given = [source for source in example.case.sources if source.must_cover]
         unlike = [s for s in given if not any(_alike(s, other) for other in example.case.sources if other is not s)]
         if len(given) < 2 or not unlike:
@@ -152,13 +153,13 @@ class Arguments:
             for verdict in example.gold.verdicts
         )
         if not any(verdict.score >= GOLD_THRESHOLD for verdict in verdicts):
-            verdicts = ()  # nobody marked where the argument is said
+            verdicts = ()  # it is not marked where the response says the argument
         omissions = tuple(o for o in example.gold.omissions if o.source_id != source.id)
         gold = replace(example.gold, hallucination=1.0, verdicts=verdicts, omissions=omissions)
         return replace(example, case=replace(example.case, sources=sources), gold=gold)
 
     def both(self, example: Example, draw: random.Random) -> Example | str:
-        """The example with one argument removed, and another one added."""
+        """Return the example with one argument removed, and another one added."""
         added = self.added(example, draw)
         if isinstance(added, str):
             return added
@@ -166,49 +167,49 @@ class Arguments:
         removed = self.removed(example, draw)
         if isinstance(removed, str):
             return removed
-        kept = {source.id for source in removed.case.sources} | new
-        case = replace(added.case, sources=tuple(s for s in added.case.sources if s.id in kept))
-        omissions = tuple(o for o in added.gold.omissions if o.source_id in kept)
+        ids = {source.id for source in removed.case.sources} | new
+        case = replace(added.case, sources=tuple(s for s in added.case.sources if s.id in ids))
+        omissions = tuple(o for o in added.gold.omissions if o.source_id in ids)
         return replace(removed, case=case, gold=replace(removed.gold, omissions=omissions))
 
     def partly_given(self, example: Example, draw: random.Random) -> Example | str:
-        """The example with the end of one argument cut off, which the response still says."""
-        found = _cut_place(example, draw)
-        if found is None:
+        """Return the example with the end of one argument cut off, which the response still says."""
+        place = _cut_place(example, draw)
+        if place is None:
             return "no argument that can be cut"
-        verdict, source, at = found
-        cut = replace(source, text=source.text[:at])
+        verdict, source, size = place
+        cut = replace(source, text=source.text[:size])
         sources = tuple(cut if other is source else other for other in example.case.sources)
-        said = verdict.span.of(example.case.response)
-        begin = verdict.span.start + at + len(said[at:]) - len(said[at:].lstrip(" ,"))
+        rest = verdict.span.of(example.case.response)[size:]
+        begin = verdict.span.start + size + len(rest) - len(rest.lstrip(" ,"))
         tail = Verdict(Span(begin, verdict.span.end), 1.0, "partly-given", reason="this part is not given")
-        head = replace(verdict, span=Span(verdict.span.start, verdict.span.start + at))
+        head = replace(verdict, span=Span(verdict.span.start, verdict.span.start + size))
         verdicts = tuple(
             replace(v, evidence=tuple(e for e in v.evidence if e.source_id != source.id))
             for old in example.gold.verdicts
             for v in ((head, tail) if old is verdict else (old,))
         )
-        whole = Span(0, at)
+        whole = Span(0, size)
         omissions = tuple(replace(o, span=whole) if o.source_id == cut.id else o for o in example.gold.omissions)
         gold = replace(example.gold, hallucination=1.0, verdicts=verdicts, omissions=omissions)
         return replace(example, case=replace(example.case, sources=sources), gold=gold)
 
     def partly_said(self, example: Example, draw: random.Random) -> Example | str:
-        """The example with a response that breaks one argument off."""
-        found = _cut_place(example, draw)
-        if found is None:
+        """Return the example with a response that breaks one argument off."""
+        place = _cut_place(example, draw)
+        if place is None:
             return "no argument that can be cut"
-        verdict, source, at = found
-        edited = _edited(example, [Edit(Span(verdict.span.start + at, verdict.span.end), "", "partly-said")])
+        verdict, source, size = place
+        edited = _edited(example, [Edit(Span(verdict.span.start + size, verdict.span.end), "", "partly-said")])
         parts = (
-            Omission(source.id, Span(0, at), 0.0),
-            Omission(source.id, Span(at, len(source.text)), 1.0, "this part is not in the response"),
+            Omission(source.id, Span(0, size), 0.0),
+            Omission(source.id, Span(size, len(source.text)), 1.0, "this part is not in the response"),
         )
         omissions = tuple(new for o in edited.gold.omissions for new in (parts if o.source_id == source.id else (o,)))
         return replace(edited, gold=replace(edited.gold, omissions=omissions))
 
     def repeated(self, example: Example, draw: random.Random) -> Example | str:
-        """The example with one argument said once more, at the end of its passage."""
+        """Return the example with one argument said once more, at the end of its passage."""
         marked = _marked(example)
         if not marked:
             return "where its arguments are said is not marked"
@@ -217,17 +218,17 @@ class Arguments:
         line_end = text.find("\n", verdict.span.end)
         end = len(text.rstrip()) if line_end < 0 else line_end
         opening = draw.choice((" Once more, they say that ", " They also repeat that "))
-        said = verdict.span.of(text).rstrip(" .")
-        edited = _edited(example, [Edit(Span(end, end), f"{opening}{said}.", "repeated")])
+        clause = verdict.span.of(text).rstrip(" .")
+        edited = _edited(example, [Edit(Span(end, end), f"{opening}{clause}.", "repeated")])
         begin = end + len(opening)
         again = Verdict(
-            Span(begin, begin + len(said)), 1.0, "repeated", evidence=verdict.evidence, reason="said before"
+            Span(begin, begin + len(clause)), 1.0, "repeated", evidence=verdict.evidence, reason="said before"
         )
         verdicts = tuple(sorted((*edited.gold.verdicts, again), key=lambda v: v.span))
         return replace(edited, gold=replace(edited.gold, hallucination=1.0, verdicts=verdicts))
 
     def swapped(self, example: Example, draw: random.Random) -> Example | str:
-        """The example with two arguments of different perspectives in each other's place."""
+        """Return the example with two arguments of different perspectives in each other's place."""
         text = example.case.response
         pairs = [
             (a, b)
@@ -241,10 +242,10 @@ class Arguments:
         one, two = draw.choice(pairs)
         edits = [Edit(a.span, b.span.of(text), "swapped") for a, b in ((one, two), (two, one))]
         edited = _edited(example, edits)
-        said = {example.gold.verdicts.index(one): two.evidence, example.gold.verdicts.index(two): one.evidence}
+        evidence_by_i = {example.gold.verdicts.index(one): two.evidence, example.gold.verdicts.index(two): one.evidence}
         verdicts = tuple(
-            replace(v, score=1.0, label="swapped", evidence=said[i], reason="said for another perspective")
-            if i in said
+            replace(v, score=1.0, label="swapped", evidence=evidence_by_i[i], reason="said for another perspective")
+            if i in evidence_by_i
             else v
             for i, v in enumerate(edited.gold.verdicts)
         )
@@ -267,7 +268,7 @@ _CHANGES: Mapping[str, _Change] = {
 def each_error(
     examples: Iterable[Example], types: Sequence[str] = FULL, *, topics: Iterable[Topic] | None = None, seed: int = 0
 ) -> Iterator[Example]:
-    """Each example followed by one with an error of each type that can be made of it (§4.3: a test set).
+    """Yield each example, followed by one with an error of each type that can be made from it (test sets of §4.3).
 
     Args:
         examples: Error-free examples.
@@ -275,9 +276,9 @@ def each_error(
         topics: See `Arguments`.
         seed: The random seed; an example's draws do not depend on the others.
     """
-    given = list(examples)
-    way = Arguments(given, types=types, topics=topics)
-    for example in given:
+    examples = list(examples)
+    way = Arguments(examples, types=types, topics=topics)
+    for example in examples:
         yield replace(example, group=tuple(sorted({**dict(example.group), "corrupted": "no"}.items())))
         for kind in types:
             made = way.make(kind, example, random.Random(f"{seed}\0{kind}\0{example.case.id}"))
@@ -286,7 +287,7 @@ def each_error(
 
 
 def _topic_of(example: Example) -> tuple[str | None, str | None]:
-    """The name of its topic, and how its arguments are worded where that is known."""
+    """Return the name of the example's topic, and how its arguments are worded, if that is known."""
     groups = dict(example.group)
     return groups.get("topic", example.document), groups.get("wording")
 
@@ -296,14 +297,14 @@ def _stems(text: str) -> frozenset[str]:
 
 
 def _alike(one: Source, two: Source) -> bool:
-    """Whether the two may say the same: half of the content words of either, or all words, are in the other."""
+    """Return whether two arguments may say the same: one has half of the other's content words, or all its words."""
     a, b = _stems(one.text), _stems(two.text)
     x, y = f" {normal_form(one.text)} ", f" {normal_form(two.text)} "
     return len(a & b) >= _ALIKE * min(len(a), len(b)) or x in y or y in x
 
 
 def _marked(example: Example) -> list[tuple[Verdict, Source]]:
-    """The verdicts that are about one argument each, with it."""
+    """Return the verdicts that are about one argument each, with that argument."""
     sources = {source.id: source for source in example.case.sources if source.must_cover}
     return [
         (verdict, sources[verdict.evidence[0].source_id])
@@ -313,11 +314,11 @@ def _marked(example: Example) -> list[tuple[Verdict, Source]]:
 
 
 def _cut_place(example: Example, draw: random.Random) -> tuple[Verdict, Source, int] | None:
-    """A drawn argument that is said word for word and has two parts, and where in it the second one begins."""
+    """Draw an argument that is said word for word and has two parts; return it and the size of its first part."""
     marked = _marked(example)
     for verdict, source in draw.sample(marked, len(marked)):
-        said = verdict.span.of(example.case.response).casefold()
-        if not source.text.casefold().startswith(said) or len(sentences(source.text)) > 1:
+        clause = verdict.span.of(example.case.response).casefold()
+        if not source.text.casefold().startswith(clause) or len(sentences(source.text)) > 1:
             continue
         for match in _CUT.finditer(source.text):
             if all(len(words(part)) >= _FEWEST for part in (source.text[: match.start()], source.text[match.end() :])):
@@ -326,7 +327,7 @@ def _cut_place(example: Example, draw: random.Random) -> tuple[Verdict, Source, 
 
 
 def _edited(example: Example, edits: Sequence[Edit]) -> Example:
-    """The example with `edits` in its response; its verdicts keep their places."""
+    """Return the example with `edits` in its response; its verdicts move with their text."""
     case = replace(example.case, response=apply(example.case.response, edits))
     verdicts = tuple(replace(v, span=carry(v.span, edits)) for v in example.gold.verdicts)
     return replace(example, case=case, gold=replace(example.gold, verdicts=verdicts), annotations=())

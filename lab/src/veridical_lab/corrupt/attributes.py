@@ -1,7 +1,7 @@
-"""Attributes taken out or changed, so that they no longer support the description (CH-Wang et al. 2024, §3.2, E2E).
+"""Removes or changes attributes, so that they no longer support the description (CH-Wang et al. 2024, §3.2, E2E).
 
-The description stays as people wrote it; what it says of a changed attribute is marked. The paper's authors looked at
-every pair and corrected it by hand. Here an example is used only if all that it says of each drawn attribute is found.
+The description stays as people wrote it, and its mentions of a changed attribute are marked. The paper's authors
+corrected every pair by hand. Here an example is used only if all its mentions of each drawn attribute are found.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ __all__ = ["Attributes"]
 
 
 class Attributes:
-    """Takes out or changes some of the attributes that the response of an example says.
+    """Removes or changes some of the attributes that the response of an example states.
 
-    Of the n attributes that it says, k in 1 … n - 1 are drawn, and a fair coin decides whether all k go or are changed.
-    A new value is drawn from the same attribute of all `examples` (as often as it occurs there; from the published
-    values where all of them have the same), and is one that the response does not say. The gold marks each place of
-    the k in the response; the label is the attribute as it was, the reason says what became of it.
+    Of its n attributes, k in 1 … n - 1 are drawn, and a fair coin decides whether all k are removed or changed. A new
+    value is drawn from the values of that attribute in all `examples`, by frequency; if these have no other value, from
+    the published values. It is one that the response does not state. The gold marks each mention of the k attributes;
+    its label is the original attribute, its reason tells the change.
     """
 
     name = "attributes"
@@ -36,22 +36,22 @@ class Attributes:
                 self._values.setdefault(name, Counter())[value] += 1
 
     def change(self, example: Example, draw: random.Random) -> Example | str:
-        """The example with other attributes and its gold, or why it cannot be used."""
+        """Return the example with other attributes and its gold, or why it cannot be used."""
         left_out = {o.source_id for o in example.gold.omissions if o.score >= GOLD_THRESHOLD}
-        said = [source for source in example.case.sources if source.id not in left_out]
-        if len(said) < 2:
+        covered = [source for source in example.case.sources if source.id not in left_out]
+        if len(covered) < 2:
             return "fewer than two attributes are said"
         response = example.case.response
-        slots = [slot_of(source) for source in said]
-        chosen = sorted(draw.sample(range(len(said)), draw.randint(1, len(said) - 1)))
+        slots = [slot_of(source) for source in covered]
+        chosen = sorted(draw.sample(range(len(covered)), draw.randint(1, len(covered) - 1)))
         perturb = draw.random() < 0.5
         spans_of: dict[str, tuple[Span, ...]] = {}
         for i, spans in enumerate(place_slots(response, slots)):
             if i in chosen and isinstance(spans, Unplaced):
                 return f"{slots[i][0]}: {spans.why}"
             if not isinstance(spans, Unplaced):
-                spans_of[said[i].id] = spans
-        ids = [said[i].id for i in chosen]
+                spans_of[covered[i].id] = spans
+        ids = [covered[i].id for i in chosen]
         unchanged = [span for id, spans in spans_of.items() if id not in ids for span in spans]
         if any(span.overlaps(other) for id in ids for span in spans_of[id] for other in unchanged):
             return "one phrase says two attributes"
@@ -60,11 +60,11 @@ class Attributes:
             value = self._other(slots[i], response, slots, draw)
             if value is None:
                 return f"{slots[i][0]}: no other value"
-            new[said[i].id] = value
+            new[covered[i].id] = value
         return _changed(example, {id: spans_of[id] for id in ids}, new)
 
     def _other(self, slot: Slot, response: str, slots: Sequence[Slot], draw: random.Random) -> str | None:
-        """A value with another meaning that the response does not say; None if there is none."""
+        """Draw a value with another meaning that the response does not state; None if there is none."""
         name = slot[0]
         beside = [other for other in slots if other != slot]
         for pool in (self._values.get(name, Counter()), Counter(list(VALUES.get(name, ())))):
@@ -76,7 +76,7 @@ class Attributes:
 
 
 def _changed(example: Example, spans_of: dict[str, tuple[Span, ...]], new: dict[str, str | None]) -> Example:
-    """`example` with the values `new` (None: taken out) of the attributes, whose mentions are at `spans_of`."""
+    """Return `example` with the values `new` (None: removed) of the attributes that are mentioned at `spans_of`."""
     case = example.case
     sources = tuple(_renewed(case.sources, new))
     changed = Case(f"{case.id}/attributes", case.response, sources, case.question, case.history)

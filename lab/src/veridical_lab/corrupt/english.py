@@ -1,4 +1,4 @@
-"""Word lists for errors made by rule: antonyms, verbs with a doer and an object, words of one kind, negations."""
+"""English word lists for errors made by rules: antonyms, verbs with an agent and an object, word groups, negations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ONE_WAY = {"none": None, "end": None, "lower": "higher", "enemy": "ally", "rare
 
 
 def _antonyms() -> dict[str, str]:
-    """Each word of the pairs and its opposite, the first named of several."""
+    """Map each word of the antonym pairs to its opposite, the first one of several."""
     opposites: dict[str, str] = {}
     for first, second in ANTONYM_PAIRS:
         opposites.setdefault(first, second)
@@ -34,7 +34,7 @@ def _antonyms() -> dict[str, str]:
 
 ANTONYMS = _antonyms()
 
-# Past forms of verbs that say something else when doer and object change places.
+# past forms of verbs whose meaning changes when agent and object change places
 _TRANSITIVE = """
 accused acquired adopted appointed arrested assassinated attacked beat blamed bought captured challenged commanded
 conquered convinced created criticised criticized defeated defended described designed directed discovered educated
@@ -46,7 +46,7 @@ occupied besieged outscored succeeded sued supported taught threatened took trai
 """
 TRANSITIVE = tuple(_TRANSITIVE.split())
 PARTICIPLES = {"beat": "beaten", "overthrew": "overthrown", "took": "taken", "wrote": "written"}
-"""Participles of those verbs whose past form is another."""
+"""Participles of the verbs whose past form differs."""
 
 AUXILIARY = "is are was were will would should must has have had do does did can could".split()  # noqa: SIM905
 CONTRACTIONS = {f"{word}n't": word for word in AUXILIARY if word not in ("will", "can")}
@@ -54,7 +54,7 @@ CONTRACTIONS |= {"can't": "can", "cannot": "can", "won't": "will"}
 
 
 def _groups(*lists: str) -> dict[str, tuple[str, ...]]:
-    """Each word and the other words of its list; a list is split at white space."""
+    """Map each word to the other words of its list; a list is split at white space."""
     groups = [tuple(words.split()) for words in lists]
     return {word: tuple(w for w in group if w != word) for group in reversed(groups) for word in group}
 

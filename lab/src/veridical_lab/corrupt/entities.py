@@ -1,8 +1,8 @@
-"""A name, number or time of the response swapped for another, so that it says what its source does not.
+"""Swaps a name, number or time of the response for another one that its source does not support.
 
-The automatic counterpart of BUMP's entity and circumstance errors (Ma et al. 2023), which people wrote; they are the
-synthetic summaries of CH-Wang et al. 2024, §3.2. Intrinsic: what is put in is elsewhere in the source. Extrinsic: it
-is in another source only.
+This is the automatic counterpart of BUMP's entity and circumstance errors, which people wrote (Ma et al. 2023) and
+which CH-Wang et al. 2024, §3.2, use as synthetic summaries. An error is intrinsic if the new mention is elsewhere in
+the source, and extrinsic if it is only in other sources.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ __all__ = ["Entities"]
 
 
 class Entities:
-    """Swaps one thing that the response and its sources mention, everywhere in the response.
+    """Swaps one name, number or time that the response and its sources mention, everywhere in the response.
 
-    A fair coin decides whether another one of the same kind comes from the case's own sources or from elsewhere; where
-    the one has none to offer the other is taken. The verdicts' `correction` is what stood there.
+    A fair coin decides whether a new mention of the same kind comes from the case's own sources or from elsewhere; if
+    that offers none, the other is tried. The verdicts' `correction` is the original mention.
     """
 
     name = "entities"
@@ -37,7 +37,7 @@ class Entities:
         self._names = Names.in_sources(examples)
 
     def change(self, example: Example, draw: random.Random) -> Example | str:
-        """The example with a changed response and its gold, or why it cannot be used."""
+        """Return the example with a changed response and its gold, or why it cannot be used."""
         case = example.case
         shared = shared_mentions(case)
         if not shared:
@@ -64,7 +64,7 @@ class Entities:
         return replace(example, case=changed, gold=gold, group=tuple(sorted(groups.items())), annotations=())
 
     def _from_sources(self, case: Case, phrase: str, kind: str, draw: random.Random) -> str | None:
-        """Another mention of the kind in the sources that the response does not make and that shares no word."""
+        """Draw a mention of this kind in the sources that is not in the response and shares no word with `phrase`."""
         mentioned = {
             m.span.of(source.text)
             for source in case.sources

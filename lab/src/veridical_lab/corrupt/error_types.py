@@ -1,7 +1,7 @@
-"""Errors that a rule can make in one sentence of a text: a finder of candidate edits for each type of error.
+"""Errors that rules can make in one sentence of a text: a finder of candidate edits for each type of error.
 
-A finder yields what could be changed, in an order drawn by the caller's source of randomness. What it yields differs
-from the text, and a number, date, unit, name, antonym or swapped relation that it puts in is not what the sources say.
+A finder yields candidate edits in an order drawn by the caller's source of randomness. Edits change the text, and the
+numbers, dates, units, names, antonyms and relations that they put in are checked not to be in the sources.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _COMPONENT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """What is put in where the example's own sources offer nothing.
+    """Names, clauses and sentences to put in if the example's own sources offer none.
 
     Attributes:
         names: Names to draw from.
         clauses: Clauses of any source, with their comma.
         sentences: Sentences of any source.
-        find: How names and their kinds are found; None for `find_kinds`.
+        find: Finds names and their kinds; None for `find_kinds`.
     """
 
     names: NamePool
@@ -51,7 +51,7 @@ class Material:
 
     @classmethod
     def of(cls, texts: Iterable[str], find: NameFinder | None = None) -> Material:
-        """All that some texts offer; each is read once."""
+        """Collect the material in some texts; each distinct text is read once."""
         once = sorted(dict.fromkeys(texts))
         return cls(
             NamePool(once, find),
@@ -61,25 +61,25 @@ class Material:
         )
 
     def of_sources(self, passage: Passage) -> NamePool:
-        """The names in the sources of a passage."""
+        """Return the names in the sources of a passage."""
         return pool_of(tuple(source.text for source in passage.sources), self.find)
 
 
 @lru_cache(maxsize=1024)
 def pool_of(texts: tuple[str, ...], find: NameFinder | None = None) -> NamePool:
-    """The names of some texts; the last 1,024 are kept, because examples share sources."""
+    """Return the names in some texts; the last 1,024 pools are cached, because examples share sources."""
     return NamePool(texts, find)
 
 
 def plain_sentences(text: str, *, least: int = 6, most: int = 60) -> list[str]:
-    """The sentences of `text` that stand for themselves: in one line, with a final stop, of `least` to `most` words."""
-    found = (span.of(text) for span in sentences(text))
-    in_line = (s for s in found if s.endswith((".", "!")) and "\n" not in s and s.count("(") == s.count(")"))
-    return [s for s in in_line if least <= len(words(s)) <= most]
+    """Return the complete sentences of `text`: on one line, with a final stop, and of `least` to `most` words."""
+    everything = (span.of(text) for span in sentences(text))
+    complete = (s for s in everything if s.endswith((".", "!")) and "\n" not in s and s.count("(") == s.count(")"))
+    return [s for s in complete if least <= len(words(s)) <= most]
 
 
 def clauses_in(text: str) -> list[str]:
-    """The subordinate and coordinate clauses that end a sentence of `text`, each with the comma before it."""
+    """Return the subordinate and coordinate clauses that end a sentence of `text`, each with the comma before it."""
     return _CLAUSE.findall(text)
 
 
@@ -93,7 +93,7 @@ _CLAUSE = re.compile(
 
 
 def _values(passage: Passage, material: Material, draw: Random, kind: str) -> Iterator[tuple[Edit, ...]]:
-    """One part of one value ("7" for "3" in "3 May 2021") so that its value is of the same kind and in no source."""
+    """Change one part of one value ("7" for "3" in "3 May 2021"), so that it has the same kind and is in no source."""
     sentence = passage.sentence
     matches = [m for m in VALUE.finditer(quantities.fold(sentence)) if _has_kind(sentence, m, kind)]
     for match in draw.sample(matches, len(matches)):
@@ -112,7 +112,7 @@ def _values(passage: Passage, material: Material, draw: Random, kind: str) -> It
 
 
 def _form(value: str) -> str:
-    """What kind of value it is read as: the letter before the colon of its key; "" for a plain word."""
+    """Return the form of a value, which is the letter before the colon of its key; "" for a plain word."""
     keys = quantities.keys(value)
     return keys[0].partition(":")[0] if keys and ":" in keys[0] else ""
 
@@ -140,7 +140,10 @@ _BEFORE_ORDINAL = re.compile(
 
 
 def _value_options(part: str, kind: str, draw: Random) -> list[str]:
-    """Units; or numbers, number words, months or weekdays of the same form; final zeros of whole numbers stay."""
+    """Return other units, numbers, number words, months or weekdays of the same form as `part`.
+
+    Final zeros of whole numbers stay.
+    """
     if kind == "unit":
         return [_cased_like(part, word) for word in UNITS.get(part.lower(), ())]
     if not part[0].isdigit():
@@ -170,12 +173,12 @@ def _cased_like(old: str, new: str) -> str:
 
 
 def _names(passage: Passage, material: Material, draw: Random) -> Iterator[tuple[Edit, ...]]:
-    """Another name of its kind, of the same sources or of other ones, that is in none of the nearest sentences."""
+    """Replace a name by one of its kind, from the same sources or others, that is not in the nearest sentences."""
     whole = [mention for mention in passage.names if is_whole(passage.text, mention.span)]
     for mention in draw.sample(whole, len(whole)):
         name = mention.span.of(passage.text)
         options: list[str] = []
-        for like in (mention, NamedMention(mention.span, "name")):  # first of the same kind, then of any unknown one
+        for like in (mention, NamedMention(mention.span, "name")):  # names of the same kind first, then of unknown kind
             of_sources = sorted(set(material.of_sources(passage).like(passage.text, like)))
             elsewhere = material.names.like(passage.text, like)
             drawn = [draw.choice(elsewhere) for _ in range(_DRAWS if elsewhere else 0)]
@@ -188,7 +191,7 @@ def _names(passage: Passage, material: Material, draw: Random) -> Iterator[tuple
 
 
 def is_other_name(passage: Passage, old: str, new: str) -> bool:
-    """Whether `new` is another thing than `old` (no word in common, not its initials) that is not meant here."""
+    """Return whether `new` means something else than `old` (no common word or initials) and is not mentioned here."""
     parts, others = old.lower().split(), new.lower().split()
     initials = {"".join(w[0] for w in text.split() if w[0].isupper()).lower() for text in (old, new) if " " in text}
     adjective, other = (re.search(_PEOPLE, f" {name.lower()}") is not None for name in (old, new))
@@ -208,7 +211,7 @@ _PEOPLE = "(?:ish|ese|ian|ean|[^a-z]french|german|dutch|greek)s?$"
 
 
 def _negations(passage: Passage, material: Material, draw: Random) -> Iterator[tuple[Edit, ...]]:
-    """A negation taken out where there is one, else one put in; no sentences that leave open what is so."""
+    """Remove a negation, or add one if there is none; questions, conditions and the like are left alone."""
     sentence = passage.sentence
     if _OPEN.search(sentence):
         return
@@ -234,7 +237,7 @@ _PAST_OF_PRONOUN = re.compile(
 
 
 def _antonym_swaps(passage: Passage, material: Material, draw: Random) -> Iterator[tuple[Edit, ...]]:
-    """A word's opposite, where none of the nearest source sentences has that word."""
+    """Replace a word by its opposite, if none of the nearest source sentences has that opposite."""
     sentence = passage.sentence
     matches = [m for m in re.finditer(r"[^\W\d_]+", sentence) if m[0].lower() in ANTONYMS and _is_plain(sentence, m)]
     for match in draw.sample(matches, len(matches)):
@@ -244,7 +247,7 @@ def _antonym_swaps(passage: Passage, material: Material, draw: Random) -> Iterat
 
 
 def _is_plain(sentence: str, match: re.Match[str]) -> bool:
-    """Whether a word is no part of a name, a compound or an idiom ("named after", "at least")."""
+    """Return whether a word is not part of a name, a compound or an idiom ("named after", "at least")."""
     before, after = sentence[: match.start()], sentence[match.end() : match.end() + 1]
     opens = match.start() == 0 and not is_name(sentence, Span(*match.span()))
     name_follows = re.match(r" [A-Z]", sentence[match.end() :]) is not None and match[0][0].isupper()
@@ -259,7 +262,7 @@ def _is_plain(sentence: str, match: re.Match[str]) -> bool:
 
 
 def _inventions(passage: Passage, material: Material, draw: Random) -> Iterator[tuple[Edit, ...]]:
-    """A clause at the end of the sentence: one of another source, with words that are in none of the example's own."""
+    """Add a clause of another source at the end of the sentence, with words that no source of the example has."""
     sentence = passage.sentence
     tail = _TAIL.search(sentence)
     if tail is None or not sentence[: tail.start()] or not sentence[tail.start() - 1].isalnum():
@@ -272,7 +275,7 @@ def _inventions(passage: Passage, material: Material, draw: Random) -> Iterator[
 
 
 def _foreign_sentences(passage: Passage, material: Material, draw: Random) -> Iterator[tuple[Edit, ...]]:
-    """A sentence of another document after this one, with words that are in none of the example's own sources."""
+    """Add a sentence of another document after this one, with words that no source of the example has."""
     drawn = [draw.choice(material.sentences) for _ in range(_DRAWS if material.sentences else 0)]
     sentence = next((sentence for sentence in drawn if is_foreign(passage, sentence)), None)
     if sentence is not None and passage.sentence.endswith((".", "!", "?", '."', ".”")):
@@ -281,7 +284,7 @@ def _foreign_sentences(passage: Passage, material: Material, draw: Random) -> It
 
 
 def is_foreign(passage: Passage, text: str) -> bool:
-    """Whether at least half of what `text` says is in none of the sources."""
+    """Return whether at least half of the words and values of `text` are in none of the sources."""
     keys = implied(text)
     unsupported = [key for key in keys if not passage.is_supported((key,))]
     return bool(keys) and 2 * len(unsupported) >= len(keys) and not any(text in s.text for s in passage.sources)

@@ -13,14 +13,14 @@ __all__ = ["with_errors"]
 
 
 def with_errors(example: Example, edits: Sequence[Edit], way: str) -> Example:
-    """The example with `edits` in its response and a verdict for each.
+    """Return the example with `edits` in its response and a verdict for each.
 
-    A verdict's label is its edit's `because`, its `correction` what was there. A name that no source has, and what was
-    added, is extrinsic; all else contradicts the sources.
+    A verdict's label is its edit's `because`, and its `correction` is the original text. Added text, and names that no
+    source has, are extrinsic errors; all others contradict the sources.
 
     Args:
         example: A grounded example.
-        edits: What is changed, in order and apart from each other.
+        edits: The changes, in order and apart from each other.
         way: The way to corrupt that made them.
     """
     case = example.case

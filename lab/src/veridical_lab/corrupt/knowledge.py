@@ -1,8 +1,8 @@
-"""A name, number or time of the source changed, so that it no longer supports the response (Conv-FEVER).
+"""Changes a name, number or time of the source, so that it no longer supports the response (Conv-FEVER).
 
-After CH-Wang et al. 2024, §3.2. The response stays as it was written, and its mention of what was changed is marked.
-The paper had a chat model rewrite the knowledge and corrected that by hand; here the change is a rule, so it covers
-entities and circumstances only.
+After CH-Wang et al. 2024, §3.2. The response stays as it is, and its mentions of the original are marked. In the paper
+a chat model rewrote the knowledge and people corrected it. Here a rule makes the change, so it covers entities and
+circumstances only.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ __all__ = ["Knowledge"]
 
 
 class Knowledge:
-    """Changes one thing that both the response and its sources mention, everywhere in the sources.
+    """Changes one name, number or time that the response and its sources mention, everywhere in the sources.
 
-    Drawn evenly from what both mention verbatim. It is used only if none of its words is left in the sources, in
-    whatever form, so that nothing there still backs the response. Names come from the sources of all `examples`.
+    It is drawn from those that both mention verbatim. The example is used only if none of its words is left in the
+    sources, in any form, so that nothing there still supports the response. New names come from the sources of all
+    `examples`.
     """
 
     name = "knowledge"
@@ -31,7 +32,7 @@ class Knowledge:
         self._names = Names.in_sources(examples)
 
     def change(self, example: Example, draw: random.Random) -> Example | str:
-        """The example with a changed source and its gold, or why it cannot be used."""
+        """Return the example with a changed source and its gold, or why it cannot be used."""
         case = example.case
         shared = shared_mentions(case)
         if not shared:
@@ -63,7 +64,7 @@ class Knowledge:
 
 
 def _remains(text: str, phrase: str, new: str) -> bool:
-    """Whether a word of `phrase` (and not of `new`) is in `text`, alone or at the start of a longer word."""
+    """Return whether a word of `phrase` that is not in `new` is in `text`, alone or inside a longer word."""
     of_new = {word.lower() for word in new.split()}
     words = [w for w in phrase.lower().split() if len(w) > 1 and (new == phrase or w not in of_new)]
     low = text.lower()

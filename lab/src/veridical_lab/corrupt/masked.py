@@ -1,8 +1,8 @@
-"""Words replaced by what a language model expects there: mask, replace, rank (Liu et al. 2022, §3.2).
+"""Replaces words by those that a language model expects there: mask, replace, rank (Liu et al. 2022, §3.2).
 
-Some words from the third sentence on are masked (a name, date or quantity as a whole), replaced by what a masked or a
-causal language model proposes without the original, and of several texts made so the most fluent one is kept. Nobody
-has read them: a replacement may say the same, or be true, and counts as an error all the same.
+Some words from the third sentence on are masked (a name, date or quantity as a whole). A masked or causal language
+model, which does not see the original, proposes replacements, and the most fluent of several texts is kept. Nobody
+checks the result: a replacement counts as an error even if it says the same or is true.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from veridical_lab.models.perplexity import mean_surprisal
 __all__ = ["Masked", "MaskedOptions", "maskable"]
 
 _CANDIDATES = 8
-_CLOSE = {"fp32": 1e-4}  # in nats per token: how far a mean of one batch may be from that of another
+_CLOSE = {"fp32": 1e-4}  # nats per token by which the mean surprisal of a text may differ between batches
 _CLOSE_IN_HALF_PRECISION = 0.02
 _GENITIVE = re.compile(r"['’]s?$")
 
@@ -43,10 +43,10 @@ class MaskedOptions:
     """How words are masked and replaced.
 
     Attributes:
-        ratio: The share of words to mask in what may be masked, above 0, at most 1; one unit at least.
-        first_sentence: The sentence from which words are masked, from 1: what is before it is context.
-        candidates: From how many texts the most fluent one is taken; None: 8 with a model that ranks, else 1.
-        sampling: How a replacement is chosen from what the model expects.
+        ratio: The share of words to mask from `first_sentence` on, above 0, at most 1; at least one unit is masked.
+        first_sentence: The sentence from which words are masked, from 1; those before it are context.
+        candidates: The number of texts to choose the most fluent one from; None: 8 with a model that ranks, else 1.
+        sampling: How a replacement is sampled from the model's predictions.
     """
 
     ratio: float = 0.15
@@ -64,15 +64,15 @@ class MaskedOptions:
 
 
 class Masked:
-    """Replaces words of a response by what a language model expects in their place.
+    """Replaces words of a response by those that a language model expects in their place.
 
-    Each replaced word or name is a verdict, its label `name`, `date`, `number` or `word`, its `correction` what was
-    there. The gold's `provenance` names the models. Which examples are changed together changes nothing.
+    Each replaced word or name is a verdict; its label is `name`, `date`, `number` or `word`, its `correction` the
+    original. The gold's `provenance` names the models. Results do not depend on which examples are changed together.
 
     Args:
-        examples: Not used: nothing is put in from other examples.
-        model: What proposes replacements: a masked or a causal language model.
-        ranker: The causal language model that ranks candidates by perplexity; None: there is one candidate only.
+        examples: Not used, because nothing comes from other examples.
+        model: The masked or causal language model that proposes replacements.
+        ranker: The causal language model that ranks candidates by perplexity; None: there is only one candidate.
         options: How words are masked and replaced.
         find: Finds names and their kinds; None for the rules of `name_kinds`.
 
@@ -80,7 +80,7 @@ class Masked:
         provenance: The models, each with a hash of its weights.
 
     Raises:
-        InputError: Without a model, for one that fills no words, or for several candidates without a ranker.
+        InputError: Without a model, for a model that cannot fill in words, or for several candidates without a ranker.
     """
 
     name = "masked"
@@ -95,14 +95,14 @@ class Masked:
         find: NameFinder | None = None,
     ) -> None:
         if model is None:
-            raise InputError("words are masked, and no model is named that replaces them", hint="--fill-model FOLDER")
+            raise InputError("no model is named to replace the masked words", hint="--fill-model FOLDER")
         if ranker is not None and ranker.kind != "causal":
-            raise InputError(f"{ranker.name} ranks no texts", hint="a causal language model is needed")
+            raise InputError(f"{ranker.name} cannot rank texts", hint="a causal language model is needed")
         self._options = options or MaskedOptions()
         self._candidates = self._options.candidates or (1 if ranker is None else _CANDIDATES)
         if ranker is None and self._candidates > 1:
             raise InputError(
-                f"of {self._candidates} candidates none can be preferred without a model",
+                f"there are {self._candidates} candidates and no model to rank them",
                 hint="--rank-model FOLDER (a causal language model), or --candidates 1",
             )
         self._filler, self._ranker, self._find = Filler(model, self._options.sampling), ranker, find
@@ -111,19 +111,19 @@ class Masked:
         self.provenance = tuple((key, f"{Path(b.name).name}@{b.weights or b.config}") for key, b in bases.items())
 
     def change(self, example: Example, draw: random.Random) -> Example | str:
-        """The example with words of its response replaced, or why it cannot be used."""
+        """Return the example with words of its response replaced, or why it cannot be used."""
         return self.change_many([example], [draw])[0]
 
     def change_many(self, examples: Sequence[Example], draws: Sequence[random.Random]) -> list[Example | str]:
-        """What `change` gives for each example, with the models run on many texts at once."""
+        """Return the result of `change` for each example; the models run on many texts at once."""
         results: dict[int, Example | str] = {}
         masked: dict[int, tuple[Gaps, Mapping[Span, str]]] = {}
         for i, (example, draw) in enumerate(zip(examples, draws, strict=True)):
-            what = self._mask(example.case.response, draw)
-            if isinstance(what, str):
-                results[i] = what
+            gaps_or_problem = self._mask(example.case.response, draw)
+            if isinstance(gaps_or_problem, str):
+                results[i] = gaps_or_problem
             else:
-                masked[i] = what
+                masked[i] = gaps_or_problem
         names = [f"{draws[i].getrandbits(64):x}" for i in masked]
         fillings = self._filler.fill([gaps for gaps, _ in masked.values()], names, self._candidates)
         candidates: dict[int, dict[str, list[Edit]]] = {}
@@ -139,7 +139,7 @@ class Masked:
         return [results[i] for i in range(len(examples))]
 
     def _mask(self, text: str, draw: random.Random) -> tuple[Gaps, Mapping[Span, str]] | str:
-        """What to fill in a text, with the label of each span; or why there is nothing."""
+        """Return the gaps to fill in a text and the label of each span, or why there are none."""
         first = self._options.first_sentence
         spans = sentences(text)
         if len(spans) < first:
@@ -154,7 +154,7 @@ class Masked:
         wanted = max(1, round(self._options.ratio * len(words(text[begin:]))))
         chosen: list[Span] = []
         for span in draw.sample(usable, len(usable)):
-            # none next to another, so that each replacement has words of the original on both sides
+            # gaps do not touch, so that each replacement has words of the original on both sides
             apart = all(has_words(text[min(a.end, span.end) : max(a.start, span.start)]) for a in chosen)
             size = len(words(span.of(text)))
             if wanted > 0 and apart and (size <= wanted or not chosen):
@@ -163,7 +163,7 @@ class Masked:
         return self._filler.gaps(text, sorted(chosen)), labels
 
     def _most_fluent(self, candidates: Mapping[int, Mapping[str, object]]) -> dict[int, str | None]:
-        """The text of the least perplexity among the candidates of each example; None where there is none."""
+        """Return the candidate with the lowest perplexity for each example; None if it has no candidate."""
         several = [text for texts in candidates.values() if len(texts) > 1 for text in texts]
         surprisal: dict[str, float] = {}
         if several and self._ranker is not None:
@@ -175,16 +175,16 @@ class Masked:
                 close = _CLOSE.get(self._ranker.dtype_name, _CLOSE_IN_HALF_PRECISION)
                 numbers = {text: surprisal[text] if math.isfinite(surprisal[text]) else math.inf for text in texts}
                 near = [text for text in texts if numbers[text] <= min(numbers.values()) + close]
-                if len(near) > 1:  # closer than the rounding of a batch: each by itself
+                if len(near) > 1:  # differences this small depend on the batch, so score each text by itself
                     numbers = {text: mean_surprisal(self._ranker, [text])[0] for text in near}
                 best[i] = min(near, key=lambda text: (numbers[text], text))
         return best
 
 
 def maskable(text: str, find: NameFinder | None = None) -> list[tuple[Span, str]]:
-    """What may be masked in a text, in order: dates, quantities and names as a whole, and words but stop words.
+    """Return the spans of a text that may be masked, in order, with their label: `date`, `number`, `name` or `word`.
 
-    Each with its label: `date`, `number`, `name` or `word`. A genitive's ending is left as it is.
+    Dates, quantities and names are whole; stop words are left out, and so is the ending of a genitive.
 
     >>> text = "On 3 May 2021 Ann Berg's clinic had 1.2 million visitors."
     >>> [(span.of(text), label) for span, label in maskable(text)]
@@ -195,21 +195,23 @@ def maskable(text: str, find: NameFinder | None = None) -> list[tuple[Span, str]
         if quantities.is_value(match[0]) and match[0] not in STOP_WORDS:
             is_date = any(key.startswith("d:") for key in quantities.keys(match[0]))
             units.append((Span(*match.span()), "date" if is_date else "number"))
-    found = [(span, "name") for span, _ in (find or find_kinds)(text)]
+    named_and_words = [(span, "name") for span, _ in (find or find_kinds)(text)]
     for word in words(text):
         low = quantities.fold(word.of(text))
         stem = _GENITIVE.sub("", low)
         if {low, stem} & STOP_WORDS or len(stem) < 2 or not stem.isalpha():
             continue
-        found.append((Span(word.start, word.start + len(stem)), "date" if stem in (*MONTHS, *WEEKDAYS) else "word"))
-    for span, label in found:  # names first, then words
+        named_and_words.append(
+            (Span(word.start, word.start + len(stem)), "date" if stem in (*MONTHS, *WEEKDAYS) else "word")
+        )
+    for span, label in named_and_words:  # names first, then words
         if not any(span.overlaps(other) for other, _ in units):
             units.append((span, label))
     return sorted(units)
 
 
 def _edits(gaps: Gaps, labels: Mapping[Span, str], filled: Sequence[str]) -> list[Edit]:
-    """The edits that a filling makes: what has the stem or value of the original is no error and is left out."""
+    """Return the edits of a filling, without those that have the stem or value of the original, which are no errors."""
     return [
         Edit(span, new, labels[span])
         for span, new in zip(gaps.spans, filled, strict=True)

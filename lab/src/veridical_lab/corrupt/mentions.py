@@ -1,4 +1,4 @@
-"""Names, numbers and times that a text mentions, and substitutes for them. Rules for cased English text."""
+"""Finds names, numbers and times that a text mentions, and substitutes for them, by rules for cased English text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, order=True)
 class NamedMention:
-    """Where something is mentioned, and what kind it is: "name", "number" or "time" (a month, a weekday)."""
+    """A mention and its kind: "name", "number" or "time" (a month, a weekday), or a kind of name from `name_kinds`."""
 
     span: Span
     kind: str
@@ -49,10 +49,10 @@ _NAME = re.compile(rf"(?<!\w){_WORD}(?:[ ](?:of the |of |de |la |van |von )?{_WO
 
 
 def find_mentions(text: str, *, known: str = "") -> list[NamedMention]:
-    """The mentions in `text`, in order, none inside another.
+    """Return the mentions in `text`, in order, none inside another.
 
-    A single capitalised word is a name only if `text` and `known` never write it small, and one that opens a sentence
-    only if it also occurs inside one there.
+    A single capitalised word is a name only if `text` and `known` never have it in lower case. If it opens a sentence,
+    it must also occur inside a sentence of one of them.
 
     >>> text = "In 1998 Ann Berg saw three owls in May."
     >>> [mention.span.of(text) for mention in find_mentions(text)]
@@ -75,12 +75,12 @@ def find_mentions(text: str, *, known: str = "") -> list[NamedMention]:
 
 
 def _inside_sentences(text: str, openers: set[int]) -> set[str]:
-    """Capitalised words that occur elsewhere than at `openers`, where sentences start."""
+    """Return the capitalised words that occur elsewhere than at `openers`, the starts of sentences."""
     return {m[0] for m in re.finditer(rf"(?<!\w){_WORD}", text) if m.start() not in openers and len(m[0]) > 1}
 
 
 def _without_opener(span: Span, text: str, openers: set[int], inside: set[str]) -> Span | None:
-    """`span` less a first word that is capitalised only because a sentence begins with it; None if nothing is left."""
+    """Return `span` without words that are capitalised only because they open a sentence; None if nothing is left."""
     words = span.of(text).split(" ")
     while words and words[0].lower() in STOP_WORDS:
         span = Span(min(span.start + len(words[0]) + 1, span.end), span.end)
@@ -91,7 +91,7 @@ def _without_opener(span: Span, text: str, openers: set[int], inside: set[str]) 
 
 
 def shared_mentions(case: Case) -> list[tuple[str, str]]:
-    """What the response and a source both mention verbatim, each with its kind, in order of the response."""
+    """Return the phrases that the response and a source both mention, each with its kind, in order of the response."""
     joined = "\n\n".join(source.text for source in case.sources)
     kinds: dict[str, str] = {}
     for mention in find_mentions(case.response, known=joined):
@@ -102,7 +102,7 @@ def shared_mentions(case: Case) -> list[tuple[str, str]]:
 
 
 def occurrences(text: str, phrase: str, *, ignore_case: bool = False) -> list[Span]:
-    """The occurrences of `phrase` in `text` as whole words.
+    """Return the occurrences of `phrase` in `text` as whole words.
 
     >>> occurrences("Ann, Anna and Ann", "Ann")
     [Span(start=0, end=3), Span(start=14, end=17)]
@@ -112,24 +112,25 @@ def occurrences(text: str, phrase: str, *, ignore_case: bool = False) -> list[Sp
 
 
 def replaced(text: str, phrase: str, new: str, *, ignore_case: bool = False) -> tuple[str, list[Span]]:
-    """`text` with `new` for every occurrence of `phrase`, and the spans of `new` in it.
+    """Replace every occurrence of `phrase` in `text` by `new`; return the new text and the spans of `new` in it.
 
     >>> replaced("Ann and Anna", "Ann", "Bob")
     ('Bob and Anna', [Span(start=0, end=3)])
     """
-    changed, at, spans = "", 0, []
+    changed, position, spans = "", 0, []
     for span in occurrences(text, phrase, ignore_case=ignore_case):
-        changed += text[at : span.start]
+        changed += text[position : span.start]
         spans.append(Span(len(changed), len(changed) + len(new)))
         changed += new
-        at = span.end
-    return changed + text[at:], spans
+        position = span.end
+    return changed + text[position:], spans
 
 
 class Names:
-    """The names in some texts, to draw from: as often as they occur there, like for like.
+    """The names in some texts, to draw a similar one from, by frequency.
 
-    Alike are names of as many words, all in capitals or not, and of a place or not: what once follows "in" is one.
+    Similar names have the same number of words, are both in capitals or not, and both of places or not. A name that
+    follows "in", "near" or "across" anywhere is that of a place.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -147,30 +148,29 @@ class Names:
 
     @classmethod
     def in_sources(cls, examples: Iterable[Example]) -> Names:
-        """The names in the sources of `examples`; each source is read once."""
+        """Collect the names in the sources of `examples`; each distinct source is read once."""
         return cls(dict.fromkeys(source.text for example in examples for source in example.case.sources))
 
     def _form(self, name: str) -> tuple[object, ...]:
         return len(name.split()), name.isupper(), name in self._of_places
 
     def like(self, name: str) -> Sequence[str]:
-        """All that is like `name`, which may be among them."""
+        """Return all names that are similar to `name`, which may be among them."""
         return self._alike.get(self._form(name), ())
 
 
 def substitute_for(phrase: str, kind: str, names: Names, texts: Sequence[str], draw: Random) -> str | None:
-    """Something else of the same kind that is in none of `texts`.
+    """Draw a substitute of the same kind that is in none of `texts`; None if there is none.
+
+    Months, weekdays and number words are drawn from their lists. A number has as many digits as `phrase`, and a year is
+    at most thirty years off.
 
     Args:
-        phrase: What is to be replaced.
-        kind: The kind of mention that it is: "name", "number" or "time".
-        names: The names to draw from. (A month, a weekday or a number word is drawn from its list; a number has as many
-            digits as `phrase`, and a year is at most thirty years off.)
-        texts: What must not hold it, whatever the case.
+        phrase: The phrase to replace.
+        kind: Its kind: "name", "number" or "time".
+        names: The names to draw from.
+        texts: Texts that must not have the substitute, in upper or lower case.
         draw: The source of randomness.
-
-    Returns:
-        The substitute; None if there is none.
     """
     listed = next((words for words in _LISTS if phrase.lower() in (w.lower() for w in words)), None)
     if kind == "name":
@@ -186,7 +186,7 @@ def substitute_for(phrase: str, kind: str, names: Names, texts: Sequence[str], d
 
 
 def numbers_like(phrase: str, draw: Random) -> list[str]:
-    """Some numbers written like `phrase`, in the order drawn."""
+    """Draw some numbers that are written like `phrase`."""
     digits = re.sub(r"\D", "", phrase)
     numbers: list[str] = []
     for _ in range(_TRIES):
@@ -201,6 +201,6 @@ def numbers_like(phrase: str, draw: Random) -> list[str]:
 
 
 def written_like(phrase: str, digits: str) -> str:
-    """`phrase` with other digits, its commas and points where they were."""
+    """Return `phrase` with other digits, and its commas and points in the same places."""
     left = iter(digits)
     return re.sub(r"\d", lambda _: next(left), phrase)

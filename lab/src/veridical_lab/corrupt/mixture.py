@@ -1,4 +1,4 @@
-"""Several ways to corrupt, mixed with weights: each example is changed by one of them."""
+"""Mixes several ways to corrupt by weights: each example is changed by one of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Mixture"]
 
 
 class Mixture:
-    """Changes each example by a way that is drawn with a weight; one that fails leaves it to the next one drawn.
+    """Changes each example by a way that is drawn by weight; if that way fails, the next one drawn is tried.
 
     Args:
         ways: The ways with their weights, all above 0.
@@ -30,17 +30,17 @@ class Mixture:
         self.name = ",".join(f"{way.name}={weight:g}" for way, weight in self._ways)
 
     def change(self, example: Example, draw: random.Random) -> Example | str:
-        """The example as one of the ways makes it, or why none can."""
+        """Return the example changed by one of the ways, or why none can change it."""
         return self.change_many([example], [draw])[0]
 
     def change_many(self, examples: Sequence[Example], draws: Sequence[random.Random]) -> list[Example | str]:
-        """What `change` gives for each example; each way gets all that it is to change at once."""
+        """Return the result of `change` for each example; each way gets all its examples at once."""
         orders: list[list[tuple[Corruptor, random.Random]]] = []
         for draw in draws:
-            # a draw of its own for each way, so that what one makes does not depend on which were tried before
-            own = [(way, random.Random(draw.getrandbits(64))) for way, _ in self._ways]
+            # each way has its own draw, so that its result does not depend on which ways were tried before
+            with_draws = [(way, random.Random(draw.getrandbits(64))) for way, _ in self._ways]
             keys = [draw.random() ** (1 / weight) for _, weight in self._ways]
-            orders.append([own[i] for i in sorted(range(len(own)), key=lambda i: -keys[i])])
+            orders.append([with_draws[i] for i in sorted(range(len(with_draws)), key=lambda i: -keys[i])])
         results: dict[int, Example] = {}
         reasons: Mapping[int, list[str]] = {i: [] for i in range(len(examples))}
         for turn in range(len(self._ways)):

@@ -1,7 +1,7 @@
-"""Whether a name is one of a person, place, organisation … : by cues in the name and around it, or by a pipeline.
+"""Tells names of people, places, organisations … apart, by cues in and around the name or by a spaCy pipeline.
 
-No list of names is used: titles, roles and verbs of people, "in X", "X Inc", "the River X". A name without a cue has
-the kind "name". Where a spaCy pipeline is at hand, `spacy_names` finds names and kinds with it instead.
+The cues are titles, roles and verbs of people, "in X", "X Inc", "the River X"; there is no list of names. A name
+without a cue has the kind "name". If you have a spaCy pipeline, `spacy_names` finds names and kinds with it instead.
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ _NO_PART = {name.capitalize() for name in (*MONTHS, *WEEKDAYS)}
 
 @lru_cache(maxsize=1024)
 def find_kinds(text: str) -> tuple[tuple[Span, str], ...]:
-    """The names of `text` in order, each with its kind by what is in it and around it, anywhere in the text.
+    """Return the names of `text` in order, each with its kind by the cues at all its occurrences in the text.
 
-    The last word of a person's name is that person's, too.
+    The last word of a person's name, alone, is a person's name, too.
 
     >>> text = "The actor Ann Berg said so in Oslo. Berg works for Acme Inc and for Umbra."
     >>> [(span.of(text), kind) for span, kind in find_kinds(text)]
@@ -129,29 +129,29 @@ def find_kinds(text: str) -> tuple[tuple[Span, str], ...]:
 
 
 def name_mentions(text: str, sources: Sequence[str] = (), find: NameFinder | None = None) -> list[NamedMention]:
-    """The names that `text` mentions; a kind that it does not show is the one that the sources show.
+    """Return the names that `text` mentions, with the kinds that the sources show, else those that `text` shows.
 
     Args:
         text: Where to find names.
         sources: Texts whose cues count, too.
         find: Finds names and kinds; None for `find_kinds`.
     """
-    found = (find or find_kinds)(text)
-    known: dict[str, str] = {}
+    in_text = (find or find_kinds)(text)
+    in_sources: dict[str, str] = {}
     for source in sources:
         for span, kind in (find or find_kinds)(source):
             if kind != "name":
-                known.setdefault(span.of(source), kind)
-    for name in [name for name, kind in known.items() if kind == "person"]:
-        known.setdefault(name.rpartition(" ")[2], "person")
-    return [NamedMention(span, known.get(span.of(text), kind)) for span, kind in found]
+                in_sources.setdefault(span.of(source), kind)
+    for name in [name for name, kind in in_sources.items() if kind == "person"]:
+        in_sources.setdefault(name.rpartition(" ")[2], "person")
+    return [NamedMention(span, in_sources.get(span.of(text), kind)) for span, kind in in_text]
 
 
 class NamePool:
-    """The names in some texts by kind, to draw from as often as they occur there.
+    """The names in some texts by kind, to draw a similar one from, by frequency.
 
-    Alike are names of one known kind, of one word or of several, all in capitals or not; names of unknown kind must
-    have as many words and stand after the same word ("the", "by" …), or both at the beginning of a sentence.
+    Similar names have the same known kind, one word or several, and are both in capitals or not. Names of unknown kind
+    must also have the same number of words and follow the same word ("the", "by" …) or none.
     """
 
     def __init__(self, texts: Iterable[str], find: NameFinder | None = None) -> None:
@@ -163,12 +163,12 @@ class NamePool:
                     self._alike[name_form(text, mention)].append(name)
 
     def like(self, text: str, mention: NamedMention) -> Sequence[str]:
-        """All that is like a name that `text` mentions, which may be among them."""
+        """Return all names that are similar to a name that `text` mentions, which may be among them."""
         return self._alike.get(name_form(text, mention), ())
 
 
 def name_form(text: str, mention: NamedMention) -> tuple[object, ...]:
-    """What alike names have in common: kind, length, capitals; and the word before where the kind is unknown."""
+    """Return the properties that similar names share: kind, length, capitals; if unknown, also the word before."""
     name = mention.span.of(text)
     count = len(name.split(" "))
     if mention.kind != "name":
@@ -178,7 +178,7 @@ def name_form(text: str, mention: NamedMention) -> tuple[object, ...]:
 
 
 def is_whole(text: str, span: Span) -> bool:
-    """Whether a name does not look like a part of a longer one ("Tour" in "Tour de las Américas", "CG" in "CG-64")."""
+    """Return whether a name does not look like part of a longer one ("Tour" in "Tour de las Américas")."""
     before, after = text[max(0, span.start - 12) : span.start], text[span.end : span.end + 6]
     return not re.search(r"[-–/&#]$|[A-Z][\w.’']* $|[\"“][^ ]* $", before) and not re.match(
         r"[-–/&]| (?:[0-9A-Z]|d['’]|de\b|del\b|of\b|&)|, [A-Z]", after
@@ -186,14 +186,14 @@ def is_whole(text: str, span: Span) -> bool:
 
 
 def spacy_names(pipeline: Callable[[str], Any]) -> NameFinder:
-    """A finder of names by the entities of a loaded spaCy pipeline, such as `spacy.load("en_core_web_sm")`."""
+    """Make a finder of names from a loaded spaCy pipeline, such as `spacy.load("en_core_web_sm")`."""
     kinds = {"PERSON": "person", "PER": "person", "GPE": "place", "LOC": "place", "FAC": "place"}
     kinds |= {"ORG": "organisation", "NORP": "people", "EVENT": "event", "WORK_OF_ART": "work", "PRODUCT": "name"}
 
     @lru_cache(maxsize=1024)
     def find(text: str) -> tuple[tuple[Span, str], ...]:
-        found = ((e.start_char, e.end_char, e.label_) for e in pipeline(text).ents if e.label_ in kinds)
-        without_article = ((s + 4 if text[s : s + 4].lower() == "the " else s, e, kinds[k]) for s, e, k in found)
+        entities = ((e.start_char, e.end_char, e.label_) for e in pipeline(text).ents if e.label_ in kinds)
+        without_article = ((s + 4 if text[s : s + 4].lower() == "the " else s, e, kinds[k]) for s, e, k in entities)
         return tuple((Span(start, end), kind) for start, end, kind in without_article if text[start:end].strip())
 
     return find

@@ -1,6 +1,6 @@
-"""Corrupted examples written to a file as they are made, so that an interrupted run continues where it stopped.
+"""Writes corrupted examples to a file as they are made, so that an interrupted run continues where it stopped.
 
-Until all are there, they are in FILE.part, and what was reached is in FILE.part.json.
+Until the file is complete, examples are in FILE.part, and the state of the run is in FILE.part.json.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ __all__ = ["CorruptionOutput", "CorruptionReport"]
 
 @dataclass(frozen=True, slots=True)
 class CorruptionReport:
-    """What was made.
+    """Counts of a run.
 
     Attributes:
         method: The way to corrupt, or several with their weights.
         seed: The random seed.
-        inputs: How many examples were read.
-        written: How many were written.
-        corrupted: How many of these have errors.
-        by: Corrupted examples by the way that made them.
-        errors: Marked places by their label.
-        marked_characters: The characters of these places.
-        characters: The characters of all responses that were written.
-        skipped: Why examples were not used, and how often.
-        sha256: That of the file; "" until it is complete.
+        inputs: The number of examples read.
+        written: The number of examples written.
+        corrupted: The number of these with errors.
+        by: The number of corrupted examples, by the way that made them.
+        errors: The number of marked places, by label.
+        marked_characters: The number of characters in these places.
+        characters: The number of characters in all written responses.
+        skipped: The number of examples that were not used, by reason.
+        sha256: The hash of the file; "" until it is complete.
     """
 
     method: str
@@ -55,7 +55,7 @@ class CorruptionReport:
     sha256: str = ""
 
     def with_attempts(self, made: Iterable[Attempt]) -> CorruptionReport:
-        """The report with more examples counted."""
+        """Return the report with more examples counted."""
         made = list(made)
         written = [example for attempt in made for example in attempt.examples]
         wrong = [example for example in written if not is_grounded(example)]
@@ -76,25 +76,26 @@ class CorruptionReport:
 
 
 def _sum(counts: dict[str, int], more: Counter[str]) -> dict[str, int]:
-    """Both counts together, the most frequent first."""
+    """Add both counts, the most frequent first."""
     return dict(sorted((Counter(counts) + more).items(), key=lambda item: (-item[1], item[0])))
 
 
 class CorruptionOutput:
-    """The file at `path` that a run writes, which goes on from what an interrupted run with the same `run` left.
+    """The file at `path` that a run writes; an interrupted run with the same `run` is continued.
 
     Args:
         path: The file to write.
-        run: What must be equal for two runs to write the same, such as a digest of their options.
+        run: An identifier that is equal for two runs if they write the same, such as a digest of their options.
         method: The way to corrupt, for the report.
         seed: The random seed, for the report.
 
     Attributes:
-        report: What was made so far; `inputs` is how many examples are not to be read again.
+        report: The counts so far; the first `inputs` examples need not be read again.
 
     Raises:
-        InputError: If what is left at the place is of another run.
-        DataError: If it is damaged.
+        InputError: If the unfinished file belongs to another run.
+        DataError: If the unfinished file is damaged.
+        OutputError: If `path` is a folder or another kind of file.
     """
 
     def __init__(self, path: Path, run: str, *, method: str, seed: int) -> None:
@@ -105,7 +106,7 @@ class CorruptionOutput:
         if path.is_dir():
             raise OutputError(f"cannot write {path}: it is a folder", hint="name a file")
         if path.exists() and not path.is_file():
-            raise OutputError(f"cannot write {path}: it is no file", hint="name a file")
+            raise OutputError(f"cannot write {path}: it is not a regular file", hint="name a file")
         if self._state.exists():
             self._resume()
         else:
@@ -120,7 +121,7 @@ class CorruptionOutput:
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"not the state of a run: {error}", path=self._state, hint=hint) from None
         if run != self._run:
-            raise InputError(f"{self._part} is of a run with other data, options or models", hint=hint)
+            raise InputError(f"{self._part} belongs to a run with other data, options or models", hint=hint)
         if size and (not self._part.is_file() or self._part.stat().st_size < size):
             raise DataError("shorter than what was written", path=self._part, hint=hint)
         if self._part.exists():
@@ -128,15 +129,15 @@ class CorruptionOutput:
         self._last, self._bytes = last, size
 
     def check_last(self, example: Example | None) -> None:
-        """Raise `InputError` unless `example`, the last one that is not read again, is the one that was read last."""
+        """Raise `InputError` unless `example` is the last one that the interrupted run read."""
         if (example.case.id if example else "") != self._last:
             raise InputError(
-                f"the data are not those that {self._part} is of: {self._last!r} is not where it was",
+                f"the data are not those of {self._part}: {self._last!r} is not where it was",
                 hint=f"delete {self._state} to start again, or name another --out",
             )
 
     def add(self, made: Iterable[Attempt]) -> None:
-        """Append what was made of more examples, and save what was reached."""
+        """Append the results of more examples, and save the state of the run."""
         made = list(made)
         lines = [encode(example) for attempt in made for example in attempt.examples]
         append_lines(self._part, lines)
@@ -147,7 +148,7 @@ class CorruptionOutput:
         write_whole(self._state, json.dumps(state) + "\n")
 
     def finish(self) -> CorruptionReport:
-        """Put the file in its place; `InputError` if nothing was corrupted, and nothing is left then."""
+        """Move the file into place; if nothing was corrupted, delete it and raise `InputError`."""
         if not self.report.corrupted:
             self._part.unlink(missing_ok=True)
             self._state.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""One sentence of a response with what its sources say: what rules that change sentences need to know."""
+"""Sentences of a response together with the contents of its sources, for rules that change sentences."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from veridical_lab.corrupt.name_kinds import NameFinder, name_mentions
 __all__ = ["VALUE", "Passage", "SourceText", "article_fits", "implied", "opens_with_name", "passages_of", "read_source"]
 
 VALUE = re.compile(rf"{quantities.PATTERN}|[^\W_]+")
-"""A value (a number, date, quantity …) or else a word, in lower-case text."""
+"""Matches a value (a number, date, quantity …), else a word, in lower-case text."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """One source, read once: what its words imply as a whole and by sentence."""
+    """One source with the keys that its words imply, as a whole and by sentence."""
 
     text: str
     keys: frozenset[str]
@@ -32,14 +32,14 @@ class SourceText:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """One sentence of a response, and what is needed to say it differently or to say something else in it.
+    """One sentence of a response, with all that is needed to reword it or to put an error into it.
 
     Attributes:
         text: The whole response.
-        span: The sentence that is to be changed.
+        span: The sentence to change.
         mentions: The names that the response mentions; `kind` is person, place, organisation … or "name" if unknown.
-        sources: What the response rests on.
-        near: What the words of those source sentences imply that say most of what this sentence says.
+        sources: The sources of the response.
+        near: The keys that the nearest source sentences imply (see `passages_of`).
     """
 
     text: str
@@ -50,7 +50,7 @@ class Passage:
 
     @property
     def sentence(self) -> str:
-        """The characters of the sentence."""
+        """The text of the sentence."""
         return self.span.of(self.text)
 
     @property
@@ -59,30 +59,30 @@ class Passage:
         return [mention for mention in self.mentions if self.span.contains(mention.span)]
 
     def edit(self, start: int, end: int, new: str, kind: str) -> Edit:
-        """The edit that puts `new` for the characters `start` to `end` of the sentence."""
+        """Make the edit that replaces the characters `start` to `end` of the sentence by `new`."""
         return Edit(Span(start, end).shift(self.span.start), new, kind)
 
     def is_supported(self, keys: Sequence[str]) -> bool:
-        """Whether a source implies any of `keys`."""
+        """Return whether a source implies any of `keys`."""
         return any(not source.keys.isdisjoint(keys) for source in self.sources)
 
 
 def implied(text: str) -> frozenset[str]:
-    """What the words and values of `text` support in another text; stop words support nothing."""
+    """Return the keys that the words and values of `text` support in another text; stop words support nothing."""
     return frozenset(key for word in set(VALUE.findall(quantities.fold(text))) for key in quantities.implies(word))
 
 
 @lru_cache(maxsize=1024)
 def read_source(text: str) -> SourceText:
-    """Read a source; the last 1,024 are kept, because examples share sources."""
+    """Read a source; the last 1,024 are cached, because examples share sources."""
     by_sentence = tuple(implied(span.of(text)) for span in sentences(text))
     return SourceText(text, frozenset().union(*by_sentence), by_sentence)
 
 
 def passages_of(case: Case, find: NameFinder | None = None) -> list[Passage]:
-    """The sentences of a response that have words.
+    """Return a passage for each sentence of a response that has words.
 
-    A source sentence is near if it has at least half of what the sentence says, or the most of all.
+    A source sentence is near if it has at least half of the keys of the sentence, or the most of all source sentences.
     """
     sources = tuple(read_source(source.text) for source in case.sources)
     mentions = name_mentions(case.response, [source.text for source in case.sources], find)
@@ -100,7 +100,7 @@ def passages_of(case: Case, find: NameFinder | None = None) -> list[Passage]:
 
 
 def article_fits(text: str, edit: Edit) -> bool:
-    """Whether "a" or "an" before the place of an edit still goes with what is put in.
+    """Return whether "a" or "an" before an edit still fits its replacement.
 
     >>> [article_fits("It is an owl.", Edit(Span(9, 12), new, "")) for new in ("eagle", "bird")]
     [True, False]
@@ -113,6 +113,6 @@ _VOWEL = re.compile(r"[aeio]|u(?!ni|s[aeiu])|8|1[18](?![0-9])")
 
 
 def opens_with_name(text: str) -> bool:
-    """Whether the first word of a sentence keeps its capital letter inside one: a name, "I", an acronym."""
+    """Return whether the first word of a sentence is always capitalised: a name, "I", an acronym."""
     first = next(iter(words(text)), None)
     return first is not None and (first.of(text) == "I" or is_name(text, first))

@@ -1,8 +1,8 @@
-"""Who did what to whom: places of a sentence that say something else once their two sides change places.
+"""Swaps the two sides of a relation in a sentence, so that it says something else.
 
-Only relations that have a direction: "A defeated B", "B was taught by A", "A is the capital of B", "A's son B", "A is
-taller than B", "moved from A to B", "rose from 5 to 9", "directed by A and written by B". What is as true the other way
-round ("A married B", "a road from A to B", "between A and B") is left alone.
+Relations have a direction: "A defeated B", "B was taught by A", "A is the capital of B", "A's son B", "A is taller than
+B", "moved from A to B", "rose from 5 to 9", "directed by A and written by B". Symmetric ones ("A married B", "a road
+from A to B", "between A and B") are left alone.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _ROLE = re.compile(r"\b([a-z]{4,}ed|written|sung|drawn|built) by $")
 
 
 def swapped_sides(passage: Passage, material: Any, draw: Random) -> Iterator[tuple[Edit, ...]]:
-    """The two sides of a relation in each other's place; never where a source has them in that order, too."""
+    """Yield edits that swap the two sides of a relation, unless a source has them in the swapped order."""
     text = passage.text
     spans = [*_pairs_of_names(passage), *_pairs_of_values(passage)]
     pairs = [(Edit(a, b.of(text), "relation"), Edit(b, a.of(text), "relation")) for a, b in spans]
@@ -79,7 +79,7 @@ def swapped_sides(passage: Passage, material: Any, draw: Random) -> Iterator[tup
 
 
 def _pairs_of_names(passage: Passage) -> Iterator[tuple[Span, Span]]:
-    """Names on the two sides of a relation with a direction, nothing else between them."""
+    """Yield two names with nothing but a relation that has a direction between them."""
     text, names = passage.text, passage.names
     for a, b in combinations(names, 2):
         between = text[a.span.end : b.span.start]
@@ -103,7 +103,7 @@ def _pairs_of_names(passage: Passage) -> Iterator[tuple[Span, Span]]:
 
 
 def _pairs_of_values(passage: Passage) -> Iterator[tuple[Span, Span]]:
-    """ "From 5 to 9", "12 wins and 5 losses", "built in 1990 and sold in 2005": values of different things."""
+    """Yield two values of different things: "from 5 to 9", "12 wins and 5 losses", "built in 1990 and sold in 2005"."""
     sentence, start = passage.sentence, passage.span.start
     for match in _FROM_TO.finditer(sentence):
         first = _AMOUNT.match(sentence, match.end())
@@ -136,7 +136,7 @@ _DATED = re.compile(
 
 
 def _pronoun_pairs(passage: Passage) -> Iterator[tuple[Edit, Edit]]:
-    """ "Ola Nord defeated him" for "He defeated Ola Nord"; the same with "the company" and other words for it."""
+    """Yield edits that make "Ola Nord defeated him" of "He defeated Ola Nord"; also with "the company" and the like."""
     text = passage.text
     for name in passage.names:
         match = _PRONOUN_BEFORE.search(text, passage.span.start, name.span.start)

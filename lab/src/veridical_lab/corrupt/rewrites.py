@@ -1,8 +1,8 @@
-"""Rewrites that keep what a sentence says: other words, numbers, dates, names and order; and light cuts.
+"""Rewrites that keep the meaning of an English sentence: other words, numbers, dates, names and order; and light cuts.
 
-A detector that learns from synthetic errors alone takes any change of words for an error. What these rules rewrite is
-as true as it was: values are compared by value (`core.quantities`), words come from a small table with contexts, names
-become shorter or longer only where the sources show whose they are, and what is left out says nothing new. English.
+A detector that learns only from synthetic errors takes any change of words for an error. These rewrites stay true:
+values are compared by value (`core.quantities`), words come from a small table with contexts, names become shorter or
+longer only if the sources show whose they are, and cuts only remove text.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _LIMITING = re.compile(
 
 
 def synonyms(passage: Passage, draw: Random) -> Iterator[Edits]:
-    """A word or phrase of the table for another, outside names."""
+    """Replace a word or phrase by another one from the table, outside names."""
     sentence = passage.sentence
     for pattern, options in draw.sample(SYNONYMS, len(SYNONYMS)):
         for match in pattern.finditer(sentence):
@@ -55,7 +55,7 @@ def synonyms(passage: Passage, draw: Random) -> Iterator[Edits]:
 
 
 def contractions(passage: Passage, draw: Random) -> Iterator[Edits]:
-    """ "Was not" for "wasn't", and the reverse; not in questions."""
+    """Replace "wasn't" by "was not", and the reverse; not in questions."""
     sentence = passage.sentence
     if "?" in sentence:
         return
@@ -77,12 +77,12 @@ _FULL = re.compile(rf"\b({'|'.join(_SHORT)}) not\b(?= [a-z]+)(?! only| just| mer
 
 
 def number_forms(passage: Passage, draw: Random) -> Iterator[Edits]:
-    """A number, quantity or sum of money written another way: the same by value."""
+    """Write a number, quantity or sum of money in another form with the same value."""
     yield from _other_forms(passage, draw, "number_form")
 
 
 def date_forms(passage: Passage, draw: Random) -> Iterator[Edits]:
-    """A date or a span of years written another way: the same by value."""
+    """Write a date or a span of years in another form with the same value."""
     yield from _other_forms(passage, draw, "date_form")
 
 
@@ -121,7 +121,7 @@ _SPAN_BEFORE = re.compile(r"[0-9](?:st|nd|rd|th)?(?: [A-Z][a-z]+)?,? (?:to|and|o
 
 
 def _numbers(value: str, after: str) -> Iterator[str]:
-    """Other ways to write a number or quantity; some may be of another value."""
+    """Yield other forms of a number or quantity; some may have another value."""
     low = value.lower()
     small = ("one", *COUNTS)
     if low in COUNTS and not re.match(r" (?:of|or|and|to)\b|-", after) and value == low:
@@ -147,7 +147,7 @@ def _numbers(value: str, after: str) -> Iterator[str]:
 
 
 def _dates(value: str) -> Iterator[str]:
-    """Other ways to write a date or a span of years; some may be another date."""
+    """Yield other forms of a date or a span of years; some may be another date."""
     named = rf"({'|'.join(month.capitalize() for month in MONTHS)})"
     parts: tuple[str, str, str] | None = None
     if match := re.fullmatch(rf"([0-9]{{1,2}})(?:st|nd|rd|th)? (?:of )?{named}(?:,? ([0-9]{{4}}))?", value):
@@ -165,7 +165,7 @@ def _dates(value: str) -> Iterator[str]:
 
 
 def name_forms(passage: Passage, draw: Random) -> Iterator[Edits]:
-    """A person by the surname alone, or by the full name: where the sources have one such name only."""
+    """Shorten a person's name to the surname, or make it full, if the sources have only one full name with it."""
     for mention in draw.sample(passage.names, len(passage.names)):
         if mention.kind != "person":
             continue
@@ -175,7 +175,7 @@ def name_forms(passage: Passage, draw: Random) -> Iterator[Edits]:
         if len(last) < 3 or not is_surname or passage.text[mention.span.end :][:1] in ("-", "–", "/"):
             continue
         full = {
-            found for source in passage.sources for found in re.findall(rf"{_GIVEN}{re.escape(last)}\b", source.text)
+            match for source in passage.sources for match in re.findall(rf"{_GIVEN}{re.escape(last)}\b", source.text)
         }
         if len(full) != 1:
             continue
@@ -203,7 +203,7 @@ _NOT_GIVEN = frozenset(
 
 
 def voices(passage: Passage, draw: Random) -> Iterator[Edits]:
-    """ "B was defeated by A" for "A defeated B", and the reverse, between two names with nothing around them."""
+    """Replace "A defeated B" by "B was defeated by A", and the reverse, for two names that make up the whole clause."""
     text, span = passage.text, passage.span
     for a, b in pairwise(passage.names):
         between = text[a.span.end : b.span.start]
@@ -225,7 +225,7 @@ def voices(passage: Passage, draw: Random) -> Iterator[Edits]:
 
 
 def orders(passage: Passage, draw: Random) -> Iterator[Edits]:
-    """An "In 2019," from the front to the end of a simple sentence, or from its end to the front."""
+    """Move a date such as "In 2019," from the front to the end of a simple sentence, or the reverse."""
     sentence = passage.sentence
     if _SUBORDINATE.search(sentence):
         return
@@ -258,7 +258,7 @@ _SUBORDINATE = re.compile(
 
 
 def conjuncts(passage: Passage, draw: Random) -> Iterator[Edits]:
-    """ "B and A" for "A and B" of two places or two people, where no title or role goes with one of them."""
+    """Replace "A and B" by "B and A" for two places or two people, unless a title or role belongs to one of them."""
     text = passage.text
     if re.search(r"\brespectively\b|\bformer\b|\blatter\b|\bbetween\b", passage.sentence):
         return
@@ -272,7 +272,7 @@ def conjuncts(passage: Passage, draw: Random) -> Iterator[Edits]:
 
 
 def splits(passage: Passage, draw: Random) -> Iterator[Edits]:
-    """Two sentences for two main clauses: ". She opened" for ", and she opened"."""
+    """Make two sentences of two main clauses: ". She opened" for ", and she opened"."""
     sentence = passage.sentence
     for match in re.finditer(r", and (he|she|it|they) (?=[a-z]+)", sentence):
         if sentence[: match.start()].count(" ") > 3 and not re.search(
@@ -282,7 +282,7 @@ def splits(passage: Passage, draw: Random) -> Iterator[Edits]:
 
 
 def frames(passage: Passage, draw: Random) -> Iterator[Edits]:
-    """ "According to the text," before a sentence that opens the response."""
+    """Put "According to the text," or the like before the first sentence of the response."""
     sentence = passage.sentence
     if (
         passage.text[: passage.span.start].strip()
@@ -294,17 +294,19 @@ def frames(passage: Passage, draw: Random) -> Iterator[Edits]:
     if re.match(r"(?:However|But|And|Also|Then|So|Thus|Therefore|Moreover|According)\b|An? [A-Z]", sentence):
         return
     first_word = re.match(r"\w+", sentence)
-    known = first_word and any(first_word[0] in mention.span.of(passage.text).split() for mention in passage.mentions)
-    keeps = opens_with_name(sentence) or known or re.match(r"\w+ [A-Z]", sentence)
+    is_mentioned = first_word and any(
+        first_word[0] in mention.span.of(passage.text).split() for mention in passage.mentions
+    )
+    keeps = opens_with_name(sentence) or is_mentioned or re.match(r"\w+ [A-Z]", sentence)
     first = sentence[0] if keeps else sentence[0].lower()
     yield (passage.edit(0, 1, draw.choice(FRAMES) + first, "framing"),)
 
 
-# --------------------------------------------------------------------------------------------------- less said
+# ------------------------------------------------------------------------------------------------------- cuts
 
 
 def cuts(passage: Passage, draw: Random) -> Iterator[Edits]:
-    """Without a part in brackets, a relative clause, a second main clause or a date at the end."""
+    """Remove a part in brackets, a relative clause, a second main clause or a date at the end."""
     sentence = passage.sentence
     for pattern, new in _CUTS:
         if pattern is _LAST_DATE and (_NEGATED.search(sentence) or _LIMITING.search(sentence)):
@@ -336,7 +338,7 @@ _CUTS = (
 
 
 def dropped_adverbs(passage: Passage, draw: Random) -> Iterator[Edits]:
-    """Without an adverb that adds nothing, or without a connective at the front; not after a negation."""
+    """Remove an adverb that adds nothing, but not after a negation; or a connective at the front."""
     sentence = passage.sentence
     for match in re.finditer(rf"(?<=[a-z] )(?:{'|'.join(ADVERBS)}) (?=[a-z]+)", sentence):
         before = sentence[max(0, match.start() - 25) : match.start()]
@@ -362,7 +364,7 @@ REWRITES: dict[str, Callable[[Passage, Random], Iterator[Edits]]] = {
     "adverb": dropped_adverbs,
 }
 _WEIGHTS = dict.fromkeys(REWRITES, 4.0) | {"voice": 30, "order": 12, "conjuncts": 12, "synonym": 3, "cut": 2}
-_FRAMED = 0.15  # how often a sentence may be framed: nearly all could be
+_FRAMED = 0.15  # chance that framing is tried; nearly every first sentence could be framed
 
 
 def rewritten(
@@ -374,10 +376,10 @@ def rewritten(
     find: NameFinder | None = None,
     seed: int = 0,
 ) -> Iterator[Example]:
-    """The examples, the responses of some of them rewritten so that they say the same in other words, or less.
+    """Yield the examples, with the responses of some rewritten to say the same in other words, or less.
 
-    Only responses labelled as grounded are rewritten, and they stay so. The group `rewritten` holds the types used, in
-    order of the alphabet with "+" between; it is "no" where there was nothing to rewrite.
+    Only responses labelled as grounded are rewritten, and they stay grounded. The group `rewritten` has the types used,
+    in alphabetical order with "+" between, or "no" if there was nothing to rewrite.
 
     Args:
         examples: Labelled examples; read as a stream.
@@ -388,7 +390,8 @@ def rewritten(
         seed: The random seed; an example's draws do not depend on the others.
 
     Raises:
-        InputError: For an unknown type, or a share or number out of range.
+        UnknownNameError: For an unknown type.
+        InputError: If the share or the number is out of range.
     """
     chosen = tuple(REWRITES) if types is None else tuple(dict.fromkeys(types))
     for unknown in (name for name in chosen if name not in REWRITES):
@@ -413,7 +416,7 @@ def rewritten(
 
 
 def rewrite(passage: Passage, draw: Random, *, most: int = 1, types: Sequence[str] = tuple(REWRITES)) -> list[Edit]:
-    """At most `most` rewrites of one sentence, of different types and apart from each other, in order."""
+    """Draw at most `most` rewrites of one sentence, of different types and apart from each other, in order."""
     edits: list[Edit] = []
     used = 0
     for kind in sorted(types, key=lambda kind: draw.random() ** (1 / _WEIGHTS[kind]), reverse=True):

@@ -1,9 +1,8 @@
-"""Errors made by rule in a response: a value, name, negation, antonym, relation, invented clause or foreign sentence.
+"""Makes errors in a response by rules: a value, name, negation, antonym, relation, invented clause or foreign sentence.
 
-Grounded responses, rewrites of them (`rewrites`) and sentences copied from a source (`copied_sentences`) are changed
-alike, and some of all are kept as they are, so that words other than the source's are no sign of an error. Nothing here
-understands the text: what is put in is checked against the sources by value (numbers, dates, quantities) or by stem
-(names, antonyms).
+Corrupt grounded responses, rewrites of them (`rewrites`) and sentences copied from a source (`copied_sentences`) alike,
+and keep some of each as they are, so that new words are no sign of an error. The rules do not understand the text: they
+check replacements against the sources by value (numbers, dates, quantities) or by stem (names, antonyms).
 """
 
 from __future__ import annotations
@@ -22,27 +21,27 @@ from veridical_lab.corrupt.passages import Passage, article_fits, passages_of
 
 __all__ = ["Rules", "copied_sentences", "text_examples"]
 
-# How readily a type is drawn first: the rarer its chances are in sentences, the more so.
+# weights of the draw of a type: higher for types that fewer sentences offer
 _WEIGHTS = dict.fromkeys(ERROR_TYPES, 4) | {"relation": 30, "unit": 30, "negation": 2}
 _WEIGHTS |= {"name": 2, "invented": 1, "foreign": 1}
-# Two errors of these types in one sentence are two errors; another one could make up for a negation or an antonym.
+# types that may be combined in one sentence; a second error could undo a negation or an antonym
 _TOGETHER = frozenset({"number", "date", "unit", "name", "invented", "foreign"})
 
 
 class Rules:
-    """Makes errors in the response, each of a type drawn from `types`, most often in different sentences.
+    """Makes errors in the response, each of a type drawn from `types`, mostly in different sentences.
 
-    Where a type finds nothing to change in any sentence, the next one drawn is tried. Types that few sentences offer
-    are drawn first more often, so that every type makes a share of the errors. Each changed place is a
-    verdict with the type as its label; its `correction` is what stood there, "" where something was added.
-    Names, clauses and sentences that the example's own sources do not offer come from the sources of all `examples`.
+    If a type finds nothing to change in any sentence, the next one drawn is tried. Types that few sentences offer are
+    drawn first more often, so that every type has a share of the errors. Each changed place is a verdict with the type
+    as its label; its `correction` is the original text, "" where something was added. Names, clauses and sentences that
+    the example's own sources do not offer come from the sources of all `examples`.
 
     Args:
-        examples: What names, clauses and sentences are taken from.
+        examples: The examples whose sources offer names, clauses and sentences.
         types: Names in `ERROR_TYPES`; None for all.
-        errors: How often a response gets one error, two, three …, as weights; fewer are made where no more can be.
+        errors: Weights of one error, two, three … per response; fewer are made if no more are possible.
         find: Finds names and their kinds; None for the rules of `name_kinds`.
-        material: What is put in, if it is not to be taken from `examples`.
+        material: Names, clauses and sentences to use instead of those of `examples`.
     """
 
     name = "rules"
@@ -72,7 +71,7 @@ class Rules:
         self._material = Material.of(texts, find) if material is None else material
 
     def change(self, example: Example, draw: random.Random) -> Example | str:
-        """The example with errors in its response and its gold, or why it cannot be used."""
+        """Return the example with errors in its response and its gold, or why it cannot be used."""
         case = example.case
         if not any(source.text.strip() for source in case.sources):
             return "no source to contradict"
@@ -88,15 +87,17 @@ class Rules:
         return "nothing in it can be changed" if len(self._types) > 1 else f"no {self._types[0]} that can be changed"
 
     def _one_error(self, passages: Sequence[Passage], before: Sequence[Edit], draw: random.Random) -> Sequence[Edit]:
-        """The edits of one more error, apart from those `before`; none if no type finds any."""
+        """Return the edits of one more error, apart from those in `before`; none if no type finds any."""
         for kind in sorted(self._types, key=lambda kind: draw.random() ** (1 / _WEIGHTS[kind]), reverse=True):
             for passage in draw.sample(passages, len(passages)):
-                here = [edit for edit in before if passage.span.contains(edit.span)]
-                if here and not {kind, *(edit.because for edit in here)} <= _TOGETHER:
+                in_sentence = [edit for edit in before if passage.span.contains(edit.span)]
+                if in_sentence and not {kind, *(edit.because for edit in in_sentence)} <= _TOGETHER:
                     continue
                 for edits in ERROR_TYPES[kind](passage, self._material, draw):
                     apart = all(
-                        a.span.end + 1 < b.span.start or b.span.end + 1 < a.span.start for a in here for b in edits
+                        a.span.end + 1 < b.span.start or b.span.end + 1 < a.span.start
+                        for a in in_sentence
+                        for b in edits
                     )
                     if apart and _is_error(passage, edits):
                         return edits
@@ -104,21 +105,21 @@ class Rules:
 
 
 def text_examples(texts: Iterable[str], name: str) -> Iterator[Example]:
-    """Each text as the source of an example called `NAME/0`, `NAME/1` …, with no response and no label."""
+    """Yield each text as the source of an example with the id `NAME/0`, `NAME/1` … and no response or label."""
     for i, text in enumerate(texts):
         id = f"{name}/{i}"
         yield Example(Case(id, "", (Source("text", text),)), Judgement(id, name, judged=()), id)
 
 
 def copied_sentences(examples: Iterable[Example], count: int, *, seed: int = 0) -> Iterator[Example]:
-    """Make grounded examples whose response is a sentence of a source, word for word.
+    """Yield grounded examples whose response is a sentence of a source, word for word.
 
-    Sources and document are those of the first example with that source; labels are not looked at. Only sentences of
-    6 to 60 words with a final stop are drawn. The group `response` is `copied`.
+    Sources and document are those of the first example with that source; labels are ignored. Only sentences of 6 to 60
+    words with a final stop are drawn. The group `response` is `copied`.
 
     Args:
-        examples: What the sources are taken from.
-        count: How many sentences of each source to use at most.
+        examples: The examples that have the sources.
+        count: The maximum number of sentences per source.
         seed: The random seed; the draw for one source does not depend on the others.
     """
     seen: set[str] = set()
@@ -137,7 +138,7 @@ def copied_sentences(examples: Iterable[Example], count: int, *, seed: int = 0) 
 
 
 def _is_error(passage: Passage, edits: Sequence[Edit]) -> bool:
-    """Whether the sentence says something that no source has word for word, with its articles still right."""
+    """Return whether the changed sentence is in no source word for word and its articles are still right."""
     text = passage.text
     if not all(article_fits(text, edit) for edit in edits):
         return False

@@ -1,8 +1,8 @@
-"""Training cases from plain text: sources as long and as cluttered as real ones, responses with known errors or none.
+"""Makes training cases from plain text: realistic sources, and responses with known errors or none.
 
-A response is one sentence of its source or several (as systems that copy write them), as it is or rewritten so that it
-means the same; then errors are put into a share of them. The gold marks exactly the characters that were put in, so the
-cases train detectors of tokens, of spans and of responses alike.
+A response is one or several sentences of its source, as they are or rewritten with the same meaning; then a share of
+the responses gets errors. The gold marks exactly the characters that were put in, so the cases train detectors of
+tokens, spans and responses alike.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from veridical_lab.corrupt.rules import Rules
 
 __all__ = ["Recipe", "cluttered", "excerpts", "passages", "training_examples"]
 
-_PASSAGE = (5, 8)  # the fewest and the most sentences
+_PASSAGE = (5, 8)  # the fewest and the most sentences of a passage
 _PRONOUNS = frozenset("he she it they his her its their this these that those him them such there".split())  # noqa: SIM905
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """How training cases are made of plain text.
+    """How training cases are made from plain text.
 
     Attributes:
         faithful: The share of responses without an error, 0 to 1.
-        rewrite: The share of responses that are rewritten first, 0 to 1.
+        rewrite: The share of responses to rewrite first, 0 to 1.
         errors: Weights of one, two, three … errors in a response that has any.
         types: Error types, names in `ERROR_TYPES`; None for all.
         response_sentences: Weights of one, two, three … sentences in a response.
         source_words: The fewest and the most words of a source; lengths are drawn evenly on a logarithmic scale.
-        responses: Responses for each source.
-        clutter: The share of sources that get sentences of other documents around them, as many words as they have.
+        responses: The number of responses for each source.
+        clutter: The share of sources that get as many words of other documents around them as they have.
         find: Finds names and their kinds; None for the rules of `name_kinds`.
     """
 
@@ -67,18 +67,17 @@ class Recipe:
 def training_examples(
     texts: Iterable[str], recipe: Recipe | None = None, *, name: str = "text", seed: int = 0, block: int = 100
 ) -> Iterator[Example]:
-    """Labelled cases from plain texts, as a stream; the same texts and seed give the same cases.
+    """Yield labelled cases from plain texts, as a stream; the same texts and seed give the same cases.
+
+    The gold marks each error (`Verdict.label` is its type, `correction` the original text); without an error it has the
+    score 0. Groups: `corrupted`, `rewritten`, `response` (`copied`), `kind`.
 
     Args:
-        texts: Documents, read `block` at a time; names, clauses and sentences that are put in come from the same block.
+        texts: Documents, read `block` at a time; new names, clauses and sentences come from the same block.
         recipe: How cases are made; None for the defaults.
-        name: What the documents' ids begin with ("wikipedia" for "wikipedia/17"); split by `document`.
+        name: The beginning of the documents' ids ("wikipedia" for "wikipedia/17"); split by `document`.
         seed: The random seed.
-        block: How many documents are held at once, at least 2.
-
-    Yields:
-        Examples whose gold marks each error (`Verdict.label` is its type, `correction` what stood there) or, where
-        there is none, has the score 0. Groups: `corrupted`, `rewritten`, `response` (`copied`), `kind`.
+        block: The number of documents to hold at once, at least 2.
     """
     recipe = recipe or Recipe()
     remaining = iter(texts)
@@ -88,12 +87,12 @@ def training_examples(
             return
         material = Material.of(some, recipe.find)
         rules = Rules((), types=recipe.types, errors=recipe.errors, material=material)
-        given = (
+        faithful = (
             example
             for i, text in enumerate(some)
             for example in excerpts(text, f"{name}/{number * block + i}", recipe, seed=seed)
         )
-        surrounded = cluttered(given, material.sentences, share=recipe.clutter, seed=seed)
+        surrounded = cluttered(faithful, material.sentences, share=recipe.clutter, seed=seed)
         for example in rewritten(surrounded, share=recipe.rewrite, find=recipe.find, seed=seed):
             draw = random.Random(f"{seed}\0training\0{example.case.id}")
             changed = rules.change(example, draw) if draw.random() >= recipe.faithful else "faithful"
@@ -104,9 +103,9 @@ def training_examples(
 
 
 def excerpts(text: str, document: str, recipe: Recipe, *, seed: int = 0) -> Iterator[Example]:
-    """Faithful cases of one document: passages of it as sources, sentences of each as responses.
+    """Yield faithful cases of one document: its passages are the sources, and sentences of each are the responses.
 
-    A sentence that opens with a pronoun is only taken together with the one before it.
+    A sentence that opens with a pronoun is only used together with the one before it.
     """
     draw = random.Random(f"{seed}\0excerpts\0{document}\0{text[:1000]}")
     spans = sentences(text)
@@ -135,21 +134,21 @@ def excerpts(text: str, document: str, recipe: Recipe, *, seed: int = 0) -> Iter
 
 
 def passages(text: str, document: str, count: int) -> Iterator[Example]:
-    """Faithful cases of one document: its first passages of five to eight sentences, each as source and response.
+    """Yield faithful cases of one document: its first passages of five to eight sentences, as source and response.
 
     A passage is within a paragraph (one line). The group `response` is `copied`.
 
     Args:
         text: The document.
-        document: What it is called; the cases are called `DOCUMENT/START/whole`.
-        count: The most passages.
+        document: Its id; the ids of cases are `DOCUMENT/START/whole`.
+        count: The maximum number of passages.
     """
     begin = 0
     for line in text.splitlines(keepends=True):
         spans = [span.shift(begin) for span in sentences(line)]
         begin += len(line)
         while len(spans) >= _PASSAGE[0] and count > 0:
-            # what is left for the next passage is not too short for one
+            # leave enough sentences for another passage
             size = min(_PASSAGE[1], len(spans) if len(spans) <= _PASSAGE[1] else len(spans) - _PASSAGE[0])
             passage = Span(spans[0].start, spans[size - 1].end)
             spans, count = spans[size:], count - 1
@@ -159,7 +158,7 @@ def passages(text: str, document: str, count: int) -> Iterator[Example]:
 
 
 def excerpt(text: str, spans: Sequence[Span], count: int, draw: random.Random) -> str:
-    """About `count` of the sentences `spans` of `text`, in order, with spaces between; "" if none stands for itself."""
+    """Join about `count` of the sentences `spans` of `text`, in order; "" if none makes sense by itself."""
     usable = [i for i, span in enumerate(spans) if plain_sentences(span.of(text))]
     chosen: set[int] = set()
     for i in draw.sample(usable, len(usable)):
@@ -177,14 +176,14 @@ def excerpt(text: str, spans: Sequence[Span], count: int, draw: random.Random) -
 def cluttered(
     examples: Iterable[Example], pool: Sequence[str], *, share: float = 1.0, words_around: int = 0, seed: int = 0
 ) -> Iterator[Example]:
-    """The examples, the sources of some of them between sentences of other documents.
+    """Yield the examples, with the sources of some between sentences of other documents.
 
-    Sentences are added before and after each source until the added words are as many as its own. Sources that must be
-    covered or that the gold points to stay as they are, and so does the case if `pool` is empty.
+    Sentences are added before and after a source until it has twice as many words. Sources that must be covered, or
+    that the gold points to, stay as they are; so do all if `pool` is empty.
 
     Args:
         examples: Labelled examples; read as a stream.
-        pool: Sentences to draw from; those that the source has already are passed over.
+        pool: Sentences to draw from; those that the source or response has already are skipped.
         share: The share of examples to change, from 0 to 1.
         words_around: The fewest words to add to each source.
         seed: The random seed; an example's draws depend on its document, so that cases share their sources.

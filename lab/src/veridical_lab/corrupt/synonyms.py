@@ -1,6 +1,6 @@
-"""Words that may stand for each other where a sentence says no more than before: patterns and what replaces them.
+"""English words that may replace each other without changing what a sentence says, as patterns and replacements.
 
-Few, so that each is safe: a word is in the table only with the context in which it keeps its meaning.
+The table is short so that each line is safe: a word has the context in which it keeps its meaning.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ additional = further
 
 
 def _compiled() -> tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]:
-    """Each line of the table as a pattern of whole words and its replacements."""
+    """Compile each line of the table into a pattern of whole words and its replacements."""
     lines = (line.rpartition(" = ") for line in _TABLE.strip().split("\n"))
     return tuple((re.compile(rf"(?<![\w'’-]){old}(?![\w'’-])"), tuple(new.split(" | "))) for old, _, new in lines)
 
@@ -163,9 +163,9 @@ UNIT_FORMS = {
     "percent": "%",
     "per cent": "%",
 }
-"""A unit as it is written and in another way."""
+"""Another form of each unit."""
 
-# Dropped without a trace; never after a negation, which they may weaken.
+# adverbs that can be dropped, except after a negation, which they may weaken
 ADVERBS = "also very quite eventually subsequently famously notably officially really publicly subsequently".split()  # noqa: SIM905
 OPENERS = ("However", "Moreover", "Furthermore", "Additionally", "In addition", "Nevertheless", "Similarly", "Also")
 

@@ -1,1 +1,1 @@
-"""Readers of labelled data in its publishers' own formats: a module per data set, or per family of similar ones."""
+"""Readers of labelled data in the formats of their publishers: one module per data set or family of similar sets."""

@@ -28,7 +28,7 @@ INFO = Info(
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """The claims of the splits that are there, or of one."""
+    """Yield the claims of all splits in `path`, or of one."""
     check_split(INFO, split)
     pairs = [(path / f"{part}.jsonl", path / f"{part}.csv") for part in ((split,) if split else INFO.splits)]
     files = [path] if path.is_file() else [file for pair in pairs for file in [f for f in pair if f.is_file()][:1]]

@@ -27,7 +27,7 @@ INFO = Info(
     notes=(
         "One case per labelled pair of an argument and a key point of its topic and side: the argument is the "
         "response, the key point the source that it must cover, with an omission of score 0 (matching) or 1. Undecided "
-        "pairs have no label and no case. Nothing is said of hallucination. `argkp.read_questions` gives topics with "
+        "pairs have no label and no case. Hallucinations are not labelled. `argkp.read_questions` gives topics with "
         "all their key points."
     ),
 )
@@ -35,7 +35,7 @@ SIDES = {"1": "pro", "-1": "con"}
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """One example per labelled pair, in the order of the labels; its id is ARGUMENT/KEY POINT."""
+    """Yield one example per labelled pair, in the order of the labels; its id is ARGUMENT/KEY POINT."""
     for part, file in split_files(INFO, path, split, {p: f"arguments_{p}.csv" for p in INFO.splits}):
         arguments = {row.text("arg_id"): row for row in csv_rows(file, on_bad)}
         points_file = file.with_name(f"key_points_{part}.csv")
@@ -73,7 +73,7 @@ def _source(point: Row) -> Source:
 
 
 def read_questions(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Case]:
-    """A case without a response for each topic: its key points as sources with a perspective, pro or con."""
+    """Yield a case without a response for each topic, with its key points as sources, pro or con."""
     for _, file in split_files(INFO, path, split, {p: f"key_points_{p}.csv" for p in INFO.splits}):
         topics: dict[str, list[Source]] = {}
         for row in csv_rows(file, on_bad):
@@ -84,7 +84,7 @@ def read_questions(path: Path, split: str | None = None, *, on_bad: OnBad = None
 
 
 def read_topics(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Topic]:
-    """A topic for each debate topic, with its key points as arguments, pro or con."""
+    """Yield each debate topic with its key points as arguments, pro or con."""
     for _, file in split_files(INFO, path, split, {p: f"key_points_{p}.csv" for p in INFO.splits}):
         rows = csv_rows(file, on_bad)
         yield from merged_topics(((r, r.text("topic"), {_side(r): [r.text("key_point")]}) for r in rows), on_bad)

@@ -28,7 +28,7 @@ LABELS = {"Fully attributable": 0.0, "Not fully attributable": 1.0, "Generic": -
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """The replies of every begin_SPLIT_*.tsv under `path`, or of one split."""
+    """Yield the replies of every begin_SPLIT_*.tsv under `path`, or of one split."""
     check_split(INFO, split)
     files = [path] if path.is_file() else sorted(path.rglob(f"begin_{split or '*'}_*.tsv"))
     if not files:

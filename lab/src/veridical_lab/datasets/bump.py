@@ -1,4 +1,4 @@
-"""CNN/DailyMail summaries and their human minimal edits that are not backed by the article (Ma et al. 2023)."""
+"""CNN/DailyMail summaries, and minimal edits by people that the article does not support (Ma et al. 2023)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ INFO = Info(
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """Reference and edited summary of each pair, one after the other."""
+    """Yield the reference and the edited summary of each pair, one after the other."""
     files = split_files(INFO, path, split, {task: f"{task}_dataset.json" for task in INFO.splits})
     rows = (row for _, file in files for row in json_rows(file, on_bad))
     return read_rows(rows, _pair, on_bad)

@@ -1,4 +1,4 @@
-"""Responses in which annotators put < and > around what is not backed by the source (CH-Wang et al. 2024, App. A)."""
+"""Responses in which annotators put < and > around unsupported spans (CH-Wang et al. 2024, appendix A)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ INFO = Info(
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """The annotated responses in the file's order."""
+    """Yield the annotated responses in the order of the file."""
     check_split(INFO, split)
     return read_rows(jsonl_rows(path, on_bad), _example, on_bad)
 
@@ -59,30 +59,30 @@ def _example(row: Row) -> list[Example]:
 
 
 def parse_chevrons(response: str, marked: str) -> tuple[list[Span], int]:
-    """The spans of `response` that `marked`, a copy of its beginning, puts between < and >, and where the copy ends.
+    """Return the spans of `response` that a marked copy of it, or of its beginning, has between < and >.
 
-    White space may differ; a < or > of the response itself is copied as it is. Spans that touch or have only white
-    space between them are one, without white space at their ends. Raises `InputError` where the copy differs from the
-    response or a mark is left open.
+    Also return where the copy ends. White space may differ; a < or > of the response itself is copied as it is. Spans
+    that touch or have only white space between them are joined, without white space at their ends. Raises `InputError`
+    if the copy differs from the response or a mark is left open.
 
     >>> parse_chevrons("He won more than twice.", "He won <more than>twice.")
     ([Span(start=7, end=16)], 23)
     """
     spans: list[Span] = []
-    at, open_start = 0, -1
+    end, open_start = 0, -1
     for i, character in enumerate(marked):
         if character.isspace():
             continue
-        following = at
+        following = end
         while following < len(response) and response[following].isspace():
             following += 1
         if response[following : following + 1] == character:
-            at = following + 1
+            end = following + 1
         elif character == "<" and open_start < 0:
             open_start = following
         elif character == ">" and open_start >= 0:
-            if open_start < at:
-                spans.append(Span(open_start, at))
+            if open_start < end:
+                spans.append(Span(open_start, end))
             open_start = -1
         else:
             raise InputError(f"the marked text differs from the response at its character {i} ({character!r})")
@@ -94,26 +94,26 @@ def parse_chevrons(response: str, marked: str) -> tuple[list[Span], int]:
             joined[-1] = Span(joined[-1].start, span.end)
         else:
             joined.append(span)
-    return joined, at
+    return joined, end
 
 
 def mark_chevrons(response: str, spans: Sequence[Span]) -> str:
-    """The response with < and > around `spans`, which `parse_chevrons` reads back.
+    """Return the response with < and > around `spans`, which `parse_chevrons` reads back.
 
-    Raises `InputError` where this form cannot say it: a span that begins before a < of the response itself, or ends
-    behind a > of it, would be read as another one. Spans with only white space between them become one.
+    Spans with only white space between them become one. Raises `InputError` if the form would be ambiguous: a span
+    that begins before a < of the response itself, or ends after a > of it, would be read as another one.
 
     >>> mark_chevrons("He won more than twice.", [Span(7, 16)])
     'He won <more than> twice.'
     """
-    wanted: list[Span] = []
+    joined: list[Span] = []
     for span in union(spans):
         inner = trimmed(span, response)
-        if inner is not None and wanted and not response[wanted[-1].end : inner.start].strip():
-            wanted[-1] = Span(wanted[-1].start, inner.end)
+        if inner is not None and joined and not response[joined[-1].end : inner.start].strip():
+            joined[-1] = Span(joined[-1].start, inner.end)
         elif inner is not None:
-            wanted.append(inner)
-    marked = "".join(f"<{piece}>" if inside else piece for piece, inside in cut(response, wanted))
-    if parse_chevrons(response, marked)[0] != wanted:
+            joined.append(inner)
+    marked = "".join(f"<{piece}>" if inside else piece for piece, inside in cut(response, joined))
+    if parse_chevrons(response, marked)[0] != joined:
         raise InputError("the response has < or > next to a marked span", hint="mark it as character spans instead")
     return marked

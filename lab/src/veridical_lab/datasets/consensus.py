@@ -1,4 +1,4 @@
-"""Several annotators' judgements of one case merged into one by a stated rule (CH-Wang et al. 2024, §3.3)."""
+"""Merges several annotators' judgements of one case into one by a stated rule (CH-Wang et al. 2024, §3.3)."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ _Mark = tuple[Span, str | None]  # a span and its label
 
 
 def majority(judgements: Sequence[Judgement], case: Case, *, tokens: Sequence[Span] | None = None) -> Judgement:
-    """`at_least` with more than half of the judgements: two of three, three of five."""
+    """Merge judgements as `at_least` does, by more than half of them: two of three, three of five."""
     return at_least(len(judgements) // 2 + 1, judgements, case, tokens=tokens)
 
 
 def at_least(k: int, judgements: Sequence[Judgement], case: Case, *, tokens: Sequence[Span] | None = None) -> Judgement:
-    """Merge judgements: hallucinated is what at least `k` of them mark.
+    """Merge judgements: a character is hallucinated if at least `k` of them mark it.
 
-    By default each character is counted. With `tokens` each token is, once any of its characters is marked, as in the
-    paper: two annotators who mark different halves of one token agree on it then.
+    With `tokens`, whole tokens are counted instead, as in the paper: a token is marked once any of its characters is,
+    so two annotators who mark different halves of one token agree on it.
 
-    Each judgement counts once, with its verdicts of score 0.5 or more. Omissions are counted by character, source by
-    source. A verdict keeps its label where all who mark it give the same. The response counts as hallucinated
-    (omitting) where a span remains, or where at least `k` say so without marking any span; it is None where nobody
-    says anything of it. Judged is what at least `k` judged.
+    Verdicts count from a score of 0.5. Omissions are counted by character in each source. A verdict keeps its label if
+    all who mark it give the same one. The response is hallucinated (or omits something) if a span remains, or if at
+    least `k` say so without marking any span; the score is None if nobody judges the response. Characters are judged if
+    at least `k` judged them.
 
     Args:
         k: From 1 to the number of judgements.
         judgements: Judgements of `case`, one per annotator.
-        case: What they judge.
+        case: The case that they judge.
         tokens: The characters of each token of the response, such as those of a model
             (`veridical.models.encode.encode`, `Encoded.spans` without None) or `veridical_lab.datasets.marks.tokens`.
 
     Raises:
-        InputError: For another `k` or a judgement of another case.
+        InputError: If `k` is out of range, or a judgement is about another case.
         SpanError: For a token outside the response.
 
     >>> case = Case("1", "born in Rome")
@@ -92,7 +92,7 @@ def at_least(k: int, judgements: Sequence[Judgement], case: Case, *, tokens: Seq
 
 
 def _response_score(k: int, votes: Sequence[tuple[float | None, bool]], remains: bool) -> float | None:
-    """The response-level score from (score, whether any span was marked) of each judgement."""
+    """Return the response-level score; each vote is a judgement's score and whether it marks any span."""
     if all(score is None and not marked for score, marked in votes):
         return None
     without_span = sum((score or 0.0) >= GOLD_THRESHOLD and not marked for score, marked in votes)
@@ -100,7 +100,7 @@ def _response_score(k: int, votes: Sequence[tuple[float | None, bool]], remains:
 
 
 def _agreed(k: int, marked: Sequence[Sequence[_Mark]]) -> list[_Mark]:
-    """The maximal spans of characters that at least `k` annotators mark, with the label if it is one and the same."""
+    """Return the maximal spans that at least `k` annotators mark, each with its label if all give the same one."""
     edges = sorted({edge for marks in marked for span, _ in marks for edge in (span.start, span.end)})
     agreed: list[Span] = []
     for start, end in pairwise(edges):

@@ -34,7 +34,7 @@ INFO = Info(
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """The replies of the files that are there, or of one."""
+    """Yield the replies of all files in `path`, or of one."""
     folder = next((f"{name}/" for name in CROWD_FOLDERS if (path / name).is_dir()), "")
     files = {name: f"{folder}{name}.csv" for name in CROWD} | {"expert": "factual_dataset_expert.csv"}
     for part, file in split_files(INFO, path, split, files):

@@ -1,4 +1,4 @@
-"""Restaurant attributes and references that leave some out or add some (Dušek et al. 2019, cleaned E2E)."""
+"""Descriptions of restaurants that leave out or add some attributes (Dušek et al. 2019, cleaned E2E)."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _SLOT = re.compile(r"\s*([^,\[\]]+)\[([^\]]*)\]\s*(?:,|$)")
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """The references of the files that are there, or of one split."""
+    """Yield the references of all files in `path`, or of one split."""
     for part, file in split_files(INFO, path, split, FILES):
         yield from read_rows(csv_rows(file, on_bad), partial(_example, part), on_bad)
 
 
 def _slots(row: Row, key: str) -> list[tuple[str, str]]:
-    """The (name, value) pairs of a field like "name[Alimentum], area[riverside]"."""
+    """Parse a field like "name[Alimentum], area[riverside]" into (name, value) pairs."""
     text = row.text(key)
     slots = [(match[1].strip(), match[2]) for match in _SLOT.finditer(text)]
     if ", ".join(f"{name}[{value}]" for name, value in slots) != text.strip():

@@ -1,8 +1,8 @@
-"""Where a description says each attribute of a place: name[The Eagle], priceRange[less than £20] … (E2E).
+"""Finds where a description states each attribute of a place: name[The Eagle], priceRange[less than £20] … (E2E).
 
-Names are looked for as they are written; the other slots by the words and figures that stand for their values. A slot
-is placed only if all that the text says of it is found: no mention of another value, no vague word left over.
-`stated` finds what the text says of any slot, whatever was given.
+Names are searched for verbatim, other slots by words and figures that stand for their values. A slot is placed only if
+the text is clear about it: it must not mention another value or have a vague word elsewhere. `stated` finds all values
+that the text states, whatever the given slots.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _SLOT = re.compile(r"([^\[\]]+)\[([^\]]*)\]", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Unplaced:
-    """Why a slot has no place: "not found", "another value is said" or "a vague mention"."""
+    """The reason why a slot has no place: "not found", "another value is said" or "a vague mention"."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """That a text states the value `meaning` of the attribute `name`, and where."""
+    """A statement of a text: at `span`, the attribute `name` has the value `meaning`."""
 
     name: str
     meaning: str
@@ -39,14 +39,14 @@ class Stated:
 
 
 def slot_of(source: Source) -> Slot:
-    """The name and value of an attribute written "name[value]"; `InputError` for any other text."""
+    """Return the name and value of an attribute written "name[value]"; raise `InputError` for any other text."""
     match = _SLOT.fullmatch(source.text)
     if match is None:
         raise InputError(f"source {source.id!r} is no attribute", hint='attributes are written "area[riverside]"')
     return match[1].strip(), match[2]
 
 
-# What is said the same way has one meaning; values of a slot in no table are looked for verbatim.
+# values that the same words stand for have one meaning; slots that are not in here are searched for verbatim
 VALUES: Mapping[str, Mapping[str, str]] = {
     "eatType": {"restaurant": "restaurant", "pub": "pub", "coffee shop": "coffee shop"},
     "food": {n: n for n in ("Chinese", "English", "Fast food", "French", "Indian", "Italian", "Japanese")},
@@ -72,7 +72,7 @@ VALUES: Mapping[str, Mapping[str, str]] = {
 
 
 def meaning(slot: Slot) -> str:
-    """What a slot's value comes to: equal for values that the same words stand for.
+    """Return the meaning of a slot's value, which is equal for values that the same words stand for.
 
     >>> meaning(("priceRange", "cheap")) == meaning(("priceRange", "less than £20"))
     True
@@ -81,59 +81,59 @@ def meaning(slot: Slot) -> str:
 
 
 def place_slots(text: str, slots: Sequence[Slot]) -> list[tuple[Span, ...] | Unplaced]:
-    """For each of `slots` all the places where `text` says it, in order, or why it has none.
+    """Return for each slot all places where `text` states it, in order, or why it has none.
 
     >>> text = "The Eagle is a cheap, family friendly coffee shop."
     >>> [places[0].of(text) for places in place_slots(text, [("name", "The Eagle"), ("priceRange", "less than £20")])]
     ['The Eagle', 'cheap']
     """
-    found: list[tuple[Span, ...] | Unplaced] = [Unplaced("not found")] * len(slots)
+    places: list[tuple[Span, ...] | Unplaced] = [Unplaced("not found")] * len(slots)
     rest = text
     proper = [i for i, (name, _) in enumerate(slots) if name not in VALUES]
     for i in sorted(proper, key=lambda i: -len(slots[i][1])):  # "The Mill Hotel" before "The Mill"
         spans = _verbatim(rest, slots[i][1])
         rest = _blanked(rest, spans)
-        found[i] = tuple(spans) or found[i]
+        places[i] = tuple(spans) or places[i]
     for i in sorted(set(range(len(slots))) - set(proper)):
-        found[i] = _place(rest, slots[i])
-    return found
+        places[i] = _place(rest, slots[i])
+    return places
 
 
 def says(text: str, slot: Slot, *, beside: Sequence[Slot] = ()) -> bool:
-    """Whether `text` says `slot` at least once; a word inside a name of the slots `beside` says nothing of its own."""
+    """Return whether `text` states `slot`; words inside the names among the slots `beside` do not count."""
     if slot[1] not in VALUES.get(slot[0], {}):
         return bool(_verbatim(text, slot[1]))
     for name, value in beside:
         if name not in VALUES:
             text = _blanked(text, _verbatim(text, value))
-    return any(said == meaning(slot) for said, _ in _MENTIONS[slot[0]](text))
+    return any(value == meaning(slot) for value, _ in _MENTIONS[slot[0]](text))
 
 
 def stated(text: str, slots: Sequence[Slot]) -> list[Stated]:
-    """What `text` states of the attributes in `VALUES`, near which other place it is, and another name of the place.
+    """Find the values in `VALUES` that `text` states, and other names: of a nearby place, or of the place itself.
 
-    Words inside of the given names state nothing. Another name is one that shares no word with any given value, behind
-    "near" or the like, or as the subject where the given name is never said.
+    Words inside the given names state nothing. Another name shares no word with any given value; it stands after "near"
+    or the like, or is a subject in a text that never has the given name.
 
-    >>> found = stated("A cheap pub near Hyde Park.", [("name", "The Eagle"), ("food", "French")])
-    >>> [(s.name, s.meaning) for s in found]
+    >>> statements = stated("A cheap pub near Hyde Park.", [("name", "The Eagle"), ("food", "French")])
+    >>> [(s.name, s.meaning) for s in statements]
     [('eatType', 'pub'), ('priceRange', 'low'), ('near', 'Hyde Park')]
     """
-    given = {word for _, value in slots for word in re.findall(r"\w+", value.casefold())} - {"the"}
+    given_words = {word for _, value in slots for word in re.findall(r"\w+", value.casefold())} - {"the"}
     unnamed = any(name == "name" for name, _ in slots)
     unnamed = unnamed and not any(name == "name" and _verbatim(text, value) for name, value in slots)
     for name, value in sorted(slots, key=lambda slot: -len(slot[1])):
         if name not in VALUES:
             text = _blanked(text, _verbatim(text, value))
-    found = [Stated(name, said, span) for name, mentions in _MENTIONS.items() for said, span in mentions(text)]
-    text = _blanked(text, [statement.span for statement in found])
+    statements = [Stated(name, value, span) for name, mentions in _MENTIONS.items() for value, span in mentions(text)]
+    text = _blanked(text, [statement.span for statement in statements])
     places = [("near", match) for match in _NEAR.finditer(text)]
     if unnamed:
         places += [("name", match) for match in _SUBJECT.finditer(text)]
     for name, match in places:
-        if given.isdisjoint(re.findall(r"\w+", match["v"].casefold())):
-            found.append(Stated(name, match["v"], Span(*match.span("v"))))
-    return found
+        if given_words.isdisjoint(re.findall(r"\w+", match["v"].casefold())):
+            statements.append(Stated(name, match["v"], Span(*match.span("v"))))
+    return statements
 
 
 def _place(text: str, slot: Slot) -> tuple[Span, ...] | Unplaced:
@@ -144,7 +144,7 @@ def _place(text: str, slot: Slot) -> tuple[Span, ...] | Unplaced:
     mentions = _MENTIONS[name](text)
     if not mentions:
         return Unplaced("a vague mention" if _VAGUE[name].search(text) else "not found")
-    if any(said != meaning(slot) for said, _ in mentions):
+    if any(other != meaning(slot) for other, _ in mentions):
         return Unplaced("another value is said")
     spans = union(span for _, span in mentions)
     if _VAGUE[name].search(_blanked(text, spans)):
@@ -153,7 +153,7 @@ def _place(text: str, slot: Slot) -> tuple[Span, ...] | Unplaced:
 
 
 def _blanked(text: str, spans: Sequence[Span]) -> str:
-    """`text` of the same length with a full stop for every character of `spans`."""
+    """Return `text` with a full stop for every character of `spans`."""
     for span in spans:
         text = text[: span.start] + "." * len(span) + text[span.end :]
     return text
@@ -161,7 +161,7 @@ def _blanked(text: str, spans: Sequence[Span]) -> str:
 
 @lru_cache(maxsize=4096)
 def _name_pattern(value: str) -> re.Pattern[str]:
-    """The value with or without its article, whatever its case and accents."""
+    """Compile a pattern of the value with or without its article, whatever its case and accents."""
     bare = re.sub(r"^the\s+", "", value, flags=re.IGNORECASE)
     words = [re.sub("[eé]", "[eé]", re.escape(word)) for word in bare.split()]
     joined = r"[\s\-]+".join(words)
@@ -172,19 +172,19 @@ def _verbatim(text: str, value: str) -> list[Span]:
     return [Span(*match.span()) for match in _name_pattern(value).finditer(text)]
 
 
-# --- what is said of the slots whose values are words ---------------------------------------------------------------
+# --- mentions of slots whose values are words -------------------------------------------------------------------
 
 Mentions = list[tuple[str, Span]]
 
 
 def _by_patterns(**patterns: str) -> Callable[[str], Mentions]:
-    """Mentions by one pattern a meaning ("city centre" is written city_centre); a group `v` narrows the place."""
-    compiled = [(said.replace("_", " "), re.compile(p, re.IGNORECASE)) for said, p in patterns.items()]
+    """Make a finder from one pattern per meaning (city_centre for "city centre"); a group `v` narrows the place."""
+    compiled = [(value.replace("_", " "), re.compile(p, re.IGNORECASE)) for value, p in patterns.items()]
 
     def mentions(text: str) -> Mentions:
         return [
-            (said, Span(*(match.span("v") if "v" in pattern.groupindex else match.span())))
-            for said, pattern in compiled
+            (value, Span(*(match.span("v") if "v" in pattern.groupindex else match.span())))
+            for value, pattern in compiled
             for match in pattern.finditer(text)
         ]
 
@@ -194,22 +194,22 @@ def _by_patterns(**patterns: str) -> Callable[[str], Mentions]:
 def _graded(
     words: Mapping[str, str], alone: Mapping[str, str], figures: Mapping[str, str], before: str, after: str
 ) -> Callable[[str], Mentions]:
-    """Mentions of a grade: a word beside what it grades, a word that says so alone, a figure."""
+    """Make a finder of grades: a word beside the noun it grades, a word that is enough alone, or a figure."""
     compiled: list[tuple[str, re.Pattern[str]]] = []
-    for said, word in words.items():
-        compiled.append((said, re.compile(rf"\b(?P<v>{word})\b{before}", re.IGNORECASE)))
-        compiled.append((said, re.compile(rf"{after}(?P<v>{word})\b(?!{_OTHER_NOUN})", re.IGNORECASE)))
+    for value, word in words.items():
+        compiled.append((value, re.compile(rf"\b(?P<v>{word})\b{before}", re.IGNORECASE)))
+        compiled.append((value, re.compile(rf"{after}(?P<v>{word})\b(?!{_OTHER_NOUN})", re.IGNORECASE)))
     for table in (alone, figures):
-        compiled += [(said, re.compile(rf"(?P<v>{p})", re.IGNORECASE)) for said, p in table.items()]
+        compiled += [(value, re.compile(rf"(?P<v>{p})", re.IGNORECASE)) for value, p in table.items()]
 
     def mentions(text: str) -> Mentions:
-        return [(said, Span(*m.span("v"))) for said, pattern in compiled for m in pattern.finditer(text)]
+        return [(value, Span(*m.span("v"))) for value, pattern in compiled for m in pattern.finditer(text)]
 
     return mentions
 
 
 _OTHER_NOUN = r"[\s-]+(?:customers?|consumers?|users?|pric\w+|rat(?:ed|ings?)|reviews?|quality|english|chinese)\b"
-_BETWEEN = (  # words that may stand between "price" or "rating" and what it is said to be
+_BETWEEN = (  # words that may stand between "price" or "rating" and its grade
     "is are was it its it's as of a an at very quite only in the by to be has have been being for just rather fairly "
     "considerably considered customers? our their also both with ranges? ranged ranging point level category on side "
     "and from"
@@ -307,16 +307,16 @@ _NEGATOR = re.compile(
 
 
 def _families(text: str) -> Mentions:
-    """Mentions of whether families are welcome; the negation belongs to the place."""
-    found: Mentions = []
+    """Find mentions of whether families are welcome; the span includes the negation."""
+    mentions: Mentions = []
     for match in _FRIENDLY.finditer(text):
         start = match.start()
         denied = _NEGATOR.search(text, max(0, start - 40), start)
         inner = any(match[g] for g in ("not1", "un", "un2", "un3", "not2", "adults"))
         if denied and inner:
-            continue  # "not unsuitable for children": left to be vague
-        found.append(("no" if denied or inner else "yes", Span(denied.start() if denied else start, match.end())))
-    return found
+            continue  # "not unsuitable for children" counts as vague
+        mentions.append(("no" if denied or inner else "yes", Span(denied.start() if denied else start, match.end())))
+    return mentions
 
 
 _MENTIONS["familyFriendly"] = _families
@@ -330,7 +330,7 @@ _SUBJECT = re.compile(
     r"(?=\s+(?:is|was|are|has|have|serves?|offers?|provides?)\b|[.,]|$)",
     re.MULTILINE,
 )
-# Words that speak of a slot without a clear value: where one stands outside the places found, the slot has none.
+# words about a slot without a clear value: if one stands outside the places of a slot, the slot counts as unplaced
 _VAGUE = {
     name: re.compile(rf"\b(?:{pattern})", re.IGNORECASE)
     for name, pattern in {

@@ -1,4 +1,4 @@
-"""Sets of labelled sentence pairs: does the premise entail the hypothesis? One reader per set, all of one form."""
+"""Sets of sentence pairs, labelled by whether the premise entails the hypothesis; one reader per set, all alike."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Pair:
     Attributes:
         source: The premise, passage or knowledge.
         response: The hypothesis, claim or reply.
-        label: A key of `SCORES`, or None where nothing is labelled.
-        document: The document; None stands for the source text.
-        version: What tells the pairs of one row apart; the last part of the case's id.
+        label: A key of `SCORES`, or None if the pair has no label.
+        document: The document; None: the source text.
+        version: Tells the pairs of one row apart; the last part of the case's id.
         history: The turns before the response.
-        groups: What results may be broken down by, beside the label.
-        note: Why nothing is labelled.
+        groups: Groups for results, in addition to the label.
+        note: Why the pair has no label.
     """
 
     source: str
@@ -57,7 +57,7 @@ class PairSet:
     """The reader of one set of labelled pairs.
 
     Attributes:
-        INFO: What the set is.
+        INFO: The description of the set.
         files: The file of each split.
         rows: Reads the rows of one file.
         pairs: Makes the pairs of one row.
@@ -72,7 +72,7 @@ class PairSet:
     linked: bool = False
 
     def read(self, path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-        """The labelled pairs of every file that is there, or of one split; `on_bad` gets the rows left out, too."""
+        """Yield the labelled pairs of all files in `path`, or of one split; `on_bad` also gets the rows left out."""
         files = split_files(self.INFO, path, split, self.files)
         parts = (read_rows(self.rows(file, on_bad), partial(self._make, part), on_bad) for part, file in files)
         examples = chain.from_iterable(parts)
@@ -92,7 +92,7 @@ class PairSet:
 
 
 def _link(examples: Iterable[Example]) -> Iterator[Example]:
-    """The examples, with one document for all that share a source text or a response, directly or through others."""
+    """Yield the examples, with one document for all that share a source text or response, also through others."""
     examples = list(examples)
     above: dict[str, str] = {}
 
@@ -118,7 +118,7 @@ _tsv = partial(_table, quoted=False)
 
 
 def _lists(path: Path, on_bad: OnBad) -> Iterator[Row]:
-    """The rows of a JSON array whose `sentence` holds two texts behind "NAME: " each, as `first` and `second`."""
+    """Yield the rows of a JSON array whose `sentence` has two texts, each after "NAME: ", as `first` and `second`."""
     form = re.compile(r"(?:sentence 1|question): (.*)\n(?:sentence 2|passage): (.*)", re.DOTALL)
     for row in json_rows(path, on_bad):
         parts = form.fullmatch(str(row.values.get("sentence")))
@@ -129,7 +129,7 @@ def _lists(path: Path, on_bad: OnBad) -> Iterator[Row]:
 
 
 def _aligned(path: Path, on_bad: OnBad) -> Iterator[Row]:
-    """The rows of three line-aligned files: `labels.PART` beside `s1.PART` and `s2.PART`."""
+    """Yield the rows of three line-aligned files: `labels.PART` beside `s1.PART` and `s2.PART`."""
     columns: dict[str, list[str]] = {}
     part = path.name.removesuffix(".gz").partition(".")[2]
     for name in ("labels", "s1", "s2"):
@@ -143,7 +143,7 @@ def _aligned(path: Path, on_bad: OnBad) -> Iterator[Row]:
 
 
 def _zipped(path: Path, on_bad: OnBad) -> Iterator[Row]:
-    """The rows of the JSON Lines files in a ZIP archive, or of a JSON Lines file."""
+    """Yield the rows of the JSON Lines files in a ZIP archive, or of a JSON Lines file."""
     if path.suffix != ".zip":
         yield from jsonl_rows(path, on_bad)
         return
@@ -172,10 +172,10 @@ class Columns:
         premise: The column of the premise.
         hypothesis: The column of the hypothesis.
         label: The column of the label.
-        labels: Which of our labels each of the set's stands for.
-        document: The column that names the document, where there is one.
-        groups: The columns that results may be broken down by, each with what it is called in `group`.
-        unlabelled: Whether a row without the label's column is kept, with nothing judged.
+        labels: Our label for each label of the set.
+        document: The column that names the document, if there is one.
+        groups: Columns that become groups, each with the name of the group.
+        unlabelled: Whether to keep rows without the label's column, with nothing judged.
     """
 
     premise: str = "premise"
@@ -218,7 +218,7 @@ def _vitaminc(row: Row) -> list[Pair]:
 
 
 def _answers(question: str, passage: str, labels: Mapping[str, str], **more: Any) -> list[Pair]:
-    """A statement for each answer to a yes/no question, with the label that `labels` gives the answer."""
+    """Make a statement for each answer to a yes/no question, with the label that `labels` gives the answer."""
     ask = question.strip().removesuffix("?")
     return [
         Pair(passage, f'The answer to "{ask}?" is {answer}.', labels[answer], version=answer, **more)
@@ -269,7 +269,7 @@ _MODELS = ("ctrl", "doha", "gpt2")
 
 
 def _faithdial(row: Row) -> list[Pair]:
-    """One reply, of a model (its column is called like it) or of a person (`response`)."""
+    """Make the pair of one reply, by a model (the column has its name) or by a person (`response`)."""
     model = next((name for name in _MODELS if name in row.values), "response")
     raw = row.text("BEGIN" if model == "response" else "begin_label", blank=True)
     kinds = set(re.split(r"\W+", raw.lower())) - {""}
@@ -289,7 +289,7 @@ def _faithdial(row: Row) -> list[Pair]:
 
 
 def _filled(path: Path, on_bad: OnBad) -> Iterator[Row]:
-    """The rows of a CSV file that hold anything."""
+    """Yield the rows of a CSV file that are not empty."""
     return (row for row in csv_rows(path, on_bad) if any(str(value).strip() for value in row.values.values()))
 
 

@@ -25,15 +25,15 @@ INFO = Info(
     document="the passage (by its hash)",
     notes=(
         "Files batch_*.json. A character is hallucinated where any annotator marks it Unwanted or Questionable (the "
-        "publisher's own 'worst' rule); Benign spans have score 0. Who marked nothing is not named in the files, so "
-        "annotations hold only those who did; a summary nobody marked counts as clean. A few spans are marked without "
-        "any label: they are not judged, unless another annotator judged them."
+        "publisher's own 'worst' rule); Benign spans have score 0. The files only name annotators who marked "
+        "something, so only those are in the annotations; a summary without marks counts as clean. A few spans have "
+        "no label: they are not judged, unless another annotator judged them."
     ),
 )
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """The samples of every batch, in order of file name."""
+    """Yield the samples of every batch, in the order of file names."""
     check_split(INFO, split)
     files = [path] if path.is_file() else sorted(path.rglob("batch_*.json"))
     files = [file for file in files if not file.stem.endswith("_annotation")]
@@ -58,7 +58,7 @@ def _example(row: Row) -> list[Example]:
 
 
 def _annotator(who: str, marks: Sequence[Row], case: Case) -> Judgement:
-    """What one annotator marked; a span that they gave no label is not judged, and then neither is the response."""
+    """Make the judgement of one annotator; spans that they marked without a label are not judged."""
     verdicts: list[Verdict] = []
     for mark in marks:
         labels = mark.texts("label")

@@ -27,16 +27,16 @@ INFO = Info(
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """Never an example: raises `InputError`, for the set has no labels."""
+    """Raise `InputError`, because the set has no labels."""
     raise InputError("fave has no labels", hint="veridical_lab.datasets.fave.read_questions gives its questions")
 
 
 def read_questions(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Case]:
-    """A case without a response for each question: its papers as sources, each cited by author and year.
+    """Yield a case without a response for each question, with its papers as sources, cited by author and year.
 
-    A source's text is the title, a blank line, the abstract (George and Stuhlmüller 2023, App. A.3.1 shows both); one
-    abstract is blank in the published file, and its source is the title alone. Papers of one question that would be
-    cited alike have a letter after the year. A paper without authors is cited by its title.
+    A source's text is the title, a blank line and the abstract (George and Stuhlmüller 2023, App. A.3.1 shows both).
+    One abstract is blank in the published file; its source is only the title. A letter after the year tells papers of
+    one question with the same citation apart. A paper without authors is cited by its title.
     """
     for row in json_rows(one_file(INFO, path, split, "paper_dataset.json"), on_bad):
         try:

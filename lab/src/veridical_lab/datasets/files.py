@@ -1,4 +1,4 @@
-"""Which files of a data set to read: by split, inside a folder as published, or one file alone."""
+"""Finds the files of a data set to read: by split, inside a folder as published, or one file."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ def check_split(info: Info, split: str | None) -> None:
 
 
 def split_files(info: Info, path: Path, split: str | None, names: Mapping[str, str]) -> list[tuple[str, Path]]:
-    """The files to read, each with its split: `names` gives the file of each split inside the folder `path`.
+    """Return the files to read, each with its split; `names` gives the file of each split inside the folder `path`.
 
-    Without `split` they are all that are there. A `path` that is itself a file is read alone, as the split whose
-    file it is called like (or as `split`, or as the one split there is). Any file may be gzipped (NAME.gz).
+    Without `split`, all files that exist are returned. If `path` is itself a file, only it is returned: as `split`,
+    else as the split whose file has its name, else under its own name. Any file may be gzipped (NAME.gz).
     """
     check_split(info, split)
     if path.is_file():
-        like = [s for s, name in names.items() if Path(name).name == path.name.removesuffix(".gz")]
-        return [(split or (like[0] if len(like) == 1 else path.stem), path)]
+        same_name = [s for s, name in names.items() if Path(name).name == path.name.removesuffix(".gz")]
+        return [(split or (same_name[0] if len(same_name) == 1 else path.stem), path)]
     if not path.exists():
         raise DataError("no such file or folder", path=path, hint="check the path")
     splits = [split] if split is not None else list(names)
@@ -39,11 +39,11 @@ def split_files(info: Info, path: Path, split: str | None, names: Mapping[str, s
 
 
 def found_file(path: Path) -> Path | None:
-    """`path`, or the same name with ".gz" behind it; None where neither is there."""
+    """Return `path`, or the same name plus ".gz"; None if neither is a file."""
     return next((file for file in (path, path.with_name(path.name + ".gz")) if file.is_file()), None)
 
 
 def one_file(info: Info, path: Path, split: str | None, name: str) -> Path:
-    """`path` itself, or the file `name` inside the folder `path`, for a set that is one file."""
+    """Return `path` itself, or the file `name` inside the folder `path`, for a set that is one file."""
     check_split(info, split)
     return split_files(info, path, None, {"all": name})[0][1]

@@ -1,4 +1,4 @@
-"""Passages of other documents put around a case's own: what a retriever that finds too much hands to a detector."""
+"""Puts passages of other documents around a case's sources, as a retriever that finds too much would."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["among_foreign"]
 def among_foreign(examples: Sequence[Example], count: int, *, seed: int = 0) -> list[Example]:
     """Put the sources of each case, in their order, among those of `count` other documents of the same data.
 
-    The place and the other documents are random, by the seed; all cases of one document have the same, so that the
-    two members of a pair still differ in their responses alone. Ids of foreign sources begin with "foreign N/", and
-    none of them has to be covered. A case without sources stays as it is.
+    The place and the other documents are drawn by the seed. All cases of one document get the same, so that the two
+    members of a pair still differ only in their responses. Ids of foreign sources begin with "foreign N/", and foreign
+    sources need not be covered. A case without sources stays as it is.
 
     Raises:
-        InputError: Fewer than `count` other documents have sources.
+        InputError: If fewer than `count` other documents have sources.
 
     >>> from veridical.core.types import Case, Judgement
     >>> cases = [Case(text, "It is.", (Source("1", text),)) for text in ("Tea.", "Rain.")]
@@ -38,9 +38,9 @@ def among_foreign(examples: Sequence[Example], count: int, *, seed: int = 0) -> 
     names = sorted(passages)
     made = []
     for example in examples:
-        own = document_of(example)
-        draw = random.Random(f"{seed}\0{own}")
-        others = [name for name in draw.sample(names, count + 1) if name != own][:count]
+        document = document_of(example)
+        draw = random.Random(f"{seed}\0{document}")
+        others = [name for name in draw.sample(names, count + 1) if name != document][:count]
         blocks = [
             tuple(replace(source, id=f"foreign {i}/{source.id}", must_cover=False) for source in passages[name])
             for i, name in enumerate(others, 1)

@@ -32,7 +32,7 @@ INFO = Info(
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """The summaries in the file's order."""
+    """Yield the summaries in the order of the file."""
     check_split(INFO, split)
     rows = json_rows(one_file(INFO, path, None, "human_annotations_sentence.json"), on_bad)
     return read_rows((row for row in rows if split in (None, row.values.get("split"))), _example, on_bad)

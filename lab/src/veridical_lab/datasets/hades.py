@@ -33,7 +33,7 @@ MARK = "==="
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """The lines of the files that are there, or of one split."""
+    """Yield the lines of all files in `path`, or of one split."""
     for part, file in split_files(INFO, path, split, {name: f"{name}.txt" for name in INFO.splits}):
         yield from read_rows(jsonl_rows(file, on_bad), partial(_example, part), on_bad)
 

@@ -32,13 +32,13 @@ INFO = Info(
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """The rows of every SPLIT_data.json that is there, or of one."""
+    """Yield the examples of every SPLIT_data.json in `path`, or of one."""
     for _, file in split_files(INFO, path, split, {name: f"{name}_data.json" for name in INFO.splits}):
         yield from read_rows(jsonl_rows(file, on_bad), _examples, on_bad)
 
 
 def _examples(row: Row) -> list[Example]:
-    """The examples of a row, by the fields that it has."""
+    """Make the examples of a row; its fields tell which kind of row it is."""
     if "chatgpt_response" in row.values:
         question = row.text("user_query")
         case = Case(f"general/{row.number}", row.text("chatgpt_response"), question=question)

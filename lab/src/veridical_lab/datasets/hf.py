@@ -1,4 +1,4 @@
-"""Any labelled set of the Hugging Face `datasets` library, by name or folder and a mapping of its columns."""
+"""Reads any labelled set of the Hugging Face `datasets` library, by name or folder and a mapping of its columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from veridical.datasets.reading import Row, read_rows, text_id
 
 __all__ = ["COLUMNS", "INFO", "REMOTE", "read", "read_columns"]
 
-REMOTE = True  # what comes after "hf:" need not be a path
+REMOTE = True  # the text after "hf:" need not be a path
 COLUMNS = ("id", "response", "sources", "question", "label", "spans", "document")
 INFO = Info(
     name="hf",
@@ -37,7 +37,7 @@ INFO = Info(
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """The rows of "NAME_OR_FOLDER?response=…&label=…"; without `split`, of all splits in turn."""
+    """Yield the rows of "NAME_OR_FOLDER?response=…&label=…"; without `split`, of all splits in turn."""
     name, _, query = str(path).partition("?")
     columns = dict(parse_qsl(query, keep_blank_values=True))
     hallucinated = columns.pop("hallucinated", "1")
@@ -52,12 +52,12 @@ def read_columns(
     hallucinated: str = "1",
     on_bad: OnBad = None,
 ) -> Iterator[Example]:
-    """Read the rows of a set as examples.
+    """Yield the rows of a set as examples.
 
     Args:
         name: A data set's name, or a folder.
         split: One split; None reads all in turn.
-        columns: For any of `COLUMNS` the set's own name of it; one left out has the same name there.
+        columns: The set's own name for any of `COLUMNS`; those left out have the same name in the set.
         hallucinated: The label, as text, of a hallucinated response.
         on_bad: Gets the error of a bad row, which is then skipped; None raises it.
 
@@ -74,7 +74,7 @@ def read_columns(
 
 
 def _load(name: str, split: str | None) -> dict[str, Iterable[dict[str, Any]]]:
-    """The rows of each split."""
+    """Load the rows of each split."""
     try:
         library = import_without_telemetry("datasets")
     except ImportError:

@@ -1,4 +1,4 @@
-"""Labels on tokens, quotes and differences of two texts turned into character spans."""
+"""Turns labels on tokens, quotes, and differences between two texts into character spans."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["align", "diff_spans", "locate", "runs", "tokens"]
 
 
 def tokens(text: str) -> list[Span]:
-    """The white-space tokens of `text`, as `str.split` gives them.
+    """Return the spans of the white-space tokens of `text`, as `str.split` splits it.
 
     >>> tokens(" a  bc")
     [Span(start=1, end=2), Span(start=4, end=6)]
@@ -24,9 +24,9 @@ def tokens(text: str) -> list[Span]:
 
 
 def runs(spans: Sequence[Span], flags: Sequence[bool]) -> list[Span]:
-    """The maximal runs of flagged spans, each from the start of its first to the end of its last.
+    """Return the maximal runs of flagged spans, each from the start of its first to the end of its last span.
 
-    `spans` are in order; `InputError` where there are not as many flags as spans.
+    `spans` must be in order. Raises `InputError` if there are not as many flags as spans.
 
     >>> runs(tokens("a bc d e"), [False, True, True, False])
     [Span(start=2, end=6)]
@@ -45,26 +45,26 @@ def runs(spans: Sequence[Span], flags: Sequence[bool]) -> list[Span]:
 
 
 def align(text: str, pieces: Sequence[str]) -> list[Span] | None:
-    """The spans of `pieces` in `text`, in order and with only white space between them; None if they do not fit.
+    """Return the spans of `pieces` in `text`, in order, with only white space between them; None if they do not fit.
 
-    A piece that is white space itself is where it occurs next.
+    A piece of white space has the span of its next occurrence.
 
     >>> align("ex-pats. ", ["ex", "-", "pats", "."])
     [Span(start=0, end=2), Span(start=2, end=3), Span(start=3, end=7), Span(start=7, end=8)]
     """
     spans: list[Span] = []
-    at = 0
+    end = 0
     for piece in pieces:
-        start = text.find(piece, at)
-        if start < 0 or text[at:start].strip():
+        start = text.find(piece, end)
+        if start < 0 or text[end:start].strip():
             return None
-        at = start + len(piece)
-        spans.append(Span(start, at))
-    return None if text[at:].strip() else spans
+        end = start + len(piece)
+        spans.append(Span(start, end))
+    return None if text[end:].strip() else spans
 
 
 def locate(text: str, quotes: Sequence[str]) -> list[Span] | None:
-    """The first unused verbatim occurrence of each quote, line by line if need be; None if one has none."""
+    """Return the first unused verbatim occurrence of each quote, by lines if need be; None if a quote has none."""
     spans: list[Span] = []
     for quote in quotes:
         whole = find_quote(text, quote.strip(), used=spans)
@@ -83,10 +83,10 @@ _WORD = re.compile(r"\w+(?:[.,'’-]\w+)*|[^\w\s]")
 
 
 def diff_spans(before: str, after: str) -> list[Span]:
-    """The spans of `after` that differ from `before`, by words; those with only punctuation between them are one.
+    """Return the spans of `after` that differ from `before`, by words; spans with only punctuation between are joined.
 
-    Words that are only left out leave no character: where nothing else was changed, the word after the gap (at the end,
-    the one before it) is marked instead. Texts that differ in white space alone give [].
+    Removed words leave no character: if nothing else was changed, the word after the gap is marked instead (at the end,
+    the word before it). Texts that differ only in white space give [].
 
     >>> [s.of("born on 3 June 1946.") for s in diff_spans("born on 9 May 1946.", "born on 3 June 1946.")]
     ['3 June']
@@ -96,7 +96,7 @@ def diff_spans(before: str, after: str) -> list[Span]:
     new = [span.of(after) for span in spans]
     changed: list[Span] = []
     gaps: list[int] = []
-    # what both begin and end with is set aside first: difflib's longest block may else be an accidental repetition
+    # set the common beginning and end aside, or difflib's longest block may be an accidental repetition
     head = _shared(old, new)
     tail = _shared(old[head:][::-1], new[head:][::-1])
     middle = difflib.SequenceMatcher(None, old[head : len(old) - tail], new[head : len(new) - tail], autojunk=False)
@@ -111,5 +111,5 @@ def diff_spans(before: str, after: str) -> list[Span]:
 
 
 def _shared(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many words the two begin with in common."""
+    """Count the words that both begin with."""
     return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))

@@ -36,12 +36,12 @@ INFO = Info(
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """The answers of every language file under `path`, or of one language."""
+    """Yield the answers of every language file under `path`, or of one language."""
     return read_rows(_rows(path, split, on_bad), _example, on_bad)
 
 
 def read_soft(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Judgement]:
-    """The publisher's soft labels, as judgements whose verdict scores are the share of annotators in (0, 1]."""
+    """Yield the publisher's soft labels as judgements; a verdict's score is the share of annotators, in (0, 1]."""
     for row in _rows(path, split, on_bad):
         response = row.text("model_output_text")
         verdicts = tuple(
@@ -56,10 +56,10 @@ def read_soft(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> 
 def read_token_scores(
     path: Path, split: str | None = None, *, on_bad: OnBad = None
 ) -> Iterator[tuple[str, list[tuple[Span, float]]]]:
-    """The id of each case, and characters and logit of each token as the language model wrote it.
+    """Yield the id of each case, with the characters and the logit of each token that the language model wrote.
 
-    Logits are those published: each model has a scale of its own. A case whose tokens do not spell its text (a
-    tokenizer that loses characters) has an empty list.
+    Logits are as published; each model has its own scale. A case has an empty list if its tokens do not spell its text,
+    because the tokenizer loses characters.
     """
     for row in _rows(path, split, on_bad):
         tokens, logits = row.texts("model_output_tokens"), row.items("model_output_logits")
@@ -75,16 +75,16 @@ _HEX = re.compile("<0x([0-9A-F]{2})>")
 
 @cache
 def byte_letters() -> dict[str, int]:
-    """The letters that byte-level tokenizers write for bytes ("Ġ" for a blank)."""
+    """Return the letters that byte-level tokenizers write for bytes ("Ġ" for a space)."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in set(printable)]
     return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}
 
 
 def token_spans(tokens: Sequence[str], text: str) -> list[Span | None] | None:
-    """The characters of `text` that each token stands for, None for one outside it; None if they do not spell it.
+    """Return the characters of `text` for each token (None for tokens outside it); None if tokens do not spell `text`.
 
-    Tokens are written as tokenizers write them: byte-level ("Ġcat"), with "▁" for a blank, or a byte as "<0x0A>".
+    Tokens are written as tokenizers write them: byte-level ("Ġcat"), with "▁" for a space, or a byte as "<0x0A>".
 
     >>> token_spans(["▁In", "▁Rome", "<0x2E>", "</s>"], "In Rome.")
     [Span(start=0, end=2), Span(start=2, end=7), Span(start=7, end=8), None]
@@ -100,25 +100,25 @@ def token_spans(tokens: Sequence[str], text: str) -> list[Span | None] | None:
         else:
             pieces.append(token.replace("▁", " ").encode("utf-8", "replace"))
     whole = b"".join(pieces)
-    wanted = text.strip()
-    start = whole.find(wanted.encode("utf-8", "replace"))
-    if start < 0 or not wanted:
+    stripped = text.strip()
+    start = whole.find(stripped.encode("utf-8", "replace"))
+    if start < 0 or not stripped:
         return None
     shift = len(text) - len(text.lstrip())
     spans: list[Span | None] = []
-    at = -start
-    size = len(wanted.encode("utf-8", "replace"))
+    position = -start
+    size = len(stripped.encode("utf-8", "replace"))
     # before[i]: how many characters begin before the i-th byte
     before = [0]
-    for byte in wanted.encode("utf-8", "replace"):
+    for byte in stripped.encode("utf-8", "replace"):
         before.append(before[-1] + (byte & 0xC0 != 0x80))
     for piece in pieces:
-        first, last = max(at, 0), min(at + len(piece), size)
-        at += len(piece)
+        first, last = max(position, 0), min(position + len(piece), size)
+        position += len(piece)
         if first >= last:
             spans.append(None)
             continue
-        begins = before[first] - (before[first + 1] == before[first])  # inside a character: from its beginning
+        begins = before[first] - (before[first + 1] == before[first])  # a token inside a character begins with it
         spans.append(Span(shift + begins, shift + before[last]))
     return spans
 
@@ -154,7 +154,7 @@ def _example(row: Row) -> list[Example]:
 
 
 def _span(row: Row, pair: object, text: str, *, clip: bool = False) -> Span:
-    """The span [start, end); with `clip` one that runs a character past the text ends with it."""
+    """Return the span [start, end); with `clip`, a span that runs one character past the text ends with the text."""
     if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(n, int) for n in pair):
         raise row.bad(f"{pair!r} is not a pair of characters")
     start, end = pair

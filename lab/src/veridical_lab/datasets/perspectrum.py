@@ -28,28 +28,28 @@ INFO = Info(
     notes=(
         "Each perspective is a group of paraphrases. The first of each group is a source that must be covered; the "
         "response is another one of a group, which covers its own group (omission 0) and no other (1). Groups of one "
-        "give no example. Nothing is said of hallucination. `perspectrum.read_questions` gives all claims."
+        "give no example. Hallucinations are not labelled. `perspectrum.read_questions` gives all claims."
     ),
 )
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """One example for each paraphrase of a group's first perspective."""
+    """Yield one example for each paraphrase of a group's first perspective."""
     rows, pool, parts = _open(path, split, on_bad)
     return read_rows(rows, partial(_examples, pool, parts), on_bad)
 
 
 def read_questions(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Case]:
-    """A case without a response for each claim: a source for each group of perspectives, support or undermine."""
+    """Yield a case without a response for each claim, with a source for each group (support or undermine)."""
     rows, pool, _ = _open(path, split, on_bad)
     for row in rows:
         yield Case(row.name("cId"), "", _sources(row, pool), question=row.text("text"))
 
 
 def read_topics(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Topic]:
-    """A topic for each claim that has a perspective; the paraphrases of one perspective are wordings of an argument.
+    """Yield a topic for each claim with perspectives; paraphrases of one perspective are wordings of an argument.
 
-    A perspective with the words of an earlier one of its claim is left out, and handed to `on_bad`.
+    A perspective with the same words as an earlier one of its claim is left out and reported to `on_bad`.
     """
     rows, pool, _ = _open(path, split, on_bad)
     for row in rows:
@@ -99,9 +99,9 @@ def _texts(entry: Row, pool: dict[int, str]) -> list[str]:
 def _examples(pool: dict[int, str], parts: dict[str, str], row: Row) -> Iterator[Example]:
     claim, question, sources = row.name("cId"), row.text("text"), _sources(row, pool)
     entries = row.rows("perspectives")
-    for own, entry in enumerate(entries):
+    for group_i, entry in enumerate(entries):
         for pid, text in list(zip(entry.items("pids"), _texts(entry, pool), strict=True))[1:]:
-            case = Case(f"{claim}/{own + 1}/{pid}", text, sources, question)
+            case = Case(f"{claim}/{group_i + 1}/{pid}", text, sources, question)
             omissions = tuple(
                 Omission(source.id, Span(0, len(source.text)), float(pid not in other.items("pids")))
                 for source, other in zip(sources, entries, strict=True)

@@ -1,4 +1,4 @@
-"""Plain documents in the layouts that corpora come in: JSON Lines, zips of text files, SQuAD passages. No labels."""
+"""Reads plain documents without labels, in common layouts: JSON Lines, zips of text files, SQuAD passages."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _SUFFIXES = (".txt", ".jsonl", ".json", ".zip")
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """Never an example: raises `InputError`, for these are texts without labels."""
+    """Raise `InputError`, because these are texts without labels."""
     raise InputError("plain documents have no labels", hint="veridical_lab.datasets.plain.read_texts gives their texts")
 
 
 def read_texts(path: Path, split: str | None = None) -> Iterator[str]:
-    """The documents of one file, or of all files of these kinds in a folder, in the order of their names.
+    """Yield the documents of one file, or of all .txt, .jsonl, .json and .zip files in a folder, in order of name.
 
-    Text files are one document each, in zips, too (a zip with `_tagged` in its name is left out); JSON Lines have the
-    text under `text`, SQuAD files under `data`, `paragraphs`, `context`. All but zips may be gzipped. Raises
+    Each text file is one document, also inside zips (zips with `_tagged` in their name are left out). JSON Lines have
+    the text under `text`, SQuAD files under `data`, `paragraphs`, `context`. All but zips may be gzipped. Raises
     `DataError` for a file that cannot be read, or if there is none.
     """
     check_split(INFO, split)
@@ -67,7 +67,7 @@ def read_texts(path: Path, split: str | None = None) -> Iterator[str]:
 
 
 def texts_in_zip(file: Path) -> Iterator[str]:
-    """The text files in a zip, in the order of their names; read as Latin-1 where they are not UTF-8."""
+    """Yield the text files in a zip, in the order of their names; files that are not UTF-8 are read as Latin-1."""
     with zipfile.ZipFile(file) as archive:
         for name in sorted(archive.namelist()):
             if name.endswith(".txt"):

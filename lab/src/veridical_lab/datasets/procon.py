@@ -35,13 +35,13 @@ INFO = Info(
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """The labelled responses in the file's order."""
+    """Yield the labelled responses in the order of the file."""
     check_split(INFO, split)
     return read_rows(jsonl_rows(path, on_bad), _example, on_bad)
 
 
 def read_questions(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Case]:
-    """A case without a response for each line; its id is `id`, else the line's number."""
+    """Yield a case without a response for each line; its id is `id`, else the line number."""
     check_split(INFO, split)
     for row in jsonl_rows(path, on_bad):
         try:
@@ -56,7 +56,7 @@ def read_questions(path: Path, split: str | None = None, *, on_bad: OnBad = None
 
 
 def read_topics(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Topic]:
-    """A topic for each different question, with all arguments that any line has for it."""
+    """Yield a topic for each distinct question, with the arguments of all its lines."""
     check_split(INFO, split)
 
     def rows() -> Iterator[tuple[Row, str, dict[str, list[str]]]]:

@@ -33,7 +33,7 @@ TYPES = ("incorrect", "not checkable", "misleading", "other")
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """The texts of annotations_human.jsonl; outputs/test/ lies beside it. `on_bad` gets the rows left out, too."""
+    """Yield the texts of annotations_human.jsonl, which has outputs/test/ beside it; `on_bad` gets rows left out."""
     file = one_file(INFO, path, split, "annotations_human.jsonl")
     outputs = file.parent / "outputs" / "test"
 
@@ -54,20 +54,20 @@ def _example(texts: Callable[[str, str], list[str]], inputs: Callable[[str], lis
     if not all(re.fullmatch(r"[\w.-]+", name) for name in (dataset, model)):
         raise row.bad(f"{dataset!r} or {model!r} does not name a file")
     lines, data = texts(dataset, model), inputs(dataset)
-    at = int(row.numeric("table_idx", low=0, high=min(len(lines), len(data)) - 1))
-    found = re.search(r"```\n(.*?)\n```", data[at].text("in"), re.S)
-    if found is None:
-        raise data[at].bad("the prompt holds no data between ``` lines")
-    response = lines[at].replace("\\n", "\n")
-    verdicts = [_verdict(item, lines[at]) for item in row.rows("annotations")]
-    case = Case(f"{dataset}/{model}/{at}", response, (Source("data", found[1]),))
+    table_i = int(row.numeric("table_idx", low=0, high=min(len(lines), len(data)) - 1))
+    prompt_data = re.search(r"```\n(.*?)\n```", data[table_i].text("in"), re.S)
+    if prompt_data is None:
+        raise data[table_i].bad("the prompt holds no data between ``` lines")
+    response = lines[table_i].replace("\\n", "\n")
+    verdicts = [_verdict(item, lines[table_i]) for item in row.rows("annotations")]
+    case = Case(f"{dataset}/{model}/{table_i}", response, (Source("data", prompt_data[1]),))
     verdicts.sort(key=lambda verdict: verdict.span)
     gold = Judgement(case.id, "human:quintd", float(bool(verdicts)), verdicts=tuple(verdicts))
-    yield Example(case, gold, f"{dataset}/{at}", group(dataset=dataset, model=model))
+    yield Example(case, gold, f"{dataset}/{table_i}", group(dataset=dataset, model=model))
 
 
 def _verdict(item: Row, line: str) -> Verdict:
-    """The marked span, in the text with its line breaks."""
+    """Make the verdict on a marked span, in the text with its line breaks."""
     kind = int(item.numeric("type", low=0, high=len(TYPES) - 1))
     start, quote = int(item.numeric("start", low=0)), item.text("text", blank=True)
     if not quote.strip() or not line.startswith(quote, start):

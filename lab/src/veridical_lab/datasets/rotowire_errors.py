@@ -36,10 +36,10 @@ TYPES = ("NUMBER", "NAME", "WORD", "CONTEXT", "NOT_CHECKABLE", "OTHER")
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """The reports of both parts, or of one; each part is a folder with gsml.csv, shared_task.jsonl and texts/."""
+    """Yield the reports of both splits, or of one; each is a folder with gsml.csv, shared_task.jsonl and texts/."""
     for part, file in split_files(INFO, path, split, FILES):
         errors: dict[str, list[Row]] = {}
-        for row in csv_rows(file):  # a mark that cannot be read would leave its report wrong
+        for row in csv_rows(file):  # no `on_bad`: a report without one of its marks would be wrong
             errors.setdefault(row.text("TEXT_ID").removesuffix(".txt"), []).append(row)
         games = jsonl_rows(file.with_name("shared_task.jsonl"), on_bad)
         yield from read_rows(games, partial(_report, part, file.with_name("texts"), errors), on_bad)
@@ -48,7 +48,7 @@ def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Itera
 def _report(part: str, texts: Path, errors: Mapping[str, list[Row]], game: Row) -> list[Example]:
     name = game.text("shared_task_text_id")
     if name not in errors or "/" in name:
-        raise game.bad(f"no marked error for the text {name!r}", hint="is gsml.csv whole?")
+        raise game.bad(f"no marked error for the text {name!r}", hint="check that gsml.csv is complete")
     response = read_text(texts / f"{name}.txt").strip()
     words = tokens(response)
     verdicts = tuple(sorted((_error(row, response, words) for row in errors[name]), key=lambda v: v.span))
@@ -70,7 +70,7 @@ def _error(row: Row, response: str, words: list[Span]) -> Verdict:
 
 
 def _box_score(game: Row) -> str:
-    """Both teams' lines and the players', without what is not available, one line each."""
+    """Return the lines of both teams and all players as text, without cells that are not available."""
     lines = [[(key, str(value)) for key, value in game.row(side).values.items()] for side in ("home_line", "vis_line")]
     columns = game.row("box_score")
     players: dict[str, list[tuple[str, str]]] = {}

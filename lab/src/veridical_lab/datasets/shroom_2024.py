@@ -31,7 +31,7 @@ VOTES = {"Hallucination": 1.0, "Not Hallucination": 0.0}
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """The rows of every SPLIT.model-*.json file under `path`, or of one split."""
+    """Yield the rows of every SPLIT.model-*.json file in `path`, or of one split."""
     check_split(INFO, split)
     files = [path] if path.is_file() else sorted(path.glob(f"{split or '*'}.model-*.json"))
     if not files:

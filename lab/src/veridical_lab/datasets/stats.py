@@ -1,4 +1,4 @@
-"""What is in a labelled data set, counted."""
+"""Counts the contents of a labelled data set."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ __all__ = ["DataStatistics", "count_examples"]
 
 @dataclass(frozen=True, slots=True)
 class DataStatistics:
-    """What is in a labelled data set.
+    """The counted contents of a labelled data set.
 
     Attributes:
         cases: The number of examples.
-        documents: The documents that they come from.
-        labelled_responses: Responses that are labelled as a whole.
-        hallucinated_responses: Of these, those labelled as hallucinated.
-        not_judged: Cases whose gold judges nothing.
-        marked_spans: Spans of responses that are labelled as hallucinated.
-        marked_characters: The characters in them.
-        characters: The characters of all responses.
-        omitted_passages: Passages of sources that are labelled as left out.
-        annotations: Judgements of single annotators.
-        groups: The name of each group, and how many values it has.
+        documents: The number of documents that they come from.
+        labelled_responses: The number of responses that are labelled as a whole.
+        hallucinated_responses: The number of these that are labelled as hallucinated.
+        not_judged: The number of cases whose gold judges nothing.
+        marked_spans: The number of spans of responses that are labelled as hallucinated.
+        marked_characters: The number of characters in these spans.
+        characters: The number of characters in all responses.
+        omitted_passages: The number of passages of sources that are labelled as left out.
+        annotations: The number of judgements by single annotators.
+        groups: The number of values of each group, by its name.
         hash: The content hash that results refer to.
     """
 

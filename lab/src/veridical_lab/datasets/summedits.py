@@ -1,4 +1,4 @@
-"""Summaries in ten domains, edited, with a human yes or no for consistency (Laban et al. 2023)."""
+"""Edited summaries in ten domains, which people labelled as consistent or not (Laban et al. 2023)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ INFO = Info(
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """The summaries of every domain that is there, or of one."""
+    """Yield the summaries of all domains in `path`, or of one."""
     for domain, file in split_files(INFO, path, split, {d: f"summedits_{d}.json" for d in DOMAINS}):
         yield from read_rows(json_rows(file, on_bad), partial(_example, domain), on_bad)
 

@@ -1,4 +1,4 @@
-"""Sets of statements about tables. The source is the table, one line per row: "header: value; header: value"."""
+"""Sets of statements about tables. The source is the table as text, one line per row: "header: value; header: …"."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["TableSet", "TableText", "linearise"]
 
 @dataclass(frozen=True, slots=True)
 class TableText:
-    """A table as text; `cells[row][column]` is where the value of a cell stands in it."""
+    """A table as text; `cells[row][column]` is the span of a cell's value in it."""
 
     text: str
     cells: Sequence[Sequence[Span]]
 
 
 def linearise(rows: Iterable[Iterable[tuple[str, str]]], title: str | None = None) -> TableText:
-    """A table as text, one line per row of (header, value) cells, below its title.
+    """Write a table as text: its title, then one line per row of (header, value) cells.
 
     >>> table = linearise([[("name", "Ada"), ("born", "1815")]], "people")
     >>> table.text, table.cells[0][1].of(table.text)
@@ -48,14 +48,14 @@ def linearise(rows: Iterable[Iterable[tuple[str, str]]], title: str | None = Non
 
 @dataclass(frozen=True)
 class TableSet:
-    """The reader of one set of statements about tables, which are in a file of their own.
+    """The reader of one set of statements about tables; the tables are in a separate file.
 
     Attributes:
-        INFO: What the set is.
+        INFO: The description of the set.
         files: The file of each split.
         rows: Reads the rows of one file.
         make: Makes the examples of one row from its split, the object of all tables and the row.
-        tables: Where the file of tables may be, seen from the set's folder or from one of up to three below it.
+        tables: Paths of the file of tables, relative to the folder of the statements or to one of the two above it.
     """
 
     INFO: Info
@@ -65,19 +65,19 @@ class TableSet:
     tables: Sequence[str] = ("tables.json",)
 
     def read(self, path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-        """The statements of every file that is there, or of one split; `on_bad` gets the rows left out, too."""
+        """Yield the statements of all files in `path`, or of one split; `on_bad` also gets the rows left out."""
         files = split_files(self.INFO, path, split, self.files)
         near = [folder / name for folder in list(files[0][1].absolute().parents)[:3] for name in self.tables]
-        found = next(filter(None, map(found_file, near)), None)
-        if found is None:
+        tables_file = next(filter(None, map(found_file, near)), None)
+        if tables_file is None:
             raise DataError("no tables.json in its folder or above it", path=path, hint="the tables are in that file")
-        tables = read_json_object(found)
+        tables = read_json_object(tables_file)
         for part, file in files:
             yield from read_rows(self.rows(file, on_bad), partial(self.make, part, tables), on_bad)
 
 
 def _delimited(tables: Row, id: str, title: str | None = None) -> TableText | None:
-    """The table of that id, kept as lines of cells divided by "#"; None where it is missing."""
+    """Return the table with this id, which is stored as lines of cells divided by "#"; None if it is missing."""
     if id not in tables.values:
         return None
     header, *rows = [line.split("#") for line in tables.text(id).replace("\r\n", "\n").split("\n") if line.strip()]
@@ -129,7 +129,7 @@ def _logicnlg(part: str, tables: Row, row: Row) -> Iterator[Example]:
 
 
 def _linked_cells(row: Row, table: TableText, columns: Sequence[object], text: str) -> list[Span]:
-    """The cells of the labelled columns whose value stands in the statement."""
+    """Return the cells of the labelled columns whose value is in the statement."""
     if not all(type(column) is int and column >= 0 for column in columns):
         raise row.bad(f"a column is not a whole number: {columns}")
     cells = [cells[c] for cells in table.cells for c in columns if isinstance(c, int) and c < len(cells)]
@@ -152,7 +152,7 @@ def _infotabs(part: str, tables: Row, row: Row) -> list[Example]:
 
 
 def _by_table(path: Path, on_bad: OnBad) -> Iterator[Row]:
-    """The pairs of an object that holds a list of them for each table, numbered through."""
+    """Yield the rows of an object with a list of rows for each table, numbered consecutively."""
     tables, number = read_json_object(path), 0
     for table_id in tables.values:
         for row in tables.rows(table_id):

@@ -33,7 +33,7 @@ INFO = Info(
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """The summaries in the order of their first sentence."""
+    """Yield the summaries in the order of their first sentence."""
     check_split(INFO, split)
     files = [path] if path.is_file() else sorted(path.rglob(f"*_factual_eval_{split or '*'}.csv"))
     if not files:
@@ -49,7 +49,7 @@ def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Itera
             row.name("meeting_id" if "meeting_id" in row.values else "doc_id"): row.text("source")
             for row in csv_rows(documents_file, on_bad)
         }
-        summaries: dict[tuple[str, str, str], Row] = {}  # one row per summary, which holds the rows of its sentences
+        summaries: dict[tuple[str, str, str], Row] = {}  # one row per summary, with the rows of its sentences
         for row in csv_rows(file, on_bad):
             key = (row.text("doc_id"), row.text("topic"), row.text("model_name"))
             summary = Row(file, row.line, {**row.values, "sentences": []}, len(summaries) + 1)

@@ -1,7 +1,7 @@
-"""Topics with arguments by perspective, and the draw of as many of them for each perspective.
+"""Topics with arguments by perspective, and a draw of the same number of arguments for each perspective.
 
-A topic has any number of perspectives, not only pro and con. What a knowledge base holds and what synthetic responses
-are made from is read here: JSON, JSON Lines, CSV, and the data sets whose reader has `read_topics`.
+A topic has any number of perspectives, not only pro and con. Topics for knowledge bases and synthetic responses come
+from JSON, JSON Lines, CSV, or a data set whose reader has `read_topics`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 MOST_ARGUMENTS = 3
-"""At most so many arguments for each perspective are drawn where no number is given (Chang et al. 2024, §2.1)."""
+"""The most arguments to draw for each perspective if no number is given (Chang et al. 2024, §2.1)."""
 
 _RESERVED = frozenset({"introduction", "question", "response"})
 _WORD = re.compile(r"\w+")
@@ -50,15 +50,15 @@ class Argument:
 
     @property
     def wordings(self) -> tuple[str, ...]:
-        """Its text, then its paraphrases."""
+        """The text, then its paraphrases."""
         return (self.text, *self.paraphrases)
 
     def source(self, text: str | None = None) -> Source:
-        """The argument as a source that has to be covered, in the wording `text`."""
+        """Return the argument as a source that must be covered, in the wording `text`."""
         return Source(self.id, text or self.text, self.perspective, must_cover=True)
 
     def overlaps(self, other: Argument) -> bool:
-        """Whether a wording of one is, word for word, part of a wording of the other."""
+        """Return whether a wording of one argument is part of a wording of the other, word for word."""
         ours, theirs = ([f" {normal_form(text)} " for text in a.wordings] for a in (self, other))
         return any(a in b or b in a for a in ours for b in theirs)
 
@@ -68,7 +68,7 @@ class Topic:
     """A question or claim, `text`, and its arguments.
 
     Raises:
-        InputError: There is no argument, or one is there twice.
+        InputError: If there is no argument, or an argument occurs twice.
     """
 
     id: str
@@ -98,7 +98,7 @@ class Topic:
 
 
 def normal_form(text: str) -> str:
-    """The words of `text` in small letters, one space between them: what counts as the same argument.
+    """Return the words of `text` in lower case, separated by spaces; equal forms count as the same argument.
 
     >>> normal_form("Cars  pollute.") == normal_form("cars pollute")
     True
@@ -107,12 +107,12 @@ def normal_form(text: str) -> str:
 
 
 def make_topic(id: str, text: str, perspectives: Mapping[str, Sequence[Sequence[str]]]) -> Topic:
-    """The topic of the wordings of each argument by perspective; arguments are called PERSPECTIVE-NUMBER.
+    """Make a topic from the wordings of each argument by perspective; argument ids are PERSPECTIVE-NUMBER.
 
-    A wording that has the words of an earlier one of its argument is left out.
+    A wording with the same words as an earlier one of its argument is left out.
 
     Raises:
-        InputError: A perspective has no argument or no usable name, or an argument is empty or there twice.
+        InputError: If a perspective has no argument or no usable name, or an argument is empty or occurs twice.
 
     >>> topic = make_topic("1", "Ban cars?", {"pro": [["They stink."]], "con": [["Cars are fast.", "A car is fast."]]})
     >>> [(a.id, a.paraphrases) for a in topic.arguments]
@@ -138,15 +138,15 @@ def make_topic(id: str, text: str, perspectives: Mapping[str, Sequence[Sequence[
 
 
 def draw_arguments(topic: Topic, draw: random.Random, count: int | None = None) -> list[Argument]:
-    """As many different arguments of each perspective, none of them part of another (Chang et al. 2024, §4.1).
+    """Draw the same number of arguments for each perspective, none of them part of another (Chang et al. 2024, §4.1).
 
     Args:
-        topic: What they are drawn from.
+        topic: The topic to draw from.
         draw: The source of randomness; the same state gives the same arguments.
-        count: How many for each perspective; None: drawn from 1 to 3, or to what there is.
+        count: The number for each perspective; None: drawn from 1 to 3, or to the size of the smallest perspective.
 
     Raises:
-        InputError: The topic has arguments for one perspective only, or fewer than `count` for one.
+        InputError: If the topic has arguments for one perspective only, or fewer than `count` for one.
     """
     groups = topic.perspectives
     if len(groups) < 2:
@@ -154,11 +154,9 @@ def draw_arguments(topic: Topic, draw: random.Random, count: int | None = None) 
         raise InputError(f"topic {_short(topic.text)} has {only}", hint="two perspectives or more are needed")
     if count is not None and count < 1:
         raise InputError(f"{count} arguments for each perspective", hint="1 or more")
+    is_given = count is not None
     if count is None:
         count = draw.randint(1, min(MOST_ARGUMENTS, *map(len, groups.values())))
-        asked = False
-    else:
-        asked = True
     waiting = {name: draw.sample(group, len(group)) for name, group in groups.items()}
     chosen: dict[str, list[Argument]] = {name: [] for name in groups}
     for number in range(1, count + 1):
@@ -166,12 +164,12 @@ def draw_arguments(topic: Topic, draw: random.Random, count: int | None = None) 
         this_round: dict[str, Argument] = {}
         for name, group in waiting.items():
             others = [*taken, *this_round.values()]
-            found = next((a for a in group if not any(a is b or a.overlaps(b) for b in others)), None)
-            if found is not None:
-                this_round[name] = found
+            separate = next((a for a in group if not any(a is b or a.overlaps(b) for b in others)), None)
+            if separate is not None:
+                this_round[name] = separate
         missing = [name for name in groups if name not in this_round]
         if missing:
-            if asked or number == 1:
+            if is_given or number == 1:
                 raise InputError(
                     f"topic {_short(topic.text)} has {number - 1} arguments for {missing[0]!r} that can be given "
                     f"together, {count} are asked for",
@@ -186,10 +184,10 @@ def draw_arguments(topic: Topic, draw: random.Random, count: int | None = None) 
 
 
 def topic_groups(topics: Iterable[Topic]) -> dict[str, str]:
-    """For each topic's id the name of its group: topics that share their text or a wording of an argument are one.
+    """Group topics that share their text or a wording of an argument; return each topic id with its group.
 
     Published sets have the same claim, or the same argument, under several topics; a split by group keeps them
-    together. A group is called by the first id in it, in alphabetical order.
+    together. The name of a group is the first id in it, in alphabetical order.
 
     >>> cars = make_topic("b", "Ban cars?", {"pro": [["Cars pollute."]]})
     >>> roads = make_topic("a", "Close roads?", {"yes": [["cars pollute"]]})
@@ -213,7 +211,7 @@ def topic_groups(topics: Iterable[Topic]) -> dict[str, str]:
 
 
 def has_topics(spec: str) -> bool:
-    """Whether `spec` is a file of topics (.json, .jsonl, .csv), or NAME:PATH of a data set with topics."""
+    """Return whether `spec` is a file of topics (.json, .jsonl, .csv), or NAME:PATH of a data set with topics."""
     name, _, path = spec.partition(":")
     if path and name in DATASETS:
         return hasattr(load_reader(name), "read_topics")
@@ -221,15 +219,16 @@ def has_topics(spec: str) -> bool:
 
 
 def read_topics(spec: str, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Topic]:
-    """The topics of a file, or of NAME:PATH of a data set that has topics.
+    """Yield the topics of a file, or of NAME:PATH of a data set that has topics.
 
-    JSON and JSON Lines hold objects with `topic`, `perspectives` (name to a list of texts, or of objects with `text`
-    and `paraphrases`) and, if it is not the topic's own text, `id`. CSV has the columns topic, perspective, argument.
+    JSON and JSON Lines hold objects with `topic`, `perspectives` (each name with a list of texts, or of objects with
+    `text` and `paraphrases`) and, if it is not the topic's own text, `id`. CSV has the columns topic, perspective,
+    argument.
 
     Args:
         spec: The file, or NAME:PATH.
         split: A split of the data set.
-        on_bad: Gets the error of each row that cannot be used, which is then left out; else the error is raised.
+        on_bad: Gets the error of each row that cannot be used, which is then left out; None raises the error.
     """
     name, _, rest = spec.partition(":")
     if rest and name in DATASETS:
@@ -259,11 +258,11 @@ _TOPIC_SETS = "argkp, perspectrum, procon"
 
 
 def merged_topics(rows: Iterable[tuple[Row, str, Mapping[str, Sequence[str]]]], on_bad: OnBad) -> Iterator[Topic]:
-    """The topics of (row, text, arguments by perspective), rows with the same text together, each argument once."""
+    """Yield topics from (row, text, arguments by perspective); merge rows with the same text and repeated arguments."""
     topics: dict[str, dict[str, dict[str, str]]] = {}
     of_argument: dict[tuple[str, str], str] = {}
     for row, text, perspectives in rows:
-        own = topics.setdefault(text, {})
+        of_topic = topics.setdefault(text, {})
         for name, arguments in perspectives.items():
             for argument in arguments:
                 key = normal_form(argument)
@@ -272,7 +271,7 @@ def merged_topics(rows: Iterable[tuple[Row, str, Mapping[str, Sequence[str]]]], 
                     message = f"the argument {_short(argument)} is under {name!r} and under {other!r}"
                     refuse(row.bad(message, hint="remove one of the two"), on_bad)
                     continue
-                own.setdefault(name, {}).setdefault(key, argument)
+                of_topic.setdefault(name, {}).setdefault(key, argument)
     for text, groups in topics.items():
         yield make_topic(text, text, {name: [[a] for a in group.values()] for name, group in groups.items()})
 

@@ -44,7 +44,7 @@ INFO = Info(
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """The labelled claims of the files that are there."""
+    """Yield the labelled claims of all files in `path`, or of one split."""
     seen: Counter[str] = Counter()
     for part, file in split_files(INFO, path, split, FILES):
         yield from read_rows(jsonl_rows(file, on_bad), partial(_example, part, seen), on_bad)

@@ -1,4 +1,4 @@
-"""Plain Wikipedia articles, a blank line between them: texts to perturb and to count words in, without labels."""
+"""Plain Wikipedia articles, with a blank line between them: texts without labels, to corrupt and to count words in."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ INFO = Info(
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """Never an example: raises `InputError`, for these are texts without labels."""
+    """Raise `InputError`, because these are texts without labels."""
     raise InputError("wikipedia has no labels", hint="veridical_lab.datasets.wikipedia.read_texts gives its articles")
 
 
 def read_texts(path: Path, split: str | None = None) -> Iterator[str]:
-    """The articles in the file's order, line breaks between paragraphs kept; the file is read as a stream."""
+    """Yield the articles in the order of the file, with line breaks between paragraphs; reads the file as a stream."""
     file = one_file(INFO, path, split, "articles.txt")
     paragraphs: list[str] = []
     empty = True

@@ -1,4 +1,4 @@
-"""Statements and answers that were written about passages, with every error marked: four sets in one format."""
+"""Statements and answers written about passages, with every error marked: four sets in one format."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class WrittenSet:
     """The reader of one set.
 
     Attributes:
-        INFO: What the set is.
+        INFO: The description of the set.
         files: The file of each split.
         make: Makes the examples of one passage.
     """
@@ -35,7 +35,7 @@ class WrittenSet:
     make: Callable[[Row], Iterator[Example]]
 
     def read(self, path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-        """Read the examples of every file that is there, or of one split."""
+        """Yield the examples of all files in `path`, or of one split."""
         files = split_files(self.INFO, path, split, self.files)
         return chain.from_iterable(read_rows(jsonl_rows(file, on_bad), self.make, on_bad) for _, file in files)
 
@@ -81,7 +81,7 @@ def _example(passage: Row, item: Row, name: str, label: str, groups: Mapping[str
     response, document = item.text("text"), passage.text("id")
     verdicts = sorted((_verdict(span, response) for span in item.rows("spans")), key=lambda verdict: verdict.span)
     if bool(verdicts) == (label == "entailment"):
-        raise item.bad(f"{len(verdicts)} spans are marked in what is labelled {label!r}")
+        raise item.bad(f"{len(verdicts)} spans are marked in a text labelled {label!r}")
     case = Case(
         f"{document}/{name}",
         response,
@@ -99,8 +99,8 @@ def _verdict(mark: Row, text: str) -> Verdict:
 
 
 _FORMAT = (
-    "A marked span has the correction where the passage has something else (verdict label contradiction), none where "
-    "it has nothing (absence). A title is on a line of its own before the first source."
+    "A marked span has a correction if the passage says something else (verdict label contradiction), and none if it "
+    "says nothing about it (absence). A title is on a line of its own before the first source."
 )
 
 

@@ -29,7 +29,7 @@ PARTS = ("docid", "source", "target", "label")
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """The examples of all system folders under `path`, or of the one that `path` is, systems in order of name."""
+    """Yield the examples of all system folders under `path`, in order of name, or of `path` if it is one itself."""
     check_split(INFO, split)
     return read_rows(_rows(path), _example, on_bad)
 

@@ -1,7 +1,7 @@
-"""Generation with a detector in the loop: a local language model generates, and what is flagged is not kept.
+"""Generation with a detector in the loop: a local language model generates, and flagged text is replaced or cut off.
 
-After Liu et al. 2022, §1 (suppress tokens, guide beams) and CH-Wang et al. 2024, Limitations (backtrack and regenerate,
-reject and sample again, filter hypotheses). The final text is judged again as a whole.
+The strategies follow Liu et al. 2022, §1 (suppress tokens, guide beams) and CH-Wang et al. 2024, Limitations
+(backtrack and regenerate, reject and sample again, filter hypotheses). The final text is judged again as a whole.
 """
 
 from __future__ import annotations
@@ -59,18 +59,19 @@ def guard(
     monitor: Monitor | None = None,
     **overrides: Any,
 ) -> Guarded:
-    """Generate a response to `case` while a detector monitors it; `Guard` does so for many cases.
+    """Generate a response to `case` while a detector monitors it. For many cases, use `Guard`.
 
     Args:
-        case: What to write about; its response is ignored.
-        detector: A detector or its spec; "logprob", "entropy" and "rank" are the likelihood of what the model samples.
+        case: The prompt and the sources; its response is ignored.
+        detector: A detector or its spec. "logprob", "entropy" and "rank" score the tokens that the model samples by
+            their likelihood.
         model: The model that generates; None: the detector's own.
-        options: What happens to what is flagged.
-        monitor: How the detector follows the text; None: the cheapest way there is.
-        overrides: Fields of `GuardOptions`, in place of those of `options`.
+        options: The strategy, the budget and how tokens are sampled.
+        monitor: How the detector follows the text; None: the cheapest way that works.
+        overrides: Fields of `GuardOptions` that replace those of `options`.
 
     Raises:
-        InputError: For what cannot be used together or is out of range.
+        InputError: If options are out of range or do not go together.
         CannotJudgeError: If the prompt cannot be made, or the model's numbers are not finite.
     """
     return Guard(detector, model, replace(options or GuardOptions(), **overrides)).generate(case, monitor)
@@ -82,7 +83,7 @@ class Guard:
     Args:
         detector: See `guard`.
         model: See `guard`.
-        options: What happens to what is flagged.
+        options: See `guard`.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class Guard:
         if isinstance(detector, str) and detector in SCORES:
             if model is None:
                 raise InputError(
-                    f"no model is named to generate, and {detector!r} is of that model", hint="name a model"
+                    f"no model is named to generate, and {detector!r} has none of its own", hint="name a model"
                 )
             self._likelihood = detector
         else:
@@ -106,13 +107,13 @@ class Guard:
         if isinstance(model, LocalModel):
             self.model = model
         elif model is None:
-            own = self._detector
-            if isinstance(own, Probe) and own.base().kind == "causal":
-                self.model = own.base()
-            elif isinstance(own, Logprob):
-                self.model = load(own.model, revision=own.revision, device=own.device, dtype=own.dtype)
+            loaded = self._detector
+            if isinstance(loaded, Probe) and loaded.base().kind == "causal":
+                self.model = loaded.base()
+            elif isinstance(loaded, Logprob):
+                self.model = load(loaded.model, revision=loaded.revision, device=loaded.device, dtype=loaded.dtype)
             else:
-                name = own.name if own else None
+                name = loaded.name if loaded else None
                 raise InputError(f"no model is named to generate, and {name!r} has none", hint="name a model")
         elif isinstance(detector, str) and isinstance(self._detector, Probe) and self._detector.model is None:
             self._detector.model = model
@@ -141,10 +142,10 @@ class Guard:
             reason, text = loop.run(), loop.text
             if loop.exhausted:
                 reason += f"; no intervention was left ({options.budget.interventions})"
-            known = None
+            probe_judgement = None
             if isinstance(monitor, HiddenStateMonitor) and monitor.probe is detector:
-                known = monitor.judgement(replace(case, response=text), generation)
-            (judgement,) = judge_all(detector, case, [text]) if known is None else [known]
+                probe_judgement = monitor.judgement(replace(case, response=text), generation)
+            (judgement,) = judge_all(detector, case, [text]) if probe_judgement is None else [probe_judgement]
             interventions = loop.interventions()
         final = replace(case, response=text)
         result = Guarded(
@@ -172,7 +173,7 @@ class Guard:
         return replace(result, unguarded=Unguarded(final, judgement))
 
     def _detector_for(self, case: Case) -> tuple[Detector, str]:
-        """The detector, and the name of the prompt's template."""
+        """Return the detector, and the name of the prompt's template."""
         template = self.options.template
         usual = "general" if case.prompt is None else "raw"
         if self._detector is None:

@@ -1,4 +1,7 @@
-"""Generates one text token by token; stops or goes back where the monitor flags something, within a budget."""
+"""The decoding loop: generates one text token by token, and acts where the monitor flags something.
+
+It stops or goes back, as the strategy says, within a budget of tokens, seconds and interventions.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ _ACTIONS = {"stop": "stopped", "backtrack": "backtracked", "suppress": "suppress
 
 
 class BudgetUsage:
-    """What was used of a budget since this object was created.
+    """The part of a budget that was used since this object was created.
 
     Attributes:
         tokens: Tokens sampled.
@@ -43,7 +46,7 @@ class BudgetUsage:
 
     @property
     def seconds(self) -> float:
-        """Seconds since then."""
+        """Seconds since this object was created."""
         return monotonic() - self._start
 
     def tokens_left(self) -> int:
@@ -51,7 +54,7 @@ class BudgetUsage:
         return max(0, self._max_tokens - self.tokens)
 
     def exceeded(self) -> str | None:
-        """Return which budget is used up; None while there is something left."""
+        """Return which limit is reached, in words; None while both tokens and seconds are left."""
         if not self.tokens_left():
             return f"the budget of {self._max_tokens} tokens is spent"
         if self.budget.seconds is not None and self.seconds >= self.budget.seconds:
@@ -71,14 +74,15 @@ class _Event:
 
 @dataclass(slots=True)
 class _Position:
-    """A token index at which something was sampled again.
+    """A token index at which tokens were sampled again.
 
     Attributes:
-        attempts: What was flagged there: its score and its tokens.
+        attempts: The score and the tokens of each flagged attempt.
         banned: Tokens that may not be sampled there again.
-        space: A token that is a bare space with which the flagged word began; it may be sampled again.
-        banned_after_space: What followed it, and may not follow it again: other words begin with the space, too.
-        banned_mass: The probability of those after the space; it makes the space less probable.
+        space: The token of a bare space that the flagged word began with. It may be sampled again, because other
+            words begin with it, too.
+        banned_after_space: Tokens that may not follow that space again.
+        banned_mass: Their total probability after the space; it makes the space less probable.
         accepted: Whether no retry was left, and the best attempt was accepted.
     """
 
@@ -91,15 +95,15 @@ class _Position:
 
 
 class DecodingLoop:
-    """Generates one text; without a monitor, or once no intervention is left, as the model would by itself.
+    """Generates one text. Without a monitor, or once no intervention is left, the model generates by itself.
 
     Args:
         generation: The text, empty at first.
         sampler: Samples its tokens.
-        usage: The budget and what was used of it.
-        options: What to do about what is flagged.
+        usage: The budget, and how much of it is used.
+        options: The strategy and how tokens are sampled.
         monitor: Judges the text while it is generated.
-        threshold: The score of a verdict from which it is flagged.
+        threshold: The score from which a verdict is flagged.
 
     Attributes:
         exhausted: Whether something was flagged when no intervention was left.
@@ -139,7 +143,7 @@ class DecodingLoop:
         return self.sampling.cut(self.generation.text)[0]
 
     def run(self) -> str:
-        """Generate to the end, and return why it is one."""
+        """Generate until the text ends, and return why it ended, in words."""
         with nullcontext() if self.monitor is None else self.monitor.attached(self.generation):
             while True:
                 exceeded = self.usage.exceeded()
@@ -160,7 +164,7 @@ class DecodingLoop:
                     return end
 
     def _sample(self) -> str | None:
-        """Append one more token, or return why there is none."""
+        """Append one more token, or return why the text ends."""
         import torch
 
         count = len(self.generation.ids)
@@ -183,7 +187,7 @@ class DecodingLoop:
         return self.sampling.cut(self.generation.text)[1]
 
     def _bias(self, count: int) -> tuple[int, dict[int, float]]:
-        """The position that token `count` belongs to, and what is added to which logits there."""
+        """Return the position that token `count` belongs to, and the number to add to the logit of each token there."""
         here, before = self._positions.get(count), self._positions.get(count - 1)
         bias: dict[int, float] = {}
         token_i = count
@@ -195,11 +199,11 @@ class DecodingLoop:
             bias |= dict.fromkeys(before.banned_after_space, -math.inf)
             token_i = count if here else count - 1
         if bias and not _SENTENCE_END.search(self.generation.text):
-            bias |= dict.fromkeys(self.end_ids, -math.inf)  # no ending in the middle of a sentence instead
+            bias |= dict.fromkeys(self.end_ids, -math.inf)  # else the model would end in the middle of a sentence
         return token_i, bias
 
     def _ban(self, count: int) -> None:
-        """Keep what is at token `count` from being sampled there again."""
+        """Ban the current token at `count` from being sampled there again."""
         position, ids = self._positions[count], self.generation.ids
         if self.unit == "token" or not self.generation.is_space(count) or count + 1 == len(ids):
             position.banned.add(ids[count])
@@ -211,8 +215,8 @@ class DecodingLoop:
             position.banned_mass = float(logits.softmax(-1)[list(position.banned_after_space)].sum())
 
     def _intervene(self, verdict: Verdict, *, may_retry: bool) -> Literal["changed", "stopped"] | None:
-        """Act on what is flagged; None where the text goes on."""
-        self._passed = verdict.span.end  # unless it is discarded
+        """Act on a flagged verdict; return None where the text stays as it is and goes on."""
+        self._passed = verdict.span.end  # `_cut` moves it back if this text is discarded
         for unit in ("sentence", "word", "token") if self.unit == "sentence" else (self.unit,):
             segments = _SEGMENT[unit](self.generation.text) if unit in _SEGMENT else []
             start = next((s.start for s in segments if s.start <= verdict.span.start < s.end), verdict.span.start)
@@ -222,7 +226,7 @@ class DecodingLoop:
             if count < len(self.generation.ids) and not accepted:
                 break
         else:
-            return None  # every candidate was accepted already
+            return None  # the best attempt was accepted at each of these positions already
         allowed = self.usage.interventions < self.usage.budget.interventions
         self.exhausted |= not allowed
         if self.action == "stopped":
@@ -262,7 +266,7 @@ class DecodingLoop:
         return True
 
     def _cut(self, count: int) -> None:
-        """Discard the text from token `count` on, and what is known of positions after it."""
+        """Discard the text from token `count` on, and the attempts at later positions."""
         self.generation.rewind(count)
         if self.monitor is not None:
             self.monitor.rewind(self.generation)
@@ -280,7 +284,7 @@ class DecodingLoop:
         self._log(f"{action} at character {start}: {rejected.strip()!r} {verdict.score:.2f}")
 
     def interventions(self) -> tuple[Intervention, ...]:
-        """Return all that was done, with spans of the text as it is now."""
+        """Return all interventions, with spans in the present text."""
         text = self.text
         segments = _SEGMENT[self.unit](text) if self.unit in _SEGMENT else []
 

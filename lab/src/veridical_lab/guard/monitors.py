@@ -1,7 +1,7 @@
 """Monitors: how a detector judges a text while it is being generated.
 
-A probe on the generating model and the likelihood of what it samples cost nothing; any other detector gets the text so
-far, as a stream or sentence by sentence.
+A probe on the generating model and the likelihood of sampled tokens need no further forward passes. Any other detector
+gets the text so far, as a stream or sentence by sentence.
 """
 
 from __future__ import annotations
@@ -33,15 +33,20 @@ class Monitor(Protocol):
     """A detector in the decoding loop; made for one text, used with one `Generation`."""
 
     def attached(self, generation: Generation) -> AbstractContextManager[object]:
-        """Return a context that lasts as long as the text is generated."""
+        """Return a context to hold open while the text is generated."""
         ...
 
     def verdicts(self, generation: Generation, *, final: bool) -> list[Verdict]:
-        """Return the verdicts on `generation.text` that are new since the last call; `final`: the text ends here."""
+        """Return the verdicts on `generation.text` that are new since the last call.
+
+        Args:
+            generation: The text so far.
+            final: Whether the text ends here.
+        """
         ...
 
     def rewind(self, generation: Generation) -> None:
-        """Forget what came after the end of `generation`, which was cut back."""
+        """Forget everything after the end of `generation`, which was cut back."""
         ...
 
 
@@ -66,10 +71,10 @@ def _place(name: str | Path) -> str:
 
 
 class _TokenMonitor:
-    """The verdicts on tokens whose scores a subclass appends; tokens that share characters get their highest score."""
+    """A monitor of token scores, which a subclass appends; tokens that share a character get their highest score."""
 
     def __init__(self) -> None:
-        self.scores: list[float | None] = []  # None: a token that was put back, not sampled
+        self.scores: list[float | None] = []  # None: the token was put back, not sampled
         self._emitted = 0  # tokens that have had their verdict
 
     def attached(self, generation: Generation) -> AbstractContextManager[object]:
@@ -95,7 +100,7 @@ class _TokenMonitor:
 
 
 class HiddenStateMonitor(_TokenMonitor):
-    """Probes on the generating model, applied to its own forward passes, and to one more at the very end of a text."""
+    """Probes on the generating model, applied to its own forward passes and to one more at the end of the text."""
 
     def __init__(self, probe: Probe) -> None:
         super().__init__()
@@ -124,15 +129,15 @@ class HiddenStateMonitor(_TokenMonitor):
         self._monitor.rewind(len(generation.ids))
 
     def judgement(self, case: Case, generation: Generation) -> Judgement | None:
-        """That of the text in `case`, if it has the tokens that were generated; `generation` has ended."""
+        """Judge the text in `case` by the scores of an ended `generation`; None where its tokens do not match."""
         try:
             return self.probe.judge_generated(case, generation.prompt, generation.ids, self._monitor.history)
         except CannotJudgeError:
-            return None  # as `judge` will say
+            return None  # the caller judges the text again, and that judgement names the problem
 
 
 class LikelihoodMonitor(_TokenMonitor):
-    """How improbable each token was when it was sampled, scored as `Logprob` does; known before it is processed."""
+    """Scores each sampled token by how improbable it was, as `Logprob` does; this needs no further forward pass."""
 
     def __init__(self, score: str = "logprob") -> None:
         super().__init__()
@@ -160,7 +165,7 @@ class LikelihoodMonitor(_TokenMonitor):
 
 
 class StreamMonitor:
-    """A detector with `stream(case)`; after a cut, a new session gets the text that is left."""
+    """Feeds the text to a detector with `stream(case)`; after a cut, a new session gets the remaining text."""
 
     def __init__(self, detector: Any, case: Case) -> None:
         self._detector, self._case = detector, replace(case, response="")
@@ -192,9 +197,9 @@ class StreamMonitor:
 
 
 class SentenceMonitor:
-    """Any detector; it judges the text so far whenever a sentence is complete, that is, once the next one has begun.
+    """Lets any detector judge the text so far whenever a sentence is complete, that is, once the next one has begun.
 
-    One that gives no verdicts flags the new sentences with its score of the text so far.
+    If the detector gives no verdicts, the new sentences get its score of the text so far.
     """
 
     def __init__(self, detector: Detector, case: Case) -> None:

@@ -1,4 +1,4 @@
-"""Several whole texts, of which the detector chooses one: samples, or the beams of a beam search."""
+"""Reranking: the detector chooses one of several whole texts, which are samples or the beams of a beam search."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def rerank(
 
 
 def sampled_texts(generation: Generation, usage: BudgetUsage, sampling: Sampling, count: int) -> list[Text]:
-    """Sample up to `count` texts, as many in one batch as the budget of tokens is sure to allow.
+    """Sample up to `count` texts, in batches that the budget of tokens is sure to allow.
 
-    The seeds count up from that of `sampling`, so a text does not depend on how many others there are. Texts that the
-    budget cut short are left out; the first one is kept where there is no other.
+    Text number n has the seed of `sampling` plus n, so it does not depend on how many others there are. Texts that the
+    budget cut short are dropped; if all are, the first is returned.
     """
     texts: list[Text] = []
     cut: set[str] = set()
@@ -88,7 +88,7 @@ def sampled_texts(generation: Generation, usage: BudgetUsage, sampling: Sampling
 
 
 def _text_of(generation: Generation, ids: Sequence[int], sampling: Sampling, *, ended: bool) -> Text:
-    """The text of `ids` and why it ends, if not with a stop string: by the model (`ended`), or by its length."""
+    """Return the text of `ids` and why it ends: at a stop string, by the model (`ended`), or at the greatest length."""
     generation.rewind(0)
     for token in ids:
         generation.append(token)
@@ -99,9 +99,9 @@ def _text_of(generation: Generation, ids: Sequence[int], sampling: Sampling, *, 
 
 
 def beam_texts(generation: Generation, usage: BudgetUsage, sampling: Sampling, count: int) -> list[Text]:
-    """Return the final texts of a beam search of width `count`, the most probable first, as long as the budget allows.
+    """Return the final texts of a beam search of width `count`, the most probable first.
 
-    The search counts as `count` tokens per forward pass.
+    The budget limits their length. Each forward pass counts as `count` tokens.
     """
     import torch
     from transformers import GenerationConfig
@@ -154,7 +154,7 @@ def best_of(
 ) -> tuple[int, tuple[Intervention, ...]]:
     """Return the index of the text with the lowest score, and the others as interventions.
 
-    Texts that could not be judged come last; of equal ones the first is chosen.
+    Texts that could not be judged come last; among equal scores the first text is chosen.
     """
     scores = [response_score(judgement) for judgement in judgements]
     best = min(range(len(texts)), key=lambda i: (scores[i] is None, scores[i] or 0.0, i))

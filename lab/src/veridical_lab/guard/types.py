@@ -1,4 +1,4 @@
-"""What guarded generation is asked for and what it returns: options, sampling, budget, interventions."""
+"""The types of guarded generation: options, sampling and budget go in; guarded texts and interventions come out."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class TokenBudget:
-    """What guarding may cost at most; whichever limit is reached first counts.
+    """The most that guarding may cost; whichever limit is reached first applies.
 
     Attributes:
-        interventions: After the last one the rest is generated unguarded; 0: all of it.
+        interventions: After the last one, the rest is generated unguarded; 0: all of it.
         retries: Retries at the same position, after which the best attempt is accepted.
         tokens: Tokens sampled in total, discarded ones included; at the limit the text ends. None: eight times
             `max_new_tokens`.
@@ -101,21 +101,21 @@ def _check_least(what: str, value: float, least: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class GuardOptions:
-    """What happens to what the detector flags.
+    """What to do where the detector flags something.
 
     Attributes:
-        strategy: "stop" ends the text before what is flagged. "backtrack" goes back to the start of its `unit` and
+        strategy: "stop" ends the text before the flagged part. "backtrack" goes back to the start of its `unit` and
             samples something else there. "suppress" samples another token in place of the flagged one. "rerank"
             generates several whole texts and chooses the one with the lowest score.
         unit: Where "stop" and "backtrack" cut: at the start of the flagged "token", "word" or "sentence".
         threshold: The score from which something is flagged, in [0, 1], or one per level; None: the detector's own.
         samples: How many texts "rerank" chooses from, from 2.
-        beams: Whether those are the beams of a beam search instead of samples.
+        beams: Whether "rerank" chooses from the beams of a beam search instead of samples.
         template: The prompt template; None: the detector's own, else "raw" where a case has a prompt, else "general".
         sampling: How tokens are sampled.
-        budget: What it may cost.
-        compare: Whether the text without a guard is generated and judged, too.
-        log: Gets a line for each intervention.
+        budget: The most that guarding may cost.
+        compare: Whether to generate and judge the text without a guard, too.
+        log: Called with a line of text for each intervention.
     """
 
     strategy: str = "backtrack"
@@ -151,13 +151,12 @@ class Intervention:
     """One place where something was flagged, and what was done about it.
 
     Attributes:
-        span: What is there now in the final text, empty where nothing is; None where that part of the draft was
-            discarded later.
-        rejected: What was there: after the text before `span` it is the draft of that time, up to the end of what was
-            flagged.
-        score: That of what was flagged (rerank: of the sample; None where it could not be judged).
+        span: The place in the final text, empty if nothing is there; None if that part of the draft was discarded
+            later.
+        rejected: The text of the draft from the start of `span` to the end of the flagged part.
+        score: The score of the flagged part (rerank: of the sample; None if it could not be judged).
         action: "stopped": the text ends there. "backtracked", "suppressed": it was sampled again. "accepted": no retry
-            was left, and the best of all attempts was accepted (`rejected` may be that itself). "not chosen": another
+            was left, and the best of all attempts was accepted (`rejected` may be the same text). "not chosen": another
             sample was better.
     """
 
@@ -169,7 +168,7 @@ class Intervention:
 
 @dataclass(frozen=True, slots=True)
 class Unguarded:
-    """What the model generates without a guard and with the same seed, and how that is judged."""
+    """The text that the model generates with the same seed but without a guard, and its judgement."""
 
     case: Case
     judgement: Judgement
@@ -182,16 +181,16 @@ class Guarded:
     Attributes:
         case: The case with the text as its response.
         judgement: The detector's judgement of the final text as a whole.
-        thresholds: The scores from which something is flagged, per level.
-        outcome: What is decided on it.
-        strategy: That of the options.
-        interventions: What was done, in order.
+        thresholds: The score from which something is flagged, per level.
+        outcome: The outcome of that judgement at these thresholds.
+        strategy: The strategy of the options.
+        interventions: All interventions, in order.
         reason: Why the text ends, and which budget was used up.
         tokens_drawn: Tokens sampled in total.
-        forward_passes: Those of the generating model; what the detector runs by itself only counts in `seconds`.
-        seconds: What the text took.
-        notes: What to report about the prompt.
-        unguarded: The text without a guard, if asked for; its cost counts nowhere.
+        forward_passes: Forward passes of the generating model; the detector's own passes only count in `seconds`.
+        seconds: The time that the text took.
+        notes: Notes on how the prompt was made.
+        unguarded: The text without a guard, if asked for; its cost is not counted.
     """
 
     case: Case

@@ -1,1 +1,1 @@
-"""Metrics of annotators and of comparisons."""
+"""Agreement between annotators, and permutation tests between detectors."""

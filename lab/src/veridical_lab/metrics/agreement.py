@@ -1,4 +1,4 @@
-"""How far annotators agree: chance-corrected (Krippendorff's alpha, Fleiss' kappa), with the majority, and on spans.
+"""Agreement between annotators: chance-corrected (Krippendorff's alpha, Fleiss' kappa), with the majority, on spans.
 
 `ratings` is annotators x items, None where an annotator did not label an item. Labels may be anything hashable.
 """
@@ -24,11 +24,12 @@ Ratings = Sequence[Sequence[Hashable | None]]
 
 
 def krippendorff_alpha(ratings: Ratings) -> float:
-    """Krippendorff's alpha for nominal labels, missing ones allowed: (-1, 1], 1 = all agree, 0 = as by chance, negative
-    = systematic disagreement. Liu et al. 2022, §3.
+    """Return Krippendorff's alpha for nominal labels: (-1, 1], 1 = all agree, 0 = chance, negative = systematic
+    disagreement.
 
-    Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability", §C. Items with fewer than two labels do not
-    count. Undefined where all labels that count are the same: no two items could have differed.
+    Labels may be missing; items with fewer than two labels do not count. Undefined where all labels that count are the
+    same, because no disagreement is expected then. Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability",
+    §C; used in Liu et al. 2022, §3.
 
     >>> round(krippendorff_alpha([[0, 1, 0, 0, 0, 0, 0, 0, 1, 0], [1, 1, 1, 0, 0, 1, 0, 0, 0, 0]]), 3)  # §A
     0.095
@@ -39,7 +40,7 @@ def krippendorff_alpha(ratings: Ratings) -> float:
     if not counts.size:
         raise UndefinedMetricError("alpha is not defined: no item has two labels")
     totals, n = counts.sum(axis=0), float(each.sum())
-    # of all ordered pairs of labels within an item, and of all labels put together, how many differ
+    # the share of ordered pairs of labels that differ: within items, and among all labels put together
     observed = float(((each**2 - (counts**2).sum(axis=1)) / (each - 1)).sum()) / n
     expected = float(n**2 - (totals**2).sum()) / (n * (n - 1))
     if expected == 0:
@@ -48,10 +49,10 @@ def krippendorff_alpha(ratings: Ratings) -> float:
 
 
 def fleiss_kappa(ratings: Ratings) -> float:
-    """Fleiss' kappa: [-1/(annotators - 1), 1], 1 = all agree, 0 = as by chance, negative = less.
+    """Return Fleiss' kappa: [-1/(annotators - 1), 1], 1 = all agree, 0 = chance, negative = less than chance.
 
-    Fleiss 1971; CH-Wang et al. 2024, §3.3. Every item has to have the same number of labels, at least two (else
-    `InputError`: use alpha). Undefined where all labels are the same.
+    Every item must have the same number of labels, at least two (else `InputError`: use alpha). Undefined where all
+    labels are the same. Fleiss 1971; used in CH-Wang et al. 2024, §3.3.
 
     >>> fleiss_kappa([["yes", "no", "yes", "no"], ["yes", "no", "no", "yes"]])
     0.0
@@ -70,9 +71,9 @@ def fleiss_kappa(ratings: Ratings) -> float:
 
 
 def majority_agreement(ratings: Ratings) -> float:
-    """The share of labels that are their item's most frequent one: [1 / number of categories, 1], 1 = all agree.
+    """Return the share of labels that agree with their item's majority: [1 / number of categories, 1], 1 = all agree.
 
-    Not corrected for chance. Items with one label, or with no single most frequent one, do not count.
+    This is not corrected for chance. Items with one label or a tie for the most frequent one do not count.
 
     >>> majority_agreement([[1, 0, 1], [1, 1, 1], [0, None, 1]])  # the second item is a tie
     0.8333333333333334
@@ -87,9 +88,9 @@ def majority_agreement(ratings: Ratings) -> float:
 
 
 def majority_accuracy(ratings: Ratings, reference: Sequence[Hashable | None]) -> float:
-    """The share of items whose most frequent label is the reference label: [0, 1], 1 = the majority is always right.
+    """Return the share of items whose most frequent label is the reference label: [0, 1], 1 = the majority is right.
 
-    Chang et al. 2024, §4.1.1, compare annotators with the authors' labels in this way. Items without a single most
+    Chang et al. 2024, §4.1.1, compare annotators with the authors' labels in this way. Items with a tie for the most
     frequent label, or without a reference label (None), do not count.
 
     Args:
@@ -113,7 +114,7 @@ def majority_accuracy(ratings: Ratings, reference: Sequence[Hashable | None]) ->
 
 
 def _counts(ratings: Ratings) -> tuple[Floats, list[Hashable]]:
-    """How often each item got each label, *shape* (items, labels), and the labels."""
+    """Count how often each item got each label, *shape* (items, labels); return the counts and the labels."""
     lengths = {len(row) for row in ratings}
     if len(lengths) > 1:
         raise InputError(f"annotators have {sorted(lengths)} items", hint="one row per annotator; None where missing")
@@ -127,11 +128,11 @@ def _counts(ratings: Ratings) -> tuple[Floats, list[Hashable]]:
 
 
 def pairwise_span_f1(annotations: Sequence[Sequence[Sequence[Span]]], units: Sequence[Units] | None = None) -> float:
-    """The mean over pairs of annotators of their F1-Sp against each other: [0, 1], 1 = the same characters marked.
+    """Return the mean F1-Sp over pairs of annotators: [0, 1], 1 = all marked the same characters.
 
-    `annotations[a][i]` are the spans of annotator a in text i; `units` as in `spans.f1_sp`, which is symmetric. Not
-    corrected for chance (Hripcsak & Rothschild 2005 show why F1 between annotators is what spans allow). Pairs
-    that marked nothing at all are left out; undefined where that is every pair.
+    `annotations[a][i]` are the spans of annotator a in text i; `units` is that of `spans.f1_sp`, which is symmetric.
+    Pairs that marked nothing at all do not count; undefined where no pair counts. The mean is not corrected for chance:
+    spans have no number of true negatives, and F1 does not need it (Hripcsak & Rothschild 2005).
 
     >>> pairwise_span_f1([[[Span(0, 4)]], [[Span(0, 4)]], [[Span(2, 6)]]])
     0.6666666666666666

@@ -1,9 +1,9 @@
-"""Whether two systems differ on the same cases: the paired-permutation test, exact wherever that is feasible.
+"""The paired-permutation test of whether two systems differ on the same cases, exact wherever that is feasible.
 
-Under the null hypothesis each case's two outcomes may be swapped. There are 2^n assignments, but accuracy and F1 see
-them only through integer sums, so the distribution of the sums is built up by dynamic programming over the *kinds* of
-difference, each kind adding a binomial number of swaps (Zmigrod, Vieira and Cotterell 2022; CH-Wang et al. 2024, §5.4).
-F1-Sp sums fractions, for which `permutation_of_sums` goes through all assignments where they are few, or draws some.
+Under the null hypothesis each case's two outcomes may be swapped, which gives 2^n assignments. Accuracy and F1 depend
+only on integer sums, so dynamic programming over the *kinds* of difference gives the distribution of these sums: each
+kind adds a binomial number of swaps (Zmigrod, Vieira and Cotterell 2022; CH-Wang et al. 2024, §5.4). F1-Sp sums
+fractions; for it, `permutation_of_sums` tries all assignments where they are few and draws some otherwise.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ Integers = NDArray[np.int64]
 
 
 def permutation_accuracy(labels: ArrayLike, predicted_a: ArrayLike, predicted_b: ArrayLike) -> float:
-    """The exact two-sided p-value that two systems' accuracies differ: (0, 1], 1 = no sign of a difference.
+    """Return the exact two-sided p-value of the difference between two accuracies: (0, 1], 1 = no sign of a difference.
 
-    The share of assignments whose difference is at least as large as the observed one, that one included. For
-    accuracy this is the sign test on the cases where one alone is right (the exact form of McNemar's test).
+    It is the share of assignments whose difference is at least as large as the observed one. For accuracy this is the
+    sign test on the cases that only one system gets right (the exact form of McNemar's test).
 
     >>> permutation_accuracy([1, 1, 1, 0], [1, 1, 1, 0], [0, 0, 0, 0])  # 3 differ, all one way: 2 of 8
     0.25
@@ -49,9 +49,9 @@ def permutation_accuracy(labels: ArrayLike, predicted_a: ArrayLike, predicted_b:
 
 
 def permutation_sum(values_a: ArrayLike, values_b: ArrayLike) -> float:
-    """The exact two-sided p-value that the sums (or means) of two systems' whole-number values differ: (0, 1].
+    """Return the exact two-sided p-value of the difference between two sums (or means) of whole numbers: (0, 1].
 
-    `values_*` hold what each case adds under each system, *shape* (cases,), such as twice the outcome of each pair.
+    `values_*` hold the number that each case adds under each system, *shape* (cases,).
 
     >>> permutation_sum([2, 2, 1, 0], [0, 0, 1, 0])  # 2 cases differ, both one way: 2 of 4
     0.5
@@ -62,14 +62,14 @@ def permutation_sum(values_a: ArrayLike, values_b: ArrayLike) -> float:
     if not a.size:
         raise UndefinedMetricError("there are no cases to compare on")
     grid, _ = _distribution(a - b, np.zeros_like(a))
-    # the grid counts from all swapped to b's side: if k of d in all falls to a, the difference is 2 k - d
+    # entry k of the grid: of the total difference d = len(grid) - 1, k falls to a and d - k to b
     difference = np.abs(2 * np.arange(len(grid)) - (len(grid) - 1))
     return min(1.0, float(grid[:, 0][difference >= abs(int((a - b).sum()))].sum()))
 
 
 @dataclass(frozen=True, slots=True)
 class PermutationTest:
-    """A two-sided p-value, and by how many assignments: all of them (`exact`), or that many drawn at random."""
+    """A two-sided p-value, and the number of assignments it is from: all of them (`exact`), or random draws."""
 
     p: float
     exact: bool
@@ -84,20 +84,20 @@ def permutation_of_sums(
     draws: int = 9_999,
     seed: int = 0,
 ) -> PermutationTest:
-    """The paired-permutation test for any value that depends on sums over cases, such as F1-Sp.
+    """Run the paired-permutation test for any value that depends on sums over cases, such as F1-Sp.
 
-    Exact where the cases that differ have at most `draws` assignments; otherwise assignments are drawn at random, and
-    p is (1 + those at least as extreme) / (1 + draws), which is never 0 (Phipson and Smyth 2010).
+    The test is exact where the cases that differ have at most `draws` assignments. Otherwise assignments are drawn at
+    random, and p is (1 + number at least as extreme) / (1 + draws), which is never 0 (Phipson and Smyth 2010).
 
     Args:
-        sums_a: What each case adds under the first system, *shape* (cases, k).
-        sums_b: What each case adds under the second, *shape* (cases, k).
-        values: The value of each row of sums *(m, k)*, *shape* (m,), NaN where undefined.
+        sums_a: The numbers that each case adds under the first system, *shape* (cases, k).
+        sums_b: The same under the second system, *shape* (cases, k).
+        values: Turns rows of sums, *shape* (m, k), into values, *shape* (m,), NaN where undefined.
         draws: The number of random assignments, 1 or more.
         seed: The seed of the draws.
 
     Raises:
-        UndefinedMetricError: The value of one system is undefined, or there are no cases.
+        UndefinedMetricError: If the value of one system is undefined, or there are no cases.
 
     >>> mean = lambda sums: sums[:, 0] / sums[:, 1]
     >>> permutation_of_sums([[0.9, 1], [0.8, 1]], [[0.1, 1], [0.3, 1]], mean)
@@ -116,10 +116,10 @@ def permutation_of_sums(
     random = np.random.default_rng(seed)
     assignments = 2**differing if exact else draws
     extreme = 0
-    for at in range(0, assignments, _CHUNK):
-        size = min(_CHUNK, assignments - at)
+    for first in range(0, assignments, _CHUNK):
+        size = min(_CHUNK, assignments - first)
         if exact:
-            swapped = (np.arange(at, at + size)[:, None] >> np.arange(differing)) & 1
+            swapped = (np.arange(first, first + size)[:, None] >> np.arange(differing)) & 1
         else:
             swapped = random.integers(0, 2, (size, differing))
         moved = swapped @ step
@@ -130,9 +130,9 @@ def permutation_of_sums(
 
 
 def permutation_f1(labels: ArrayLike, predicted_a: ArrayLike, predicted_b: ArrayLike) -> float:
-    """The exact two-sided p-value that two systems' F1 (F1-R at response level) differ: (0, 1].
+    """Return the exact two-sided p-value of the difference between two F1 (F1-R at response level): (0, 1].
 
-    As `permutation_accuracy`. Undefined without a gold positive.
+    See `permutation_accuracy`. Undefined without a gold positive.
 
     >>> permutation_f1([1, 1, 1, 0], [1, 1, 1, 0], [0, 0, 0, 0])
     0.25
@@ -143,11 +143,14 @@ def permutation_f1(labels: ArrayLike, predicted_a: ArrayLike, predicted_b: Array
 
 
 def permutation_f1_counts(counts_a: ArrayLike, counts_b: ArrayLike) -> float:
-    """The exact two-sided p-value that two systems' F1 differ, where each case adds (tp, fp, fn) to it: (0, 1].
+    """Return the exact two-sided p-value of the difference between two F1 where each case adds (tp, fp, fn): (0, 1].
 
-    `counts_*` hold whole numbers, *shape* (cases, 3), the rows of `token_f1`, say; a case is swapped as a whole.
-    Both systems need the same gold (tp + fn) in each case. Raises `InputError` where the sums span more than
-    20,000,000 states (count tokens rather than characters), `UndefinedMetricError` without a gold positive.
+    `counts_*` hold whole numbers, *shape* (cases, 3), such as the rows of `token_f1`; a case is swapped as a whole.
+
+    Raises:
+        InputError: If the gold (tp + fn) of a case is not the same for both systems, or the sums span more than
+            20,000,000 states (then count tokens rather than characters).
+        UndefinedMetricError: Without a gold positive.
 
     >>> permutation_f1_counts([[2, 0, 0], [1, 1, 0]], [[0, 1, 2], [0, 0, 1]])
     0.5
@@ -158,7 +161,7 @@ def permutation_f1_counts(counts_a: ArrayLike, counts_b: ArrayLike) -> float:
     gold = int((a[:, 0] + a[:, 2]).sum())
     if gold == 0:
         raise UndefinedMetricError("F1 cannot be compared: there are no gold positives")
-    # a swap changes a's (tp, fp) from one system's to the other's; b has what is left of the totals
+    # a swap replaces a's (tp, fp) of a case by b's; b has the totals minus a's sums
     step = a[:, :2] - b[:, :2]
     grid, low = _distribution(step[:, 0], step[:, 1])
     total = (a[:, :2] + b[:, :2]).sum(axis=0)
@@ -166,7 +169,7 @@ def permutation_f1_counts(counts_a: ArrayLike, counts_b: ArrayLike) -> float:
     tp = start[0] + np.arange(grid.shape[0])[:, None]
     fp = start[1] + low + np.arange(grid.shape[1])[None, :]
     observed = abs(_f1(a[:, 0].sum(), a[:, 1].sum(), gold) - _f1(b[:, 0].sum(), b[:, 1].sum(), gold))
-    reached = grid > 0  # elsewhere the two sums do not belong to any assignment
+    reached = grid > 0  # no assignment has the other pairs of sums
     tp, fp = (np.broadcast_to(sums, grid.shape)[reached] for sums in (tp, fp))
     difference = np.abs(_f1(tp, fp, gold) - _f1(total[0] - tp, total[1] - fp, gold))
     return min(1.0, float(grid[reached][difference >= observed - TOLERANCE].sum()))
@@ -197,9 +200,9 @@ def _counts(counts: ArrayLike) -> Integers:
 
 
 def _distribution(tp: Integers, fp: Integers) -> tuple[Floats, int]:
-    """The distribution of the sums when each step (tp, fp) is taken or not with chance 1/2.
+    """Compute the distribution of the sums when each step (tp, fp) is taken with probability 1/2.
 
-    Steps are turned so that tp >= 0. Returns probabilities, *shape* (tp sums from 0, fp sums), and the lowest fp sum.
+    Steps are turned so that tp >= 0. Return probabilities, *shape* (tp sums from 0, fp sums), and the lowest fp sum.
     """
     steps = np.column_stack([tp, fp])
     steps = np.where(((tp < 0) | ((tp == 0) & (fp < 0)))[:, None], -steps, steps)

@@ -1,1 +1,1 @@
-"""Revisions that only answers with perspectives need."""
+"""Revisions that only answers with several perspectives need."""

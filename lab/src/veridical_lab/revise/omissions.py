@@ -1,7 +1,7 @@
-"""What a response leaves out of its sources, put in: each such source as a sentence of its perspective's passage.
+"""Adds omitted sources to a response: each becomes a sentence in the paragraph about its perspective.
 
-No model is asked, so nothing is added but the sources' own words; the new text is judged again and kept only if less is
-left out and nothing more is unsupported.
+No model writes anything, so only the sources' own words are added. The new text is judged again, and kept only if it
+leaves out less and no more of it is unsupported.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ _PARAGRAPH = re.compile(r"[^\n]*\S[^\n]*")
 def put_in(
     cases: Sequence[Case], detector: Detector, *, threshold: float | Mapping[str, float] | None = None
 ) -> list[Revised]:
-    """Put in what `detector` finds left out of sources that must be covered; one result per case, in order.
+    """Insert the sources that must be covered and that `detector` finds left out; one result per case, in order.
 
-    A source counts as left out if a share of its content words from the threshold of coverage on is. It is put at the
-    end of the paragraph that is about its perspective: the one with most words of that perspective's other sources.
+    A source counts as left out if the omitted share of its content words reaches the threshold of coverage. It goes to
+    the end of the paragraph about its perspective: the one with most words of that perspective's other sources.
 
     Args:
         cases: The cases.
-        detector: Says what is left out, before and after.
-        threshold: The scores in [0, 1] from which something is flagged, for all levels or per level (default: the
-            detector's own, else 0.5).
+        detector: Judges the response before and after the insertion.
+        threshold: The score in [0, 1] from which something is flagged, for all levels or per level; None: the
+            detector's own, else 0.5.
 
     >>> from veridical.detectors import load_detector
     >>> sources = Source("1", "It is fast.", "pro", True), Source("2", "Planes are loud at night.", "con", True)
@@ -52,7 +52,7 @@ def put_in(
     thresholds = thresholds_in_force(detector, threshold)
     before = judge(detector, cases)
     edits = [_edits(case, judgement, thresholds) for case, judgement in zip(cases, before, strict=True)]
-    changed = [i for i, own in enumerate(edits) if own]
+    changed = [i for i, of_case in enumerate(edits) if of_case]
     texts = {i: apply(cases[i].response, edits[i]) for i in changed}
     judged = judge(detector, [replace(cases[i], response=texts[i]) for i in changed])
     after = dict(zip(changed, judged, strict=True))
@@ -63,7 +63,7 @@ def put_in(
             if not any(source.must_cover for source in case.sources):
                 reason = "no source has to be covered"
             elif outcome(case, judgement, thresholds) is Outcome.UNJUDGED:
-                reason = "what is left out could not be judged"
+                reason = "the detector could not judge what is left out"
             revision = Revision(case.id, (), case.response)
             results.append(Revised(case, revision, judgement, judgement, thresholds, (), reason, judgement.usage))
             continue
@@ -79,21 +79,21 @@ def put_in(
 
 
 def _edits(case: Case, judgement: Judgement, thresholds: Thresholds) -> tuple[Edit, ...]:
-    """An insertion for each paragraph that sources left out belong to, in order."""
+    """Return one insertion for each paragraph that omitted sources belong to, in order."""
     missing = left_out(case, judgement, thresholds)
     by_place: dict[int, list[Source]] = {}
     for source in missing:
         by_place.setdefault(_place(case, source, missing), []).append(source)
     edits = []
-    for at, sources in sorted(by_place.items()):
+    for position, sources in sorted(by_place.items()):
         text = "".join(f" {_sentence(source)}" for source in sources)
         because = "left out: " + "; ".join(f"“{source.text}”" for source in sources)
-        edits.append(Edit(Span(at, at), text, because))
+        edits.append(Edit(Span(position, position), text, because))
     return tuple(edits)
 
 
 def _place(case: Case, source: Source, left_out: Sequence[Source]) -> int:
-    """The end of the paragraph that has most stems of the perspective's sources, the last one of several."""
+    """Return the end of the paragraph with most stems of the perspective's sources; the last one if several have."""
     like = [s.text for s in case.sources if s.perspective == source.perspective and s not in left_out] or [source.text]
     wanted = _stems(" ".join(like))
     paragraphs = list(_PARAGRAPH.finditer(case.response))
@@ -108,7 +108,7 @@ def _stems(text: str) -> set[str]:
 
 
 def _sentence(source: Source) -> str:
-    """The source as a sentence; what has a perspective is said to be somebody's view."""
+    """Return the source as a sentence; if it has a perspective, the sentence presents it as somebody's view."""
     text = " ".join(source.text.split())
     ended = text if text[-1:] in ".!?…" else f"{text}."
     if source.perspective is None:
@@ -118,11 +118,12 @@ def _sentence(source: Source) -> str:
 
 
 def _problem(case: Case, before: Judgement, new: Case, after: Judgement, thresholds: Thresholds) -> str | None:
-    """Why the new text is not better; None if it is."""
+    """Return why the new text is not better; None if it is."""
     if after.omission is None or (before.omission is not None and after.omission >= before.omission):
         old, now = ("–" if j.omission is None else f"{j.omission:.3f}" for j in (before, after))
         return f"no less is left out: omission {old} before, {now} after"
-    ours = [Span(*match.span()) for match in _FRAME.finditer(new.response)]  # says nothing that could be unsupported
+    # our own introductory phrases state nothing that could be unsupported
+    ours = [Span(*match.span()) for match in _FRAME.finditer(new.response)]
     unsupported_after = [
         v for v in flagged(after, decide(new, after, thresholds)) if not any(span.contains(v.span) for span in ours)
     ]

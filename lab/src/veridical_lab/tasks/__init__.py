@@ -1,1 +1,1 @@
-"""Grounded generation tasks: structured input, a prompt, a `Case` with the response that a model gave to it."""
+"""Grounded generation tasks: from structured input and a prompt to a `Case` with a model's response."""

@@ -1,9 +1,8 @@
 """Grounded generation (summaries, dialogue, data to text): inputs, prompts, a model's responses.
 
-The tasks of CH-Wang et al. 2024, §3.
-
-The prompt is a template by name (`models/template.py`), so that detectors can read a response in the very prompt that
-made it. What a model writes here is unlabelled until somebody labels it: people, or a detector under its own name.
+The tasks are those of CH-Wang et al. 2024, §3. The prompt is a template by name (`models/template.py`), so that
+detectors can read a response in the same prompt that made it. Responses are unlabelled until people label them, or a
+detector does under its own name.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ from veridical.models.template import Template, get_template, render
 
 __all__ = ["TASKS", "UNLABELLED", "GroundedTask", "Writing", "find_task", "inputs_of", "labelled", "write"]
 
-UNLABELLED = "nobody"  # who judged a response that has no labels
+UNLABELLED = "nobody"  # the annotator's name in the gold of an unlabelled response
 
 
 @dataclass(frozen=True, slots=True)
 class GroundedTask:
-    """A task: its usual template, and where a response ends: after so many `sentences`, or (None) at a line break."""
+    """A task: its usual template, and where a response ends: after this many `sentences`, or (None) at a line break."""
 
     name: str
     template: str
@@ -40,13 +39,13 @@ class GroundedTask:
     max_tokens: int
 
     def ends(self, text: str) -> bool:
-        """Whether a text so far holds the whole response."""
+        """Return whether the text so far holds the whole response."""
         if self.sentences is None:
             return "\n" in text
         return len(sentences(text)) > self.sentences
 
     def cut(self, text: str) -> str:
-        """The response in a text: without white space around it, up to where it ends."""
+        """Return the response in a text: up to where it ends, without white space around it."""
         if self.sentences is None:
             return text.partition("\n")[0].strip()
         first = sentences(text)[: self.sentences]
@@ -64,19 +63,26 @@ TASKS = {
 
 
 def find_task(name: str) -> GroundedTask:
-    """The task called `name`; `UnknownNameError` with the nearest ones otherwise."""
+    """Return the task called `name`; raise `UnknownNameError` with the nearest names if there is none."""
     if name not in TASKS:
         raise UnknownNameError("task", name, TASKS)
     return TASKS[name]
 
 
 def inputs_of(examples: Iterable[Example], template: str, *, sample: int | None = None, seed: int = 0) -> list[Example]:
-    """The different inputs of `examples`: their cases without a response, with the prompt of `template`.
+    """Return the distinct inputs of `examples`: their cases without a response, with the prompt of `template`.
 
-    Of several examples with the same prompt (E2E has some eight references to a set of attributes) the first stands for
-    all. Of the inputs `sample` are drawn by `seed`, in their order. Groups and annotations, which belong to the old
-    response, are dropped.
-    Raises `InputError` for a sample below 1, for "chat" and "raw", and if no example has a source.
+    Only the first of several examples with the same prompt is used (E2E has about eight references for each set of
+    attributes). Groups and annotations are dropped, because they belong to the old response.
+
+    Args:
+        examples: Labelled examples.
+        template: The name of a prompt template.
+        sample: Draw this many inputs, and keep their order; None: all.
+        seed: The random seed of the sample.
+
+    Raises:
+        InputError: For a sample below 1, for the templates "chat" and "raw", or if no example has a source.
     """
     if sample is not None and sample < 1:
         raise InputError(f"the sample is {sample}", hint="1 or more")
@@ -103,11 +109,11 @@ def _unlabelled(case: Case, note: str) -> Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """How responses are written: CH-Wang et al. 2024, §3.1, draw from the two likeliest tokens at temperature 1.
+    """How responses are written; CH-Wang et al. 2024, §3.1, sample from the two likeliest tokens at temperature 1.
 
-    `template` and `max_tokens` of None are the task's. A prompt has at most `max_prompt` tokens (None: what the model
-    has room for). `shorten` cuts sources that do not fit at their end, in the case too; without it such an input is
-    passed over.
+    If `template` or `max_tokens` is None, the task's is used. A prompt has at most `max_prompt` tokens (None: as many
+    as the model has room for). With `shorten`, sources that do not fit are cut at their end, also in the case; without
+    it such an input is skipped.
     """
 
     task: GroundedTask
@@ -126,23 +132,24 @@ class Writing:
 
     @property
     def tokens(self) -> int:
-        """The most tokens of a response."""
+        """The maximum number of tokens of a response."""
         return self.max_tokens or self.task.max_tokens
 
     def id_of(self, given: Example, writer: str) -> str:
-        """The id of the response that the model called `writer` gives to an input."""
+        """Return the id of the response by the model called `writer` to an input."""
         return f"{given.case.id}/{writer}/{self.seed}"
 
     def groups(self, writer: str) -> dict[str, str]:
-        """What the responses of the model called `writer` are grouped by."""
+        """Return the groups of the responses by the model called `writer`."""
         drawn = f"k={self.top_k}, temperature={self.temperature:g}"
         return {"task": self.task.name, "model": writer, "prompt": self.prompt, "drawn": drawn}
 
 
 def write(model: LocalModel, given: Sequence[Example], writing: Writing, *, name: str = "model") -> list[Example | str]:
-    """What `model`, called `name` in ids and groups, writes for each of these inputs; or why there is no response.
+    """Let `model`, called `name` in ids and groups, respond to these inputs as one batch.
 
-    They are one batch. A case keeps the prompt that made its response; the gold judges nothing.
+    Return an example for each input, or why there is no response. A case keeps the prompt that made its response; the
+    gold judges nothing.
     """
     outcomes: list[Example | str] = []
     ready: list[tuple[int, Example, list[int]]] = []
@@ -179,15 +186,15 @@ def write(model: LocalModel, given: Sequence[Example], writing: Writing, *, name
 
 
 def _read(model: LocalModel, example: Example, writing: Writing) -> tuple[Example, list[int]]:
-    """The input as the model is shown it, and its tokens."""
+    """Return the input as the model sees it, and its tokens."""
     limit = model.max_positions - writing.tokens
     limit = limit if writing.max_prompt is None else min(limit, writing.max_prompt)
     template = get_template(writing.prompt)
-    # a token holds a space and the word behind it: the space before the response is the response's to write
+    # tokens begin with the space before a word, so the model itself must write the space before the response
     open_ended = replace(template, text=re.sub(r" +\{response\}$", "{response}", template.text))
     windows = _encoded(model, example.case, open_ended, limit)
     if (len(windows) > 1 or windows[0].notes) and writing.shorten:
-        ends: dict[str, int] = {}  # of each source, as far as the window shows it; others are left out
+        ends: dict[str, int] = {}  # where the window ends in each source; sources outside of it are left out
         for _, source_id, span in windows[0].source_spans:
             ends[source_id] = max(ends.get(source_id, 0), span.end)
         sources = tuple(replace(s, text=s.text[: ends[s.id]]) for s in example.case.sources if s.id in ends)
@@ -206,7 +213,7 @@ def _encoded(model: LocalModel, case: Case, template: Template, limit: int) -> l
 
 
 def labelled(examples: Sequence[Example], detector: Detector, thresholds: Thresholds) -> Iterator[Example]:
-    """The examples with what `detector` flags at `thresholds` as their labels, under the detector's own name."""
+    """Yield the examples with the flags of `detector` at `thresholds` as their labels, under the detector's name."""
     judgements = judge(detector, [example.case for example in examples])
     for example, judgement in zip(examples, judgements, strict=True):
         marks = tuple(replace(v, score=1.0) for v in flagged(judgement, decide(example.case, judgement, thresholds)))

@@ -1,8 +1,8 @@
-"""Summaries of research papers with citations, and how often they hallucinate.
+"""Cited summaries of research papers, and how often they hallucinate (George and Stuhlmüller 2023, §3 and §4).
 
-After George and Stuhlmüller 2023, §3 and §4. A question with abstracts (`datasets.fave.read_questions`) becomes a
-prompt (A.2), its answer a `Case`; `study` writes, revises and judges for every generator, critic and judge (Table 3)
-and takes the mean over critics and judges (Table 2).
+A question with abstracts (`datasets.fave.read_questions`) becomes a prompt (A.2), and its answer a `Case`. `study`
+writes, revises and judges summaries for every generator, critic and judge (Table 3), and takes the mean over critics
+and judges (Table 2).
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ MEAN = "mean"
 
 
 def summary_request(question: Case, *, max_tokens: int = 1024) -> Request:
-    """The request for a cited summary of the sources of `question` (A.2); sources without a word are left out."""
+    """Make the request for a cited summary of the sources of `question` (A.2); sources without words are left out."""
     template = prompt("papers_summary", "veridical_lab.tasks")
     papers = [source for source in question.sources if has_words(source.text)]
-    # one line each: no abstract can look like the next paper's heading
+    # one line each, so that no abstract can look like the heading of the next paper
     listing = "\n\n".join(
         f"Paper {n}: {' '.join((source.citation or source.id).split())}\n"
         f"Title and abstract: {' '.join(source.text.split())}"
@@ -62,9 +62,9 @@ def summary_request(question: Case, *, max_tokens: int = 1024) -> Request:
 
 
 def summarise_paper(model: ChatModel, questions: Sequence[Case], *, max_tokens: int = 1024) -> list[Case | Failure]:
-    """For each question the case with the summary that `model` writes of it, or why there is none.
+    """Let `model` write a summary for each question; return the case with it, or why there is none.
 
-    The case keeps the prompt. A summary that was cut at `max_tokens` counts as none.
+    The case keeps the prompt. A summary that was cut at `max_tokens` counts as a failure.
     """
     requests = [summary_request(question, max_tokens=max_tokens) for question in questions]
     summaries: list[Case | Failure] = []
@@ -80,7 +80,7 @@ def summarise_paper(model: ChatModel, questions: Sequence[Case], *, max_tokens: 
 
 
 def cited_claims(model: ChatModel, *, method: Literal["yes_no", "cot", "critique"] = "cot") -> Verify:
-    """The check of §3.2: each sentence that cites is checked, by `model`, against the abstracts that it cites."""
+    """Return the check of §3.2, in which `model` checks each sentence against the abstracts that it cites."""
     return Verify(LLMChecker(model, method=method), citations=CitationPolicy(uncited="skip"))
 
 
@@ -89,11 +89,12 @@ class StudyRow:
     """One row of Table 3 or 2.
 
     Attributes:
-        generator: Who wrote the summaries, and revised them.
-        critic: By whose critiques they were revised: a name, `SELF_CORRECTION`, `MEAN`; None = not revised.
-        judge: Who counted hallucinations: a name, or `MEAN`.
+        generator: The model that wrote and revised the summaries.
+        critic: The critic whose critiques they were revised by: a name, `SELF_CORRECTION` or `MEAN`; None = not
+            revised.
+        judge: The judge that counted hallucinations: a name, or `MEAN`.
         prevalence: The figures.
-        questions: How many questions there were, with or without a summary.
+        questions: The number of questions, with or without a summary.
         data_hash: The hash of the questions with their abstracts.
         command: The command that made the row.
         date: The date, as YYYY-MM-DD.
@@ -115,11 +116,11 @@ class Study:
 
     Attributes:
         rows: One per generator, critic and judge (Table 3).
-        means: Per generator, the means over critics and judges (Table 2), where there are several.
-        summaries: Of each generator.
-        revisions: By generator and critic.
+        means: Per generator, the means over critics and judges (Table 2), if there are several.
+        summaries: The summaries by generator.
+        revisions: The revisions by generator and critic.
         notes: What failed.
-        usage: What criticising and revising cost.
+        usage: The usage of criticising and revising.
     """
 
     rows: tuple[StudyRow, ...] = ()
@@ -137,13 +138,13 @@ class StudyOptions:
     Attributes:
         self_correction: Whether each generator also revises all its summaries by its own feedback (A.4.1, A.5).
         only_better: Keep only revisions that the critic finds better and that lose nothing supported; the paper keeps
-            every one.
+            all.
         rounds: Attempts per revision, 1 to 10; more than one only with `only_better`.
         threshold: A claim is unsupported from this score on, in (0, 1].
         audits: By the judge's name, how far its reports can be trusted.
-        seed: Of the bootstrap.
-        command: What the rows say of how they were made.
-        progress: Called before each step with its name, the number of steps that are done, and of all.
+        seed: The random seed of the bootstrap.
+        command: The command to record in the rows.
+        progress: Called before each step with its name, the number of steps that are done, and the number of all.
     """
 
     self_correction: bool = False
@@ -173,17 +174,18 @@ def study(
     judges: Sequence[SummaryJudge],
     options: StudyOptions | None = None,
 ) -> Study:
-    """Every generator's summaries, as they are and revised by each critic's critiques, counted by each judge.
+    """Let each judge count hallucinations in every generator's summaries, unrevised and revised after each critic.
 
-    A critic that is a chat model writes a critique of each cited sentence (A.3.1), a judge that is one checks it by
-    reasoning (A.1.3); a detector is used as it is. The generator revises its own summary, in a follow-up turn (A.3.2).
+    If a critic is a chat model, it writes a critique of each cited sentence (A.3.1); if a judge is one, it checks the
+    sentence by reasoning (A.1.3). A detector is used as it is. The generator revises its own summary in a follow-up
+    turn (A.3.2).
 
     Args:
         questions: Questions with abstracts as sources, and an empty response.
         generators: Write and revise summaries.
         critics: Chat models or detectors.
         judges: Chat models or detectors.
-        options: How the study is made.
+        options: The options of the study.
     """
     options = options or StudyOptions()
     summaries: dict[str, list[Case]] = {}
@@ -225,7 +227,7 @@ def study(
 
 
 def _steps(options: StudyOptions, total: int) -> Callable[[str], None]:
-    """Reports each step before it begins."""
+    """Return a function that reports each step before it begins."""
     numbers = iter(range(total))
     return lambda name: options.progress(name, next(numbers), total)
 
@@ -249,7 +251,7 @@ def _judged(
     options: StudyOptions,
     step: Callable[[str], None],
 ) -> Iterator[_Judged]:
-    """Each set of texts with the judgements of each judge, by generator, critic and judge."""
+    """Yield each set of texts with the judgements of each judge, by generator, critic and judge."""
     texts: list[tuple[str, str | None, Sequence[Case]]] = []
     for generator, cases in summaries.items():
         texts.append((generator, None, cases))
@@ -265,7 +267,7 @@ def _judged(
 
 
 def _means(judged: Sequence[_Judged], options: StudyOptions) -> Iterator[StudyRow]:
-    """Per generator: unrevised, revised by all critics, and self-corrected summaries, each the mean over all judges."""
+    """Yield the means over all judges for each generator: unrevised, revised (by any critic) and self-corrected."""
     for generator in dict.fromkeys(key[0] for key, _ in judged):
         by_kind: dict[str | None, list[JudgedSummaries]] = {}
         for (name, critic, _), group in judged:

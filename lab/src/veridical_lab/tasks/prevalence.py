@@ -1,6 +1,6 @@
-"""How often summaries hallucinate: as reported by a judge, and adjusted by how far that judge can be trusted.
+"""Estimates how often summaries hallucinate: as a judge reports, and adjusted by an audit of that judge.
 
-After George and Stuhlmüller 2023, §3.3, §3.4 and Table 2.
+Follows George and Stuhlmüller 2023, §3.3, §3.4 and Table 2.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ __all__ = ["Audit", "JudgedSummaries", "Prevalence", "mean_prevalence", "prevale
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What people found when they looked at a judge's reports: the claims that they agree are hallucinated.
+    """The result of an audit, in which people looked at a judge's reports.
 
     The paper's audit (§3.4) is `Audit(66, 100)`: people agreed with 66 % of the reports, and with every claim that was
     called supported.
 
     Attributes:
-        right: Of the `flagged` claims that the judge reported and people looked at, so many were hallucinated.
-        flagged: Claims that people looked at.
-        found: Of the `true` hallucinations, so many were reported by the judge: its recall.
-        true: Hallucinations that people know of; where it is 0, the recall is taken for 1.
+        right: The number of `flagged` claims that people agree are hallucinated.
+        flagged: The number of claims that the judge reported and people looked at.
+        found: The number of `true` hallucinations that the judge reported.
+        true: The number of hallucinations that people know of; if it is 0, recall is assumed to be 1.
     """
 
     right: int
@@ -49,7 +49,7 @@ class Audit:
                 hint="RIGHT of FLAGGED reports, FOUND of TRUE hallucinations; no part is larger than its whole",
             )
         if self.true and not self.found:
-            raise InputError("an audit in which nothing true was found", hint="its recall is 0: no estimate follows")
+            raise InputError("an audit in which nothing true was found", hint="with a recall of 0 there is no estimate")
 
     @property
     def precision(self) -> float:
@@ -76,14 +76,15 @@ class Prevalence:
     """How often summaries hallucinate, as a judge reports it.
 
     Attributes:
-        summaries: How many summaries could be judged.
-        claims: How many claims of them were judged.
-        per_summary: Hallucinations in the average summary.
-        share: The share of summaries with any, in [0, 1].
-        per_summary_adjusted: The same, by the audit; None without one.
-        share_adjusted: The same, by the audit; None without one.
-        unjudged: Summaries that could not be judged at all, and do not count.
-        skipped: Sentences of the others that were not judged (the paper leaves out sentences without a citation).
+        summaries: The number of summaries that could be judged.
+        claims: The number of their claims that were judged.
+        per_summary: The mean number of hallucinations per summary.
+        share: The share of summaries with any hallucination, in [0, 1].
+        per_summary_adjusted: `per_summary`, adjusted by the audit; None without one.
+        share_adjusted: `share`, adjusted by the audit; None without one.
+        unjudged: The number of summaries that could not be judged at all; they do not count.
+        skipped: The number of sentences of the others that were not judged (the paper leaves out sentences without a
+            citation).
     """
 
     summaries: int
@@ -105,19 +106,19 @@ def prevalence(
     resamples: int = 1000,
     seed: int = 0,
 ) -> Prevalence:
-    """Hallucinations per summary and the share of summaries with any, with bootstrap intervals over summaries.
+    """Estimate hallucinations per summary and the share of summaries with any, with bootstrap intervals over summaries.
 
-    Adjusted, a report counts as precision / recall of a hallucination, and a summary with k reports has any with the
-    chance 1 - (1 - precision)^k (missed ones are not added there). The interval of an adjusted value also holds the
-    chance of the audit: its counts are resampled.
+    For adjusted values, a report counts as precision / recall hallucinations, and a summary with k reports has any with
+    probability 1 - (1 - precision)^k (missed ones are not added there). Their intervals include the uncertainty of the
+    audit, whose counts are resampled.
 
     Args:
         cases: The summaries.
         judgements: One per summary.
         threshold: A claim counts as hallucinated from this score on.
         audit: How far the judge can be trusted.
-        resamples: Bootstrap samples.
-        seed: Of the bootstrap.
+        resamples: The number of bootstrap samples.
+        seed: The random seed of the bootstrap.
     """
     group = JudgedSummaries(cases, judgements, audit)
     return mean_prevalence([group], threshold=threshold, resamples=resamples, seed=seed)
@@ -126,11 +127,11 @@ def prevalence(
 def mean_prevalence(
     groups: Sequence[JudgedSummaries], *, threshold: float = DEFAULT_THRESHOLD, resamples: int = 1000, seed: int = 0
 ) -> Prevalence:
-    """The mean over groups of summaries of the same questions, as in Table 2 (over critics and judges).
+    """Estimate the mean over groups of summaries of the same questions, as in Table 2 (over critics and judges).
 
-    The bootstrap resamples questions (by the id of the case), in all groups alike. `summaries` is the number of
+    The bootstrap resamples questions (by the id of the case) in all groups alike. `summaries` is the number of
     questions; `claims`, `unjudged` and `skipped` are summed over the groups. Adjusted values need an audit in every
-    group; the counts of one `Audit` object are drawn once for all groups that share it.
+    group; groups that share an `Audit` object also share its resampled counts.
     """
     counts: dict[tuple[str, int], dict[int, int]] = {}  # by question, then by group
     n_claims = n_unjudged = n_skipped = 0
@@ -166,20 +167,20 @@ def mean_prevalence(
 
 
 class _DrawnAudits:
-    """The audits' rates, as measured or as new audits of the same size might have given them; *shape* (groups, 1)."""
+    """The rates of audits, as measured or as drawn for new audits of the same size; *shape* (groups, 1)."""
 
     def __init__(self, audits: Sequence[Audit], seed: int) -> None:
         self.audits = audits
         self.random = np.random.default_rng(seed + 1)
 
     def precision(self, again: bool) -> Floats:
-        """The precision of each group's judge; drawn `again`, or as measured."""
+        """Return the precision of each group's judge, drawn `again` or as measured."""
         return self._each(
             lambda a: float(self.random.binomial(a.flagged, a.precision) if again else a.right) / a.flagged
         )
 
     def rate(self, again: bool) -> Floats:
-        """Hallucinations per report: precision / recall."""
+        """Return the hallucinations per report: precision / recall."""
 
         def recall(audit: Audit) -> float:
             if not again or not audit.true:
@@ -195,7 +196,11 @@ class _DrawnAudits:
 
 
 def _measure(values: Callable[[bool], Floats], resamples: int, seed: int) -> Measured:
-    """The mean over groups of their means over questions; `values` has the *shape* (groups, questions), NaN = none."""
+    """Return the mean over groups of their means over questions, with its bootstrap interval.
+
+    `values` returns a table of *shape* (groups, questions), NaN = no value; its argument says whether to draw audits
+    again.
+    """
 
     def mean(table: Floats, weight: Floats) -> float:
         judged = ~np.isnan(table)

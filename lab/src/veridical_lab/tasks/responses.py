@@ -1,4 +1,4 @@
-"""Responses saved to a JSON Lines file during a long run, so that an interrupted run continues where it stopped."""
+"""Saves responses to a JSON Lines file during a long run, so that an interrupted run continues where it stopped."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["append_responses", "kept_responses"]
 
 
 def kept_responses(path: Path, ids: Collection[str], group: Mapping[str, str], *, labelled: bool) -> set[str]:
-    """Which of `ids` an earlier run left in the file at `path`; a torn last line is cut off.
+    """Return which of `ids` are in the file at `path` from an earlier run; a torn last line is cut off.
 
     Raises `DataError` if the file holds anything that this run would not write: another id, another value in `group`,
-    a line that is no example, labels where this run is not `labelled` or none where it is.
+    a line that is not an example, labels if this run is not `labelled`, or none if it is.
     """
-    hint = "choose another --out, or the options of the run that it is of"
+    hint = "choose another --out, or the options of the run that wrote it"
 
     def read(line: Line) -> str:
         try:
@@ -41,5 +41,5 @@ def kept_responses(path: Path, ids: Collection[str], group: Mapping[str, str], *
 
 
 def append_responses(path: Path, examples: Iterable[Example]) -> None:
-    """Append examples to the file at `path`, one per line, and hand them to the disk."""
+    """Append examples to the file at `path`, one per line, and flush them to disk."""
     append_lines(path, [encode(example) for example in examples])

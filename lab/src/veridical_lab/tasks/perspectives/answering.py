@@ -1,4 +1,4 @@
-"""The generator: a chat model, or a guarded local model, verbalises exactly the arguments that a case gives."""
+"""Writes answers with several perspectives: a chat model, or a guarded local model, verbalises a case's arguments."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["UNREAD", "Answer", "answer_cases", "answer_request", "guarded_passages", "revise_answer"]
 
 UNREAD = ("malformed", "empty")
-"""The kinds of failures after which a model may be asked passage by passage."""
+"""Kinds of failures after which a model may be asked passage by passage."""
 
 SIDES = {"pro": "in favour", "support": "in favour", "con": "against", "undermine": "against"}
 
@@ -44,8 +44,8 @@ class Answer:
 
     Attributes:
         introduction: A sentence that leads from the question to the perspectives; it is not checked.
-        checked: The passages as the response of a case, and what detectors find in them; after revision, if any.
-        revised: How the passages were revised.
+        checked: The passages as the response of a case, and the findings of detectors, both after revision, if any.
+        revised: The revisions of the passages.
     """
 
     introduction: str
@@ -59,12 +59,12 @@ class Answer:
 
     @property
     def outcome(self) -> Outcome:
-        """What was decided on it."""
+        """The outcome of the check."""
         return self.checked.outcome
 
 
 def answer_request(case: Case, *, temperature: float = 0.0, seed: int | None = None, max_tokens: int = 1024) -> Request:
-    """The request for an answer from the sources of `case`, each with a perspective; the response is ignored."""
+    """Make the request for an answer from the sources of `case`, each with a perspective; its response is ignored."""
     template = prompt("perspectives_answer", "veridical_lab.tasks")
     case = replace(case, response="")
     keys = ", ".join(f'"{name}"' for name in perspectives_of(case))
@@ -87,18 +87,18 @@ def answer_cases(
     seed: int | None = None,
     max_tokens: int = 1024,
 ) -> list[tuple[Passages, Case] | Failure]:
-    """For each case what `model` writes, and the case with its passages as the response; or why there is none.
+    """Let `model` answer each case; return its passages and the case with these as the response, or why there are none.
 
-    Where an answer cannot be read, a model that goes on from a given text (`Request.prefill`) is asked again, passage
-    by passage: the keys of the JSON object are given, and it writes the values.
+    If an answer cannot be read, a model that can continue a given text (`Request.prefill`) is asked again, passage by
+    passage: it gets the keys of the JSON object and writes the values.
 
     Args:
         model: The chat model.
         cases: Cases whose sources have perspectives, as `retrieve` makes them.
         temperature: 0 = greedy; Chang et al. 2024, §4.1, also sample at 0.7.
-        seed: For sampling.
-        max_tokens: The most tokens of an answer, and of each passage where these are written apart; one that is cut
-            counts as none.
+        seed: The seed of sampling.
+        max_tokens: The maximum number of tokens of an answer, or of each passage if they are written one by one. A text
+            that reaches it counts as a failure.
     """
     requests = [answer_request(case, temperature=temperature, seed=seed, max_tokens=max_tokens) for case in cases]
     if reads_bare_tasks(model):
@@ -129,9 +129,9 @@ def _written(case: Case, passages: Passages, request: Request) -> Case:
 
 
 def _by_passages(model: ChatModel, cases: Sequence[Case], requests: Sequence[Request]) -> list[Passages | None]:
-    """The answers whose keys are given, one after the other; None where a value cannot be read.
+    """Let the model write the values of each answer, key by key; return None where a value cannot be read.
 
-    Of the introduction the first sentence counts; it is not checked.
+    Only the first sentence of the introduction is used; it is not checked.
     """
     names = [(INTRODUCTION, *perspectives_of(case)) for case in cases]
     fields: list[dict[str, str]] = [{} for _ in cases]
@@ -145,30 +145,30 @@ def _by_passages(model: ChatModel, cases: Sequence[Case], requests: Sequence[Req
         for i, name, outcome in zip(going_on, following, model.chat(asked), strict=True):
             if isinstance(outcome, Failure):
                 continue
-            said = sentences(outcome.text)
-            if name == INTRODUCTION and len(said) > 1:
-                value = read_value(said[0].of(outcome.text))  # one sentence is asked for; small models go on and on
+            spans = sentences(outcome.text)
+            if name == INTRODUCTION and len(spans) > 1:
+                value = read_value(spans[0].of(outcome.text))  # small models do not stop after the one sentence
             else:
                 value = None if outcome.finish == "length" else read_value(outcome.text)
             if value is not None:
                 fields[i][name] = value
-        # those with a value more that still lack one
+        # continue with answers that got this value and still lack another
         going_on = [
             i for i, name in zip(going_on, following, strict=True) if name in fields[i] and name != names[i][-1]
         ]
     return [
-        Passages(of_case.pop(INTRODUCTION), of_case) if len(of_case) == len(wanted) else None
-        for of_case, wanted in zip(fields, names, strict=True)
+        Passages(of_case.pop(INTRODUCTION), of_case) if len(of_case) == len(keys) else None
+        for of_case, keys in zip(fields, names, strict=True)
     ]
 
 
 def revise_answer(
     case: Case, checker: Detector, reviser: Reviser, *, threshold: float | Mapping[str, float] | None = None
 ) -> tuple[Revised, Revised]:
-    """How `reviser` changes what is unsupported in a written case, and what is then put in of what is left out.
+    """Revise the unsupported parts of a written case with `reviser`, then insert the arguments that it leaves out.
 
-    The second revision starts from the text of the first; its text is the final one. What is unsupported and left out
-    `checker` says; `threshold` is as in `revise`.
+    `checker` finds both; `threshold` is that of `revise`. The second revision starts from the text of the first, and
+    its text is final.
     """
     (first,) = revise([case], checker, reviser, threshold=threshold)
     (second,) = put_in([replace(case, response=first.revision.text)], checker, threshold=threshold)
@@ -176,10 +176,10 @@ def revise_answer(
 
 
 def guarded_passages(case: Case, guard: Guard) -> Passages:
-    """An answer that a local model writes passage by passage with a detector in the loop.
+    """Let a local model write an answer passage by passage with a detector in the loop.
 
-    Each perspective has a prompt of its own, with its arguments as the sources, and the answer is plain text: what a
-    detector monitors are sentences, not JSON. The introduction is ours.
+    Each perspective has its own prompt, with its arguments as the sources. Passages are plain text, so that the
+    detector monitors sentences and not JSON. The introduction is a fixed sentence.
     """
     passages = {}
     for name, arguments in perspectives_of(replace(case, response="")).items():
@@ -194,8 +194,8 @@ def guarded_passages(case: Case, guard: Guard) -> Passages:
         else:
             text += "\n\nPassage:"
         sources = tuple(source for source in case.sources if source.perspective == name)
-        own = Case(f"{case.id}/{name}", "", sources, question=case.question, prompt=text)
-        passages[name] = " ".join(guard.generate(own).text.split())
+        passage_case = Case(f"{case.id}/{name}", "", sources, question=case.question, prompt=text)
+        passages[name] = " ".join(guard.generate(passage_case).text.split())
         if not has_words(passages[name]):
             raise CannotJudgeError(f"the model wrote no passage for {name!r}", hint="a larger model, or other sampling")
     return Passages(f"There are different views on the question “{case.question}”.", passages)

@@ -35,16 +35,16 @@ CREATE VIRTUAL TABLE argument_words USING fts5 (
     text, content = 'arguments', content_rowid = 'number', tokenize = 'porter'
 );
 """
-_CANDIDATES = 20  # topics, and arguments, that are looked at for one query
-_ENOUGH = 0.5  # share of a query's content words, weighted by how rare they are, that its topic has to have
+_CANDIDATES = 20  # topics, and arguments, that are compared with a query
+_ENOUGH = 0.5  # share of a query's content words, weighted by rarity, that its topic must have
 _MOST_WORDS = 40  # content words of a query that are searched for
-_MOST_MATCHES = 2_000  # arguments that are ranked: the most frequent words are left out where there would be more
+_MOST_MATCHES = 2_000  # arguments that are ranked; frequent words are dropped if there would be more
 _NO_TOPIC = frozenset("bad better good idea opinion opinions right think thought view views wrong".split())  # noqa: SIM905
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much a knowledge base holds; `one_sided` topics have arguments for one perspective only."""
+    """The size of a knowledge base; `one_sided` topics have arguments for one perspective only."""
 
     topics: int
     arguments: int
@@ -54,7 +54,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class FoundArgument:
-    """An argument that a search found, with the id and text of its topic; the first is the best match."""
+    """An argument that a search found, with the id and text of its topic."""
 
     argument: Argument
     topic_id: str
@@ -65,7 +65,7 @@ class KnowledgeBase:
     """The knowledge base in the file `path`, opened for reading.
 
     Raises:
-        DataError: There is no such file, or it is not a knowledge base.
+        DataError: If there is no such file, or it is not a knowledge base.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -97,8 +97,8 @@ class KnowledgeBase:
         """Write a knowledge base, whole or not at all, and open it.
 
         Raises:
-            InputError: There is no topic, or two have one id.
-            OutputError: The file cannot be written; what was there before is still there.
+            InputError: If there is no topic, or two have the same id.
+            OutputError: If the file cannot be written; an earlier file stays as it was.
         """
         path = Path(path)
         try:
@@ -120,24 +120,24 @@ class KnowledgeBase:
         return cls(path)
 
     def size(self) -> Size:
-        """How much it holds."""
+        """Count topics, arguments and perspectives."""
         counts = self._rows("SELECT topic, COUNT(*), COUNT(DISTINCT perspective) FROM arguments GROUP BY topic")
         perspectives = self._rows("SELECT COUNT(DISTINCT perspective) FROM arguments")[0][0]
         return Size(len(counts), sum(n for _, n, _ in counts), perspectives, sum(sides < 2 for _, _, sides in counts))
 
     def topics(self) -> Iterator[Topic]:
-        """All topics, in the order in which they were put in."""
+        """Yield all topics, in the order in which they were added."""
         for (number,) in self._rows("SELECT number FROM topics ORDER BY number"):
             yield self._topic(number)
 
     def topic(self, query: str) -> Topic:
-        """The topic with this id or text, else the one that the query is about.
+        """Return the topic with this id or text, else the topic that the query is about.
 
-        It is about the topic whose text, alone or with one of its arguments, has the largest share of the query's
-        content words (stems), at least half of them. Words count by how few arguments and topics have them.
+        A query is about the topic whose text, alone or with one of its arguments, has the largest share of the query's
+        content words (stems), if that is at least half. Rare words weigh more.
 
         Raises:
-            InputError: There is none; the nearest ones are named.
+            InputError: If there is no such topic; the hint names the nearest ones.
         """
         exact = self._rows(
             "SELECT number FROM topics WHERE id = ? OR key = ? ORDER BY id != ?, number LIMIT 1",
@@ -174,7 +174,7 @@ class KnowledgeBase:
         raise InputError(f"no topic {shorten(query, 80)!r} in {self.path}", hint=self._nearest(query))
 
     def search(self, query: str, limit: int = 10) -> list[FoundArgument]:
-        """The arguments that match `query` best (BM25 over stems), ties in the order in which they were put in."""
+        """Return the arguments that match `query`, the best first (BM25 over stems), ties in the order of addition."""
         columns = "arguments.id, arguments.perspective, arguments.text, arguments.paraphrases"
         rows = self._rows(
             f"SELECT topics.id, topics.text, {columns} FROM argument_words "
@@ -186,7 +186,7 @@ class KnowledgeBase:
         return [FoundArgument(_argument(*argument), id, text) for id, text, *argument in rows]
 
     def _counts(self, query: str) -> dict[str, int]:
-        """The content words of the query, each with how many arguments and topics have it, the rarest first."""
+        """Count the arguments and topics that have each content word of the query; return them, rarest first."""
         tables = ("argument_words", "topic_words")
         sql = " + ".join(f"(SELECT COUNT(*) FROM {table} WHERE {table} MATCH ?1)" for table in tables)
         counts = {}
@@ -238,9 +238,9 @@ def _argument(id: str, perspective: str, text: str, paraphrases: str) -> Argumen
 
 
 def _content_words(text: str) -> list[str]:
-    """The different words of a text in small letters that name what it is about; all its words if none does."""
-    found = list(dict.fromkeys(span.of(text).casefold() for span in words(text)))
-    return [word for word in found if word not in STOP_WORDS and word not in _NO_TOPIC] or found
+    """Return the distinct lower-case words of a text that name its topic; all its words if none does."""
+    distinct = list(dict.fromkeys(span.of(text).casefold() for span in words(text)))
+    return [word for word in distinct if word not in STOP_WORDS and word not in _NO_TOPIC] or distinct
 
 
 def _stems(text: str) -> set[str]:
@@ -248,7 +248,7 @@ def _stems(text: str) -> set[str]:
 
 
 def _match(counts: Mapping[str, int]) -> str:
-    """What full-text search is asked: any of the words, rarest first, up to so many matches in all."""
+    """Return the full-text query: any of the words, rarest first, up to `_MOST_MATCHES` matches in all."""
     chosen: list[str] = []
     matches = 0
     for word, count in counts.items():

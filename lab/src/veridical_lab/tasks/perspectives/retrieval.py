@@ -1,4 +1,4 @@
-"""Retrieval: from a question to a case with as many arguments of each perspective, the same ones for a seed."""
+"""Retrieval: from a question to a case with the same number of arguments for each perspective."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ __all__ = ["ArgumentStore", "retrieve"]
 
 
 class ArgumentStore(Protocol):
-    """Where arguments come from: a `KnowledgeBase`, or anything else with this method."""
+    """A source of arguments: a `KnowledgeBase`, or anything else with this method."""
 
     def topic(self, query: str) -> Topic:
-        """The topic that `query` names or is about; `InputError` if there is none."""
+        """Return the topic that `query` names or is about; raise `InputError` if there is none."""
         ...
 
 
 def retrieve(store: ArgumentStore, question: str, *, arguments: int | None = None, seed: int = 0) -> Case:
-    """A case without a response: the drawn arguments as sources that must be covered, by perspective.
+    """Draw arguments, and return a case without a response that has them as sources that must be covered.
 
-    The draw depends on the seed and the topic's id alone (Chang et al. 2024, §4.1).
+    The draw depends only on the seed and the topic's id (Chang et al. 2024, §4.1).
 
     Args:
         store: Where the arguments come from.
         question: A topic, or a question about one; it becomes the question of the case.
-        arguments: How many for each perspective; None: drawn from 1 to 3.
+        arguments: The number for each perspective; None: drawn from 1 to 3.
         seed: The random seed.
 
     Raises:
-        InputError: There is no such topic, or it has too few arguments.
+        InputError: If there is no such topic, or it has too few arguments.
     """
     topic = store.topic(question)
     drawn = draw_arguments(topic, random.Random(f"{seed}\0arguments\0{topic.id}"), arguments)

@@ -1,8 +1,8 @@
 """The key-value format of the task (Chang et al. 2024, appendix B): one JSON object in, one out.
 
-What a model is given has the keys question, and each perspective with its arguments; for a classifier of errors it has
-the response, too. What it writes has the keys introduction, and each perspective with its passage. Chat models get the
-format in a prompt, and a model that is tuned on the task gets it bare.
+The input has the key question and a key for each perspective with its arguments; for a classifier of errors it also has
+the response. The output has the key introduction and a key for each perspective with its passage. Chat models get the
+input in a prompt; a model tuned on the task gets it bare.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 
 INTRODUCTION = "introduction"
 VALUE_ENDS = ('",', '"}', '" }', '"\n', '" \n', '"]')
-"""Where the value of a key ends: no quote within a text that is written as JSON is followed by these, but `\\",`."""
+"""Strings that end the value of a key. Inside a value JSON escapes quotes, so only `\\",` can be in there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,22 +42,23 @@ class Passages:
 
     @property
     def response(self) -> str:
-        """The passages with an empty line between them: what is checked against the arguments."""
+        """The passages with an empty line between them, which are checked against the arguments."""
         return "\n\n".join(self.passages.values())
 
 
 def perspectives_of(case: Case) -> dict[str, list[str]]:
-    """The texts of the sources by perspective, both in order.
+    """Return the texts of the sources by perspective, both in order.
 
     Raises:
-        InputError: A source has no perspective, one called as another key, or there are fewer than two.
+        InputError: If a source has no perspective or one with the name of another key, or there are fewer than two
+            perspectives.
     """
     groups: dict[str, list[str]] = {}
     for source in case.sources:
         if source.perspective is None or source.perspective in ("question", "response", INTRODUCTION):
             raise InputError(
                 f"case {case.id!r}: source {source.id!r} has the perspective {source.perspective!r}",
-                hint="each argument needs one, called otherwise than question, response and introduction",
+                hint="each argument needs one; question, response and introduction are reserved names",
             )
         groups.setdefault(source.perspective, []).append(source.text)
     if len(groups) < 2:
@@ -68,7 +69,7 @@ def perspectives_of(case: Case) -> dict[str, list[str]]:
 
 
 def task_input(case: Case) -> str:
-    """What a model is given; with the response of the case, if it has one, for a classifier.
+    """Return the input of a model; it includes the response of the case, if there is one, for a classifier.
 
     >>> from veridical.core.types import Source
     >>> print(task_input(Case("1", "", (Source("a", "It is fast.", "pro"), Source("b", "It is loud.", "con")), "Fly?")))
@@ -81,7 +82,7 @@ def task_input(case: Case) -> str:
 
 
 def task_target(passages: Passages) -> str:
-    """What a model is to write.
+    """Return the output that a model should write.
 
     >>> task_target(Passages("Views differ.", {"pro": "It is fast.", "con": "It is loud."}))
     '{"introduction": "Views differ.", "pro": "It is fast.", "con": "It is loud."}'
@@ -90,7 +91,7 @@ def task_target(passages: Passages) -> str:
 
 
 def target_so_far(fields: Mapping[str, str], name: str) -> str:
-    """How what a model is to write begins, up to the value of `name`, which comes after `fields`.
+    """Return the beginning of the output: `fields`, then the key `name` up to where its value begins.
 
     >>> print(target_so_far({"introduction": "Views differ."}, "pro"))
     {"introduction": "Views differ.", "pro": "
@@ -99,7 +100,7 @@ def target_so_far(fields: Mapping[str, str], name: str) -> str:
 
 
 def read_value(text: str) -> str | None:
-    r"""The value that a model wrote after `target_so_far`, up to one of `VALUE_ENDS`; None if it cannot be read.
+    r"""Read the value that a model wrote after `target_so_far`, up to one of `VALUE_ENDS`; None if that fails.
 
     >>> read_value(r'They say \"no\".'), read_value('No."'), read_value('{"pro": "No.'), read_value(" ")
     ('They say "no".', 'No.', None, None)
@@ -116,7 +117,7 @@ def read_value(text: str) -> str | None:
 
 
 def read_target(text: str, perspectives: Sequence[str]) -> Passages | str:
-    """What a model has written, or why it cannot be read: nothing is guessed, and no part is taken for the whole.
+    """Read a model's output, or return why it cannot be read; nothing is guessed, and a partial output is refused.
 
     >>> read_target('{"introduction": "Views differ.", "pro": "It is fast."}', ["pro", "con"])
     "no passage for 'con'"
