@@ -346,7 +346,7 @@ def level(**change: Any) -> dict[str, Any]:
         ({"veridical": "calibrated/1"}, "of the kind 'calibrated', not 'ensemble'"),
         ({"veridical": "ensemble/9"}, "of format 9"),
         ({"members": [MEMBER]}, "an ensemble of 1"),
-        ({"members": [MEMBER, {**MEMBER, "detector": "ensemble:x"}]}, "an ensemble is no member of an ensemble"),
+        ({"members": [MEMBER, {**MEMBER, "detector": "ensemble:x"}]}, "an ensemble cannot be a member of an ensemble"),
         ({"members": [MEMBER, {**MEMBER, "seconds": -1.0}]}, "the seconds of 'overlap' are -1.0"),
         ({"levels": {}}, "nothing is fitted"),
         (level(members=[5]), "names a member that is not there"),

@@ -105,5 +105,5 @@ def load_ensemble(folder: str | Path) -> FittedEnsemble:
         raise DataError(error.message, path=Path(folder) / DETECTOR, hint=hint) from None
     for member in fitted.members:
         if member.detector.partition(":")[0].strip() == KIND:
-            raise DataError("an ensemble is no member of an ensemble", path=Path(folder) / DETECTOR)
+            raise DataError("an ensemble cannot be a member of an ensemble", path=Path(folder) / DETECTOR)
     return fitted
