@@ -349,7 +349,7 @@ def level(**change: Any) -> dict[str, Any]:
         ({"members": [MEMBER, {**MEMBER, "detector": "ensemble:x"}]}, "an ensemble cannot be a member of an ensemble"),
         ({"members": [MEMBER, {**MEMBER, "seconds": -1.0}]}, "the seconds of 'overlap' are -1.0"),
         ({"levels": {}}, "nothing is fitted"),
-        (level(members=[5]), "names a member that is not there"),
+        (level(members=[5]), "names a member that does not exist"),
         (level(deviation=[0.0]), "deviations above 0"),
         (level(weights=[1.0, 2.0]), "as many means"),
         (level(members=[1, 0], mean=[0, 0], deviation=[1, 1], weights=[1, 1]), "ascending"),
