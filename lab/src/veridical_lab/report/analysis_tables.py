@@ -12,7 +12,7 @@ __all__ = ["analysis_tables", "peaks_table"]
 
 
 def analysis_tables(analysis: Analysis) -> list[Table]:
-    """A table for each objective, one of peaks and one of comparisons, where there are any."""
+    """Return a table for each objective, and tables of peaks and comparisons if there are any."""
     tables = []
     for objective in dict.fromkeys(str(f.at["objective"]) for f in analysis.findings):
         findings = [f for f in analysis.findings if f.at["objective"] == objective]
@@ -42,7 +42,7 @@ def analysis_tables(analysis: Analysis) -> list[Table]:
 
 
 def _label(at: At) -> str:
-    """What a finding is of, in words."""
+    """Return the place of a finding in words."""
     text = str(at["view"])
     if text.startswith("sublayer"):
         text += f" ({at['half']} of block {int(at['sublayer'] or 0) // 2})"
@@ -58,7 +58,7 @@ def _label(at: At) -> str:
 
 
 def peaks_table(peaks: Sequence[Peak]) -> Table:
-    """Where the curves over sublayers peak, and where they first come near their peak."""
+    """Return the peaks of the curves over sublayers, and where the curves first come close to them."""
     keys = list(dict.fromkeys(key for p in peaks for key in p.at))
     lines = [
         [

@@ -194,8 +194,7 @@ def train_features(
         if len(set(table.labels.tolist())) < 2:
             reasons = "".join(f"; {count} left out: {reason}" for reason, count in table.left_out.items())
             raise InputError(
-                f"the {len(table.labels)} labelled words or phrases of the {name} part are not of both "
-                f"classes{reasons}",
+                f"the {name} part has {len(table.labels)} labelled words or phrases, not of both classes{reasons}",
                 hint="give more documents, or another seed",
             )
     classifier, strength = fit_classifier(tables["training"], tables["validation"], options)
