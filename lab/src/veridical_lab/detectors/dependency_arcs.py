@@ -103,9 +103,9 @@ class _Sentence:
             tuple(heads),
         )
 
-    def path(self, at: int) -> list[int]:
+    def path(self, word: int) -> list[int]:
         """Return a word and all words above it, up to the root."""
-        path = [at]
+        path = [word]
         while (head := self.heads[path[-1]]) is not None and head not in path:
             path.append(head)
         return path

@@ -274,8 +274,9 @@ class Filler:
         return values.double().cpu().numpy(), of_form[order].cpu().numpy()
 
     def _logits(self, positions: dict[tuple[int, ...], list[int]]) -> Iterator[tuple[tuple[int, ...], torch.Tensor]]:
-        """Yield each sequence with the logits at its positions, *shape* (positions, vocabulary), longest sequences
-        first.
+        """Yield each sequence with the logits at its positions, longest sequences first.
+
+        *Shape:* (positions, vocabulary)
         """
         import torch
 

@@ -239,11 +239,10 @@ def _run(job: _Job, schedule: _Schedule) -> np.ndarray:
 
 
 def _outputs(job: _Job, leaves: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """Return the tensors to differentiate, one row per target, and the factors of each row. *Shape:* (targets, width)
-    each
+    """Return the tensors to differentiate, one row per target, and the factors of each row.
 
-    With a closed-form head they are the last hidden states at the targets, and the head's gradient there. Otherwise
-    they are the scores themselves, and ones.
+    *Shape:* (targets, width) each. With a closed-form head they are the last hidden states at the targets, and the
+    head's gradient there. Otherwise they are the scores themselves, and ones.
     """
     import torch
 

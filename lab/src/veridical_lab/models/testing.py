@@ -229,10 +229,10 @@ def tiny_tokenizer(kind: TokenizerKind = "bytes") -> Any:
 
 
 def _frequent_pieces(words: Iterable[str], size: int, inside: str = "") -> dict[str, int]:
-    """Return all letters and the most frequent parts of words with their counts; non-initial ones get the prefix
-    `inside`.
+    """Return all letters and the most frequent parts of words, with their counts.
 
-    It replaces the trainers of WordPiece and Unigram, whose results differ from run to run.
+    Pieces that do not begin a word get the prefix `inside`. This replaces the trainers of WordPiece and Unigram, whose
+    results differ from run to run.
     """
     counts: Counter[str] = Counter()
     letters: set[str] = set()

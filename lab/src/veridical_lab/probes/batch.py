@@ -147,8 +147,9 @@ class ProbeWeights:
 def logits_of(
     z: torch.Tensor, weights: dict[str, torch.Tensor], items: LabelledItems, options: ProbeOptions
 ) -> torch.Tensor:
-    """Return a logit for each token or each response, (sublayers * rates, items), from z (sublayers, tokens, rates *
-    k).
+    """Return a logit for each token or each response, (sublayers * rates, items).
+
+    z has the shape (sublayers, tokens, rates * k).
     """
     import torch
 

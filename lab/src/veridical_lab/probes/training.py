@@ -106,8 +106,10 @@ def train_probe(
 def _fit_objective(
     data: ProbeDataset, objective: str, config: TrainingConfig
 ) -> tuple[FittedProbes, Probes, list[dict[str, Any]]]:
-    """Fit all probes; return them, the best one or all with their ensemble, and a row of validation figures per
-    sublayer.
+    """Fit the probes of all sublayers.
+
+    Return all of them; the selected probes (the best one, or all with their ensemble); and a row of validation figures
+    per sublayer.
     """
     options = replace(config.options, objective=objective)
     fitted = fit(

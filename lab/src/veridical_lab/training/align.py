@@ -289,11 +289,11 @@ def fit_scales(
     scales: dict[Level, Scale] = {}
     figures: dict[str, Any] = {}
     for level in (Level.RESPONSE, Level.SPAN, Level.SOURCE, Level.COVERAGE):
-        wanted = CalibrationOptions(
+        level_options = CalibrationOptions(
             options.criterion, options.calibration, (level.value,), all_data=True, seed=options.seed, resamples=200
         )
         try:
-            fitted = fit_thresholds(judged, examples, wanted)
+            fitted = fit_thresholds(judged, examples, level_options)
         except InputError as error:
             options.progress(f"{level}: no threshold fitted: {error.message}")
             continue

@@ -104,14 +104,14 @@ def without_evidence(example: Example) -> Example | None:
     Return None if the sources have fewer than four sentences, or no sentence shares half of the response's content
     words: its evidence may then be another sentence.
     """
-    wanted = _content(example.case.response)
+    content = _content(example.case.response)
     places = [(source.id, span) for source in example.case.sources for span in sentences(source.text)]
-    if len(places) < 4 or not wanted:
+    if len(places) < 4 or not content:
         return None
     texts = {source.id: source.text for source in example.case.sources}
-    shared = [len(wanted & _content(span.of(texts[id]))) for id, span in places]
+    shared = [len(content & _content(span.of(texts[id]))) for id, span in places]
     order = sorted(range(len(places)), key=lambda i: -shared[i])
-    if shared[order[0]] < len(wanted) / 2:
+    if shared[order[0]] < len(content) / 2:
         return None
     for id, span in sorted((places[i] for i in order[:2]), key=lambda place: -place[1].start):
         texts[id] = texts[id][: span.start] + texts[id][span.end :]

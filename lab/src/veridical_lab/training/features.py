@@ -289,9 +289,9 @@ def fit_settings(
     """
     distances = classifier.decide(table.values)
     auc = roc_auc(table.labels, distances)
-    wanted = CalibrationOptions(options.criterion, "platt")
+    calibration_options = CalibrationOptions(options.criterion, "platt")
     try:
-        scale = fit_scale(table.labels, distances, wanted)
+        scale = fit_scale(table.labels, distances, calibration_options)
     except UndefinedMetricError as error:
         raise InputError(
             f"nothing can be fitted to the features on validation: {error.message}",

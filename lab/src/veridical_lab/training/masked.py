@@ -184,7 +184,7 @@ class _Training(Tuning):
         """Tokenise the texts and cut them into windows to train and to validate on."""
         around = special_tokens(self.model)
         room = min(self.options.max_tokens, self.model.max_positions) - len(around.before) - len(around.after)
-        every = max(2, round(1 / self.options.validation))
+        interval = max(2, round(1 / self.options.validation))
         self.train: list[NDArray[np.int32]] = []
         self.valid: list[NDArray[np.int32]] = []
         hashed, number = hashlib.sha256(), 0
@@ -194,7 +194,7 @@ class _Training(Tuning):
             nonlocal number
             for tokens in tokenize_texts(self.model.tokenizer, batch):
                 hashed.update(np.array(tokens.ids, np.int32).tobytes() + b"\n")
-                held_out = number % every == 0 and number // every < _VALIDATION_TEXTS
+                held_out = number % interval == 0 and number // interval < _VALIDATION_TEXTS
                 number += 1
                 for start in range(0, len(tokens.ids), room):
                     ids = (*around.before, *tokens.ids[start : start + room], *around.after)

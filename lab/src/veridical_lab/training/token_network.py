@@ -28,8 +28,9 @@ _SHORT = 512  # tokens
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Item:
-    """A window with the targets of its units and of its response, and whether its errors are contradictions; NaN:
-    unknown.
+    """A window with the targets of its units and of its response, and whether its errors are contradictions.
+
+    NaN stands for an unknown target.
     """
 
     labelled: LabelledWindow

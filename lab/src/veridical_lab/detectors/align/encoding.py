@@ -153,7 +153,7 @@ def encode_windows(
 
     around = special_tokens(model)
     runner = Runner(model)
-    wanted = RequestedOutputs(logprobs=False, layers=tuple(layers))
+    requested = RequestedOutputs(logprobs=False, layers=tuple(layers))
     next_i = 0
     while next_i < len(plan):
         group: list[tuple[int, AlignWindow]] = []
@@ -166,7 +166,7 @@ def encode_windows(
         for i, window in group:
             ids = (*around.before, *tokens[i].ids[window.start : window.end], *around.after)
             to_read.append(Encoded(ids, 0, (None,) * len(ids)))
-        for (i, window), result in zip(group, runner.run(to_read, wanted), strict=True):
+        for (i, window), result in zip(group, runner.run(to_read, requested), strict=True):
             if result.failed:
                 yield i, window, result.failed
             else:

@@ -186,17 +186,17 @@ class ClassifierNetwork:
             return margins
         rows = [(each.ids, i, context) for i, each in enumerate(readings) for context in self._contexts]
         rows.sort(key=lambda row: row[0] + row[2])  # puts rows with a common beginning next to each other
-        wanted = sorted(set(self.labels[0] + self.labels[1]))
-        logprobs = {context: np.zeros((len(readings), len(wanted)), np.float32) for context in self._contexts}
+        label_ids = sorted(set(self.labels[0] + self.labels[1]))
+        logprobs = {context: np.zeros((len(readings), len(label_ids)), np.float32) for context in self._contexts}
         with self._virtual() as virtual:
             for chosen in self._batches([len(virtual) + len(ids) + len(context) for ids, _, context in rows]):
                 prompts = [(*virtual, *rows[i][0], *rows[i][2]) for i in chosen]
                 logits, _ = read_prompts(CachedForward(self.model), prompts)
-                values = logits.log_softmax(-1)[:, wanted].cpu().numpy()
+                values = logits.log_softmax(-1)[:, label_ids].cpu().numpy()
                 for i, of_row in zip(chosen, values, strict=True):
                     logprobs[rows[i][2]][rows[i][1]] = of_row
         result: NDArray[np.float64] = np.asarray(
-            self._margin(lambda context, token: logprobs[context][:, wanted.index(token)]), np.float64
+            self._margin(lambda context, token: logprobs[context][:, label_ids.index(token)]), np.float64
         )
         return result
 

@@ -95,8 +95,8 @@ class LevelCombinations:
 
     def combination_for(self, present: Sequence[int]) -> Combination:
         """Return the smallest combination that contains all `present` members; the absent ones count as average."""
-        wanted = set(present)
-        fitting = [c for c in self.combinations if wanted <= set(c.members)]
+        needed = set(present)
+        fitting = [c for c in self.combinations if needed <= set(c.members)]
         return min(fitting, key=lambda c: len(c.members), default=self.combinations[0])
 
     def combine(self, rows: Floats) -> tuple[Floats, Floats]:

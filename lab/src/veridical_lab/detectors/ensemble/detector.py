@@ -322,10 +322,10 @@ class Ensemble:
         self, case: Case, judgements: Sequence[Judgement | None], hallucination: float
     ) -> tuple[Span, ...] | None:
         """Return the spans that at least one member judged; None for the whole response if it has a score."""
-        given = [j for j in judgements if j is not None]
+        answered = [j for j in judgements if j is not None]
         if Level.RESPONSE not in self.levels and Level.SPAN not in self.levels:
-            return None if any(j.judged != () for j in given) else ()
-        scored = [j for j in given if j.judged != () and (j.hallucination is not None or j.verdicts or j.judged)]
+            return None if any(j.judged != () for j in answered) else ()
+        scored = [j for j in answered if j.judged != () and (j.hallucination is not None or j.verdicts or j.judged)]
         if any(j.judged is None for j in scored) and not np.isnan(hallucination):
             return None
         return tuple(union(span for j in scored for span in judged_spans(case, j)))
@@ -357,12 +357,12 @@ class Ensemble:
 
     def _left_out(self, judgements: Sequence[Judgement | None]) -> list[str]:
         """Return a note on the kinds of scores that members gave and that were not fitted."""
-        given = [j for j in judgements if j is not None]
+        answered = [j for j in judgements if j is not None]
         kinds = {
-            Level.RESPONSE: ("the score of the whole response", any(j.hallucination is not None for j in given)),
-            Level.SPAN: ("the scores of words", any(j.verdicts for j in given)),
-            Level.COVERAGE: ("coverage", any(j.omission is not None for j in given)),
-            Level.SOURCE: ("the scores of source words", any(j.omissions for j in given)),
+            Level.RESPONSE: ("the score of the whole response", any(j.hallucination is not None for j in answered)),
+            Level.SPAN: ("the scores of words", any(j.verdicts for j in answered)),
+            Level.COVERAGE: ("coverage", any(j.omission is not None for j in answered)),
+            Level.SOURCE: ("the scores of source words", any(j.omissions for j in answered)),
         }
         missing = [what for level, (what, applies) in kinds.items() if applies and level not in self.levels]
         return [f"{', '.join(missing)}: left out, for nothing was fitted for it"] if missing else []

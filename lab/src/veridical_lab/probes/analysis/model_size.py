@@ -58,8 +58,9 @@ def analyse_model_size(models: Iterable[LocalModel], data: str, config: Analysis
 
 
 def add_best_and_ensemble(record: Recorder, objective: str, where: At) -> Evaluation:
-    """Add findings of the best sublayer (by validation), the ensemble and the baseline; return the ensemble's
-    evaluation.
+    """Add findings of the best sublayer (by validation), the ensemble and the baseline.
+
+    Return the ensemble's evaluation.
     """
     fitted = fit_sublayers(record.dataset, objective, record.config)
     evaluations = fitted.evaluate_all(by_type=False)
