@@ -189,7 +189,7 @@ class Runner:
         for members, same in alike or [(list(range(len(encoded))), 0)]:
             # the token that predicts a response must be read with it
             shared = min(same, *(encoded[i].response_start - 1 for i in members))
-            # a group that fits into one batch would take two passes instead of one
+            # sharing pays off only if the group does not fit into one batch
             more = sum(encoded[i].tokens for i in members) > self.max_batch_tokens
             if len(members) > 1 and shared > 0 and more:
                 groups.append((members, shared))
