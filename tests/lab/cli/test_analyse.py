@@ -185,7 +185,7 @@ def test_map_of_one_of_several_cases(command: Command, probe: Path, tmp_path: Pa
         (("--case", "zzz"), "no case 'zzz' in "),
         (("--out", "map.svg"), "holds 3 cases, and --out takes one"),
         (("--case", "c1", "--mark", "zzz"), "--mark 'zzz' is not in the response of 'c1'"),
-        (("--case", "c1", "--objective", "word"), "has no probes by word"),
+        (("--case", "c1", "--objective", "word"), "has no word-level probes"),
     ],
 )
 def test_refusals_of_map(command: Command, probe: Path, tmp_path: Path, arguments: tuple[str, ...], line: str) -> None:

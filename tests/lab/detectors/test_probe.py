@@ -386,7 +386,7 @@ def test_generation_stops_at_a_threshold(probe: Probe) -> None:
         made = generate(model, [[1, 10, 11]], max_new_tokens=30, stopping_criteria=[live.stop_above(threshold)])
     assert len(live.scores["token"]) == first + 1
     assert made.shape[1] <= 3 + first + 2
-    with probe.attach() as live, pytest.raises(InputError, match="no probes by word"):
+    with probe.attach() as live, pytest.raises(InputError, match="no word-level probes"):
         live.stop_above(0.5, "word")
 
 

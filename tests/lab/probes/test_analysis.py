@@ -267,7 +267,7 @@ def test_kinds() -> None:
     assert error_types_of(data, {}) == {"Extrinsic dogs": {"Extrinsic dogs"}, "Intrinsic lake": {"Intrinsic lake"}}
     assert error_types_of(data, {"all": "trinsic"}) == {"all": {"Extrinsic dogs", "Intrinsic lake"}}
     assert list(error_types_of(data, {}, "word")) == ["cat", "dogs", "lake"]
-    with pytest.raises(InputError, match=r"no label holds 'zzz' \(labels: Extrinsic dogs"):
+    with pytest.raises(InputError, match=r"no label contains 'zzz' \(labels: Extrinsic dogs"):
         error_types_of(data, {"a": "zzz"})
     with pytest.raises(InputError, match=r"no group 'zzz' in the data \(there are: word\)"):
         error_types_of(data, {}, "zzz")

@@ -88,7 +88,7 @@ def test_the_window_that_supports_a_token_best_counts(probe: Probe) -> None:
 
 
 def test_what_has_no_map(probe: Probe) -> None:
-    with pytest.raises(InputError, match="has no probes by word"):
+    with pytest.raises(InputError, match="has no word-level probes"):
         map_response(probe, CASE, objective="word")
     with pytest.raises(CannotJudgeError, match="no token in the response"):
         map_response(probe, Case("1", "", (SOURCE,)))

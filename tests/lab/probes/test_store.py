@@ -108,7 +108,7 @@ def test_it_goes_on_where_a_crash_stopped_it(
     said: list[str] = []
     store = write_store(tmp_path / "x", model, encoded, progress=said.append)
     assert "2 of" in said[0]
-    assert "shards are there" in said[0]
+    assert "shards exist" in said[0]
     assert len(runs) == 1 + len(store.index.shards)
     everything = np.arange(20)
     np.testing.assert_array_equal(store.read(everything, [0, 3]), whole.read(everything, [0, 3]))

@@ -266,7 +266,7 @@ def test_levels_are_fitted_with_the_members_that_score_them() -> None:
         ([], "0 members"),
         (["overlap"], "1 members"),
         (["overlap", "length", "overlap"], "named twice: overlap, length, overlap"),
-        (["overlap", "ensemble:overlap,length"], "no member of an ensemble"),
+        (["overlap", "ensemble:overlap,length"], "cannot be a member of an ensemble"),
     ],
 )
 def test_members_that_make_no_ensemble_are_refused(specs: list[str], error: str) -> None:
@@ -289,9 +289,9 @@ def test_data_that_teach_nothing_are_refused() -> None:
     with pytest.raises(InputError, match="1 members"):
         fit_ensemble({"first": members(sample)["first"]}, examples(sample), ALL)
     reverse = ScoreTable(sample.rows, ~sample.labels, sample.documents)
-    with pytest.raises(InputError, match="higher scores of no member go with the labels"):
+    with pytest.raises(InputError, match="no member's scores rise with the labels"):
         fit_ensemble({n: members(sample)[n] for n in ("first", "second")}, examples(reverse), ALL)
-    with pytest.raises(InputError, match="a share of 0"):
+    with pytest.raises(InputError, match="keep is 0"):
         EnsembleOptions(keep=0)
     blurred = ScoreTable(np.where(np.arange(200)[:, None] % 50 == 0, 1.0, sample.rows), sample.labels, sample.documents)
     precise = EnsembleOptions("precision@1", all_data=True, resamples=20)

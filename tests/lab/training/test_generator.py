@@ -107,7 +107,7 @@ def test_answers_get_the_bare_task(generator: tuple[Path, list[str]], monkeypatc
 
 def test_bad_input_is_said_in_a_line(generator: tuple[Path, list[str]], tmp_path: Path) -> None:
     encoder = load(tiny("bert", tmp_path / "bert"), dtype="fp32", kinds=("encoder",))
-    with pytest.raises(InputError, match="is no decoder and writes nothing"):
+    with pytest.raises(InputError, match="is no decoder and cannot write"):
         train_generator(encoder, TOPICS, FAST, out=tmp_path / "none")
     small = load(tiny("llama", tmp_path / "small"), dtype="fp32")
     with pytest.raises(InputError, match="nothing to train or to validate on"):

@@ -202,5 +202,5 @@ def test_the_context_of_a_phrase_can_be_cut(folder: Path) -> None:
             assert shown.case.response in example.case.response
     rows = list(benchmark_rows(data, [load_method("length")], RunOptions(settings=["online@2"], resamples=20)))
     assert rows[0].group == "setting=online@2"
-    with pytest.raises(InputError, match="keeps no number"):
+    with pytest.raises(InputError, match="names no number of words"):
         RunOptions(settings=["offline@x"])

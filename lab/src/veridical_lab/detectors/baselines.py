@@ -1,7 +1,7 @@
-"""What any detector has to beat: the response's length or words alone, a coin, and always saying the same.
+"""Baselines that every detector must beat: the response's length or words alone, a coin, and a constant answer.
 
-None of them reads the sources. The scores of all but the words carry no knowledge: only their order (length) or their
-share above the threshold (coin, majority) means anything.
+None of them reads the sources. Except for the words, scores carry no knowledge: only their order (length) or the share
+above the threshold (coin, majority) means anything.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Length:
     info: ClassVar[DetectorInfo] = DetectorInfo((Level.RESPONSE,))
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """One response-level score each."""
+        """Judge each case with one response-level score."""
         counts = [len(words(case.response)) for case in cases]
         return [
             Judgement(case.id, self.name, n / (n + 1)) if n else _empty(case, self.name)
@@ -46,11 +46,11 @@ class Length:
 class Coin:
     """Baseline: flags at random with probability p; coin alone flags everything (p = 1).
 
-    With prevalence q a coin has precision q and recall p, so F1 = 2qp / (q + p) grows with p whatever q is: of the
-    coins that CH-Wang et al. 2024 (§5.2) try on validation data, p = 1 has the highest F1 of responses and of tokens.
-    For F1-Sp, whose precision is a mean over predicted spans, a lower p can do better. Scores are drawn uniformly,
-    above 0.5 for what is flagged and below for the rest, so that fitting a threshold for each metric (`bench --fit f1`)
-    optimises the coin for it. They are seeded by the case, and their ROC AUC is that of chance.
+    With prevalence q a coin has precision q and recall p, so F1 = 2qp / (q + p) grows with p for every q. Among the
+    coins that CH-Wang et al. 2024 (§5.2) try on validation data, p = 1 therefore has the highest F1 of responses and of
+    tokens. For F1-Sp, whose precision is a mean over predicted spans, a lower p can do better. Scores are uniform: from
+    0.5 for flagged items and below 0.5 for the rest. Fitting a threshold for a metric (`bench --fit f1`) thus optimises
+    the coin for it. Scores are seeded by the case, and their ROC AUC is at chance.
     """
 
     name: str = "coin"
@@ -60,7 +60,7 @@ class Coin:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Coin:
-        """`coin` or `coin:P` with P in [0, 1]."""
+        """Return the detector for `coin`, or `coin:P` with P in [0, 1]."""
         try:
             p = float(spec.accept(values=1).value or 1.0)
         except ValueError:
@@ -70,7 +70,7 @@ class Coin:
         return cls(str(spec), p)
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """One response-level score each, and one for each word."""
+        """Judge each case with one response-level score and one score per word."""
         return [self._one(case) for case in cases]
 
     def _one(self, case: Case) -> Judgement:
@@ -96,7 +96,7 @@ class Majority:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Majority:
-        """`majority`, or `majority:supported` or `majority:hallucinated`."""
+        """Return the detector for `majority`, `majority:supported` or `majority:hallucinated`."""
         answers = {"supported": 0.0, "hallucinated": 1.0}
         answer = spec.accept(values=1).value or "supported"
         if answer not in answers:
@@ -104,7 +104,7 @@ class Majority:
         return cls(str(spec), answers[answer])
 
     def fit(self, examples: Iterable[Example]) -> Majority:
-        """The one that says what most responses of labelled (validation) examples are."""
+        """Return the baseline that gives the answer of most labelled (validation) responses."""
         golds = [example.gold.hallucination for example in examples]
         labels = [score >= GOLD_THRESHOLD for score in golds if score is not None]
         if not labels:
@@ -112,7 +112,7 @@ class Majority:
         return Majority(self.name, float(2 * sum(labels) > len(labels)))
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """The same score for every response and every word."""
+        """Judge every response and every word with the same score."""
         judgements = []
         for case in cases:
             spans = words(case.response)
@@ -128,7 +128,8 @@ class Majority:
 class ResponseWords:
     """Baseline: words and word pairs of the response, learned from labelled ones (`bench`); never sees the sources.
 
-    Logistic regression (scikit-learn). A detector that is no better on the same data has learned nothing about support.
+    It is a logistic regression (scikit-learn). A detector that does no better on the same data has learned nothing
+    about support.
     """
 
     name: str = "response_words"
@@ -136,7 +137,7 @@ class ResponseWords:
     info: ClassVar[DetectorInfo] = DetectorInfo((Level.RESPONSE,), needs_training=True)
 
     def fit(self, examples: Iterable[Example]) -> ResponseWords:
-        """Learn from the examples with a response-level label; without both classes nothing can be judged."""
+        """Learn from the examples with a response-level label; without both classes, nothing can be judged."""
         try:
             from sklearn.feature_extraction.text import CountVectorizer
             from sklearn.linear_model import LogisticRegression
@@ -152,7 +153,7 @@ class ResponseWords:
         return replace(self, model=model.fit([text for text, _ in labelled], labels))
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """One response-level score each; before `fit` nothing is judged."""
+        """Judge each case with one response-level score; before `fit` nothing is judged."""
         note = "response_words judges only what `veridical bench` fits it for: no labelled responses of both classes"
         if self.model is None:
             return [Judgement(case.id, self.name, judged=(), notes=(note,)) for case in cases]

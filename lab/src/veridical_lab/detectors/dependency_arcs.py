@@ -1,8 +1,8 @@
-"""Dependency arcs of the response that the sources do not have: words that are all there, but joined otherwise.
+"""Dependency arcs of the response that the sources lack: known words, joined in a new way.
 
-After Goyal and Durrett 2020 (DAE), a baseline of CH-Wang et al. 2024, §5.2. DAE trains a model to say whether an arc
-is entailed. Here nothing is trained: an arc between two content words is backed as far as the two are close in the
-parse of one source sentence.
+After Goyal and Durrett 2020 (DAE), a baseline of CH-Wang et al. 2024, §5.2. DAE trains a model to decide whether an arc
+is entailed. Nothing is trained here: an arc between two content words is supported to the degree that the two are close
+in the parse of one source sentence.
 """
 
 from __future__ import annotations
@@ -23,24 +23,23 @@ from veridical_lab.detectors.spacy_pipeline import identity_of, load_pipeline
 
 __all__ = ["DependencyArcs", "Parser", "SpacyParser"]
 
-_KEPT = 20_000  # parsed sentences
-_LONGEST = 10_000  # characters of a sentence that are parsed together
+_KEPT = 20_000  # parsed sentences kept in memory
+_LONGEST = 10_000  # characters of a sentence parsed together
 
-
-# words that other detectors take for stop words, and that make an arc
+# words that other detectors treat as stop words, but that make an arc
 _NOT_STOPPED = {"n't": "not", "n’t": "not", "no": "not", "never": "not", "nor": "not"}
 _KEYS = {word: (f"={word}",) for word in ("not", "won")}
 
 
 class Parser(Protocol):
-    """What gives the words of sentences and their heads."""
+    """Gives the words of sentences and their heads."""
 
     def parse(self, texts: Sequence[str]) -> list[list[tuple[Span, int]]]:
-        """For each text its words with the index of each one's head; the root's is its own."""
+        """Return, for each text, its words with the index of each word's head; the root is its own head."""
         ...
 
     def identity(self) -> str:
-        """What two parsers that give the same have in common."""
+        """Return a text that is equal for parsers that give the same parses."""
         ...
 
 
@@ -55,18 +54,18 @@ class SpacyParser:
         return load_pipeline(self.pipeline, exclude=("ner", "lemmatizer"), needs=("parser",), what="parser")
 
     def identity(self) -> str:
-        """Language, name and version of the pipeline."""
+        """Return language, name and version of the pipeline."""
         return identity_of(self._nlp)
 
     def parse(self, texts: Sequence[str]) -> list[list[tuple[Span, int]]]:
-        """For each text its words with the index of each one's head; the root's is its own."""
+        """Return, for each text, its words with the index of each word's head; the root is its own head."""
         docs = self._nlp.pipe(texts, batch_size=64)
         return [[(Span(token.idx, token.idx + len(token)), token.head.i) for token in doc] for doc in docs]
 
 
 @dataclass(frozen=True, slots=True)
 class _Sentence:
-    """The content words of a sentence: where, what they are found by and imply, and the content word above each."""
+    """The content words of a sentence: their spans, lookup keys, implied keys, and the content word above each."""
 
     words: tuple[Span, ...]
     keys: tuple[tuple[str, ...], ...]
@@ -75,43 +74,44 @@ class _Sentence:
 
     @classmethod
     def of(cls, text: str, parsed: Sequence[tuple[Span, int]]) -> _Sentence:
-        """Function words are left out; what hangs on one hangs on what is above it ("opened [in] 1889").
+        """Keep the content words; a word below a function word gets the next content word above ("opened [in] 1889").
 
-        Where nothing is above it, it hangs on the first content word that does so ("big" on "Rome" in "Rome is big").
+        If there is none above, it gets the first content word below the same function word ("big" on "Rome" in "Rome is
+        big").
         """
         folded = [_NOT_STOPPED.get(form, form) for form in (fold(span.of(text)) for span, _ in parsed)]
-        found = [_KEYS.get(form) or keys(form) if any(map(str.isalnum, form)) else () for form in folded]
-        content = [i for i, by in enumerate(found) if by]
+        word_keys = [_KEYS.get(form) or keys(form) if any(map(str.isalnum, form)) else () for form in folded]
+        content = [i for i, of_word in enumerate(word_keys) if of_word]
         number = {i: n for n, i in enumerate(content)}
         heads: list[int | None] = []
-        first: dict[int, int] = {}  # of each function word with nothing above it, the first content word below it
+        first: dict[int, int] = {}  # the first content word below each function word without a content word above
         for i in content:
             seen = {i}
-            at = parsed[i][1]
-            while at not in number and at not in seen:
-                seen.add(at)
-                at = parsed[at][1]
-            if at == i or at in number:
-                heads.append(number.get(at) if at != i else None)
+            above = parsed[i][1]
+            while above not in number and above not in seen:
+                seen.add(above)
+                above = parsed[above][1]
+            if above == i or above in number:
+                heads.append(number.get(above) if above != i else None)
             else:
-                heads.append(first.get(at))
-                first.setdefault(at, number[i])
+                heads.append(first.get(above))
+                first.setdefault(above, number[i])
         return cls(
             tuple(parsed[i][0] for i in content),
-            tuple(found[i] for i in content),
+            tuple(word_keys[i] for i in content),
             tuple(frozenset(_KEYS.get(folded[i]) or implies(folded[i])) for i in content),
             tuple(heads),
         )
 
-    def path(self, at: int) -> list[int]:
-        """A word and all above it, up to the root."""
-        path = [at]
+    def path(self, word: int) -> list[int]:
+        """Return a word and all words above it, up to the root."""
+        path = [word]
         while (head := self.heads[path[-1]]) is not None and head not in path:
             path.append(head)
         return path
 
     def distance(self, one: int, other: int) -> int | None:
-        """The number of arcs between two words; None if nothing joins them."""
+        """Return the number of arcs between two words; None if no path joins them."""
         above, below = self.path(one), self.path(other)
         met = next((word for word in above if word in below), None)
         return None if met is None else above.index(met) + below.index(met)
@@ -120,12 +120,12 @@ class _Sentence:
 class DependencyArcs:
     """Arcs between content words that no source sentence has: `dependency_arcs[:PIPELINE]`, a spaCy pipeline.
 
-    An arc of the response scores 1 - 1/d, d being the least distance of its two words in the parse of a source sentence
-    (0 if they are joined there, too), and 1 if no sentence has both. A word's score is the mean over its arcs, the
-    response's the mean over all.
+    An arc of the response scores 1 - 1/d, where d is the smallest distance of its two words in the parse of a source
+    sentence (so 0 if an arc joins them there, too), and 1 if no sentence has both. A word's score is the mean over its
+    arcs, the response's score the mean over all arcs.
 
     Args:
-        parser: What parses sentences, or a spaCy pipeline's folder or name.
+        parser: The parser, or the folder or name of a spaCy pipeline.
     """
 
     info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_sources=True)
@@ -137,15 +137,15 @@ class DependencyArcs:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> DependencyArcs:
-        """The detector for `dependency_arcs[:PIPELINE]`."""
+        """Return the detector for `dependency_arcs[:PIPELINE]`."""
         return cls(spec.accept(values=1).value or "en_core_web_sm")
 
     def fingerprint(self) -> dict[str, str]:
-        """What its scores depend on."""
+        """Return everything the scores depend on: the parser."""
         return {"parser": self.parser.identity()}
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """One judgement per case; each different sentence is parsed once."""
+        """Judge each case; each distinct sentence is parsed once."""
         texts = dict.fromkeys(text for case in cases for text in (case.response, *(s.text for s in case.sources)))
         cut = {text: list(_pieces(text)) for text in texts}
         if len(self._parsed) > _KEPT:
@@ -159,12 +159,12 @@ class DependencyArcs:
         response = [(piece.start, self._parsed[piece.of(case.response)]) for piece in cut[case.response]]
         if not any(sentence.words for _, sentence in response):
             return Judgement(case.id, self.name, judged=(), notes=("the response has no content words",))
-        places: dict[str, list[tuple[str, int, _Sentence, int]]] = {}  # of each key: source, start, sentence, word
+        places: dict[str, list[tuple[str, int, _Sentence, int]]] = {}  # by key: source, start, sentence, word
         seen: set[int] = set()
         for source in case.sources:
             for piece in cut[source.text]:
                 sentence = self._parsed[piece.of(source.text)]
-                if id(sentence) not in seen:  # a sentence that is repeated says nothing new
+                if id(sentence) not in seen:  # a repeated sentence adds nothing
                     seen.add(id(sentence))
                     for word, implied in enumerate(sentence.implied):
                         for key in implied:
@@ -180,27 +180,27 @@ class DependencyArcs:
                     arcs.append(score)
                     of_word[child].append((score, head, evidence))
                     of_word[head].append((score, child, evidence))
-            for word, (span, found) in enumerate(zip(sentence.words, of_word, strict=True)):
-                there = any(key in places for key in sentence.keys[word])
-                if not found:  # alone in its sentence
-                    verdicts.append(Verdict(span.shift(start), 0.0 if there else 1.0))
+            for word, (span, word_arcs) in enumerate(zip(sentence.words, of_word, strict=True)):
+                in_sources = any(key in places for key in sentence.keys[word])
+                if not word_arcs:  # the only content word of its sentence
+                    verdicts.append(Verdict(span.shift(start), 0.0 if in_sources else 1.0))
                     continue
-                score = sum(part for part, _, _ in found) / len(found)
-                worst, other, _ = max(found, key=lambda part: part[0])
+                score = sum(part for part, _, _ in word_arcs) / len(word_arcs)
+                worst, other, _ = max(word_arcs, key=lambda part: part[0])
                 reason = None
-                if not there:
+                if not in_sources:
                     reason = "in no source"
                 elif worst > 0:
                     text = sentence.words[other].shift(start).of(case.response)
                     reason = f"not joined to “{text}” in any source sentence"
-                backed = tuple(dict.fromkeys(evidence for _, _, evidence in found if evidence is not None))
+                backed = tuple(dict.fromkeys(evidence for _, _, evidence in word_arcs if evidence is not None))
                 verdicts.append(Verdict(span.shift(start), score, evidence=backed, reason=reason))
         of_response = arcs or [verdict.score for verdict in verdicts]
         return Judgement(case.id, self.name, sum(of_response) / len(of_response), verdicts=tuple(verdicts))
 
 
 def _pieces(text: str) -> Iterator[Span]:
-    """The sentences of a text; an endless one in parts."""
+    """Yield the sentences of a text; very long ones in parts."""
     for span in sentences(text):
         for start, end in pairwise([*range(span.start, span.end, _LONGEST), span.end]):
             yield Span(start, end)
@@ -209,7 +209,7 @@ def _pieces(text: str) -> Iterator[Span]:
 def _arc(
     child: Sequence[str], head: Sequence[str], places: dict[str, list[tuple[str, int, _Sentence, int]]]
 ) -> tuple[float, Evidence | None]:
-    """The score of an arc, and the words of the source sentence that come closest to it."""
+    """Return the score of an arc, and the hull of the closest words in a source sentence as evidence."""
     best, evidence = 1.0, None
     others: dict[int, list[int]] = {}
     for key in head:

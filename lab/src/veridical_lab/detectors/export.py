@@ -16,7 +16,7 @@ __all__ = ["export"]
 
 _BRIDGE = Source("a", "The bridge over the Elbe was opened in 1893. It is 280 m long, and was painted blue in 1961.")
 _REPORT = Source("b", "The council met on Monday. Anna Berg said that 40 of 52 members had agreed. " * 6)
-_CASES = [  # what an export is checked on
+_CASES = [  # check every export on these
     Case("1", "The blue bridge is 280 metres long.", (_BRIDGE,)),
     Case("2", "It was opened in 1983 by the king.", (_BRIDGE,)),
     Case("3", "Most members agreed, said Berg. The council will meet again in May.", (_REPORT,)),
@@ -35,7 +35,7 @@ _PAIRS = [
 def export(classifier: Tokens | ClassifierScorer, precision: Literal["fp32", "int8"] = "fp32") -> OnnxExport:
     """Write `classifier` as an ONNX file into its folder, from its weights in fp32 on the CPU.
 
-    Raises whatever `models.onnx.export_onnx` raises.
+    Errors are those of `models.onnx.export_onnx`.
     """
     if isinstance(classifier, Tokens):
         scorer = Tokens(classifier.path, model=classifier.model, device="cpu", dtype="fp32").scorer

@@ -1,6 +1,6 @@
-"""What a description of a place says of attributes such as area[riverside], compared with those that it was given.
+"""Compare the attributes that a description of a place states, such as area[riverside], with the given attributes.
 
-By rule, in the words of English restaurant descriptions (the E2E set): nothing is trained, nothing is loaded.
+It works by rule, on the words of English restaurant descriptions (the E2E set): no training and no model.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ __all__ = ["Slots"]
 class Slots:
     """Attributes of restaurant descriptions (E2E) that the response states wrongly, adds or leaves out, by rule.
 
-    Sources are attributes, one each, written "name[value]". A verdict of score 1 marks each place where the response
-    states a value that no attribute has; an omission of score 1 an attribute to cover that it does not state. One that
-    it mentions vaguely ("affordable") is not judged. Nothing is said of what is no attribute ("friendly staff").
+    Each source is one attribute, written "name[value]". A verdict of score 1 marks each place where the response states
+    a value that no attribute has. An omission of score 1 marks an attribute to cover that the response does not state.
+    Vague mentions ("affordable") are not judged. Text that is not an attribute ("friendly staff") gets no verdict.
     """
 
     name: str = "slots"
     info: ClassVar[DetectorInfo] = DetectorInfo(needs_sources=True)
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """Scores are 0 or 1."""
+        """Judge each case; scores are 0 or 1."""
         return [self._one(case) for case in cases]
 
     def _one(self, case: Case) -> Judgement:
@@ -61,11 +61,11 @@ class Slots:
 
 
 def _added(case: Case, slots: Sequence[Slot], statements: Sequence[Stated]) -> list[Verdict]:
-    """What the response states and no attribute says."""
-    given = {(name, meaning((name, value))) for name, value in slots}
+    """Return a verdict for each value that the response states and no attribute has."""
+    given_meanings = {(name, meaning((name, value))) for name, value in slots}
     verdicts = []
     for statement in sorted(statements, key=lambda s: s.span):
-        if (statement.name, statement.meaning) in given:
+        if (statement.name, statement.meaning) in given_meanings:
             continue
         others = [source for source, (name, _) in zip(case.sources, slots, strict=True) if name == statement.name]
         verdicts.append(
@@ -81,11 +81,11 @@ def _added(case: Case, slots: Sequence[Slot], statements: Sequence[Stated]) -> l
 
 
 def _left_out(case: Case, slots: Sequence[Slot], statements: Sequence[Stated]) -> list[Omission]:
-    """Whether each attribute to cover is stated; without those that are mentioned vaguely."""
-    said = {(statement.name, statement.meaning) for statement in statements}
+    """Return an omission, of score 0 or 1, for each attribute to cover that is not mentioned vaguely."""
+    stated_meanings = {(statement.name, statement.meaning) for statement in statements}
     omissions = []
     for source, slot, places in zip(case.sources, slots, place_slots(case.response, slots), strict=True):
-        missing = isinstance(places, Unplaced) and (slot[0], meaning(slot)) not in said
+        missing = isinstance(places, Unplaced) and (slot[0], meaning(slot)) not in stated_meanings
         vague = places == Unplaced("a vague mention")
         if source.must_cover and not (missing and vague):
             omissions.append(Omission(source.id, Span(0, len(source.text)), float(missing)))

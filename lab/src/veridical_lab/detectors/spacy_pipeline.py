@@ -1,4 +1,4 @@
-"""spaCy pipelines that a user has: loading one, and what identifies it."""
+"""Load a spaCy pipeline that the user has, and identify it."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ __all__ = ["identity_of", "load_pipeline"]
 
 
 def load_pipeline(name: str, *, exclude: Sequence[str], needs: Sequence[str], what: str) -> Any:
-    """A spaCy pipeline by its folder, or by its name where it is installed.
+    """Load a spaCy pipeline from its folder, or by name if it is installed.
 
     Args:
         name: The folder or name.
-        exclude: Components that are not needed.
-        needs: Components of which it must have one.
-        what: What those are called.
+        exclude: Components to leave out.
+        needs: Components; the pipeline must have at least one of them.
+        what: The name of these components in messages.
 
     Raises:
-        MissingExtraError: spaCy is not installed.
-        InputError: There is no such pipeline, or it has none of the components.
+        MissingExtraError: If spaCy is not installed.
+        InputError: If the pipeline cannot be loaded, or has none of the components.
     """
     try:
         import spacy
@@ -40,5 +40,5 @@ def load_pipeline(name: str, *, exclude: Sequence[str], needs: Sequence[str], wh
 
 
 def identity_of(pipeline: Any) -> str:
-    """Language, name and version of a pipeline."""
+    """Return language, name and version of a pipeline."""
     return f"spacy:{pipeline.meta['lang']}_{pipeline.meta['name']}-{pipeline.meta['version']}"

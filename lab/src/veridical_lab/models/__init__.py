@@ -1,1 +1,1 @@
-"""What only the laboratory does with local transformers."""
+"""Code for local transformers that only the laboratory needs."""

@@ -1,6 +1,6 @@
-"""Forward passes that are differentiated: frozen parameters, activation checkpointing, and the memory they take.
+"""Forward passes for differentiation: frozen parameters, activation checkpointing, and the memory they take.
 
-Nothing here changes what is computed, and a model is left as it was.
+Results stay the same, and each context leaves the model as it was.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ __all__ = [
     "release_memory",
 ]
 
-_PROBE = (16, 32, 64)  # lengths at which memory is measured, to be extended to any length
-_PLAIN_ATTENTION = 640  # tokens up to which attention in plain matrix products is faster in bf16 on a CPU
+_PROBE = (16, 32, 64)  # lengths at which memory is measured, to extrapolate to any length
+_PLAIN_ATTENTION = 640  # up to this many tokens, attention by plain matrix products is faster in bf16 on a CPU
 
 _measured: WeakKeyDictionary[Any, dict[bool, tuple[float, float, float]]] = WeakKeyDictionary()
 
@@ -35,21 +35,21 @@ _measured: WeakKeyDictionary[Any, dict[bool, tuple[float, float, float]]] = Weak
 @contextmanager
 def frozen(model: Any) -> Iterator[None]:
     """Freeze the parameters and switch off dropout while the context lasts."""
-    training, wanted = model.training, [p for p in model.parameters() if p.requires_grad]
+    training, trainable = model.training, [p for p in model.parameters() if p.requires_grad]
     model.train(False)
-    for parameter in wanted:
+    for parameter in trainable:
         parameter.requires_grad_(False)
     try:
         yield
     finally:
-        for parameter in wanted:
+        for parameter in trainable:
             parameter.requires_grad_(True)
         model.train(training)
 
 
 @contextmanager
 def fast_path(model: Any, tokens: int) -> Iterator[None]:
-    """Run the model `frozen`, and by the faster of two ways to compute the same, for `tokens` tokens."""
+    """Run the model `frozen`, on the faster of two equivalent paths for `tokens` tokens, while the context lasts."""
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.nn.functional import gelu
@@ -63,7 +63,7 @@ def fast_path(model: Any, tokens: int) -> Iterator[None]:
             stack.callback(module.__dict__.pop, "forward", None)
         if _plain_attention(model, tokens):
             allowed = torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed()
-            torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True)  # holds for a CPU, too, whatever its name says
+            torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True)  # despite its name, it also affects a CPU
             stack.callback(torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp, allowed)
             stack.enter_context(sdpa_kernel(SDPBackend.MATH))
         yield
@@ -78,7 +78,7 @@ def _plain_attention(model: Any, tokens: int) -> bool:
 
 @contextmanager
 def activation_checkpointing(model: Any, on: bool) -> Iterator[None]:
-    """If `on`, keep nothing but each block's input, and run the block again in each backward pass."""
+    """If `on`, keep only each block's input, and run the block again in each backward pass."""
     from torch.utils.checkpoint import checkpoint
 
     def lean(forward: Callable[..., Any]) -> Callable[..., Any]:
@@ -97,7 +97,7 @@ def activation_checkpointing(model: Any, on: bool) -> Iterator[None]:
 
 
 def blocks(model: Any) -> list[Any]:
-    """Return the blocks of the model without its head, of encoder and decoder alike: its outermost lists of modules."""
+    """Return the blocks of the model (of encoder and decoder) without its head: its outermost lists of modules."""
     from torch.nn import ModuleList
 
     outermost: list[Any] = []
@@ -107,27 +107,27 @@ def blocks(model: Any) -> list[Any]:
 
 
 def bytes_needed(model: Any, tokens: int) -> int:
-    """Estimate how many bytes the activations of `tokens` tokens take, from measurements on short texts."""
+    """Estimate the bytes that the activations of `tokens` tokens take, from measurements on short texts."""
     fixed, linear, square = activation_memory(model, tokens)
     return int(fixed + linear * tokens + square * tokens**2)
 
 
 def activation_memory(model: Any, tokens: int) -> tuple[float, float, float]:
     """Return the bytes kept for the backward pass of a text of `tokens`: fixed, per token, and per pair of tokens."""
-    known, plain = _measured.setdefault(model, {}), _plain_attention(model, tokens)
-    if plain not in known:
+    measured, plain = _measured.setdefault(model, {}), _plain_attention(model, tokens)
+    if plain not in measured:
         a, b, c = _PROBE
         short, middle, long = (_saved_bytes(model, n, tokens) for n in _PROBE)
         square = max(0.0, ((long - middle) / (c - b) - (middle - short) / (b - a)) / (c - a))
         linear = max(0.0, (long - middle) / (c - b) - square * (b + c))
-        known[plain] = (max(0.0, short - linear * a - square * a * a), linear, square)
-    return known[plain]
+        measured[plain] = (max(0.0, short - linear * a - square * a * a), linear, square)
+    return measured[plain]
 
 
 def _saved_bytes(model: Any, tokens: int, like: int | None = None) -> int:
     """Return the bytes that autograd keeps of one forward pass over `tokens` tokens, without the parameters.
 
-    The pass takes the path that one over `like` tokens (None: as many) would take.
+    The pass takes the same path as one over `like` tokens (None: `tokens`).
     """
     import torch
 
@@ -148,13 +148,13 @@ def _saved_bytes(model: Any, tokens: int, like: int | None = None) -> int:
     leaves = [leaf, leaf] if getattr(model.config, "is_encoder_decoder", False) else [leaf]
     hooks = torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor)
     with torch.enable_grad(), fast_path(model, like or tokens), hooks:
-        output = model.base_model(**embedding_inputs(leaves))  # alive until all is counted: addresses are used again
+        output = model.base_model(**embedding_inputs(leaves))  # keeps tensors alive, so no address is used twice
     del output
     return total
 
 
 def free_bytes(device: Any) -> int:
-    """Return most of the bytes that are free on `device`; a very large number where that is not known."""
+    """Return most of the free bytes on `device`; a very large number if that is unknown."""
     import torch
 
     if torch.device(device).type == "cuda":
@@ -167,7 +167,7 @@ def free_bytes(device: Any) -> int:
 
 
 def release_memory() -> None:
-    """Free memory that is no longer used."""
+    """Free memory that is no longer in use."""
     import gc
 
     import torch

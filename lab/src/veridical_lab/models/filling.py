@@ -1,8 +1,8 @@
-"""Other words in place of some of a text's, as a language model expects them there.
+"""Replace words of a text by others that a language model expects there.
 
-A masked model reads the whole text with all the words masked and fills each from its first piece to its last; a causal
-model proposes from what is left of a word. Which texts are run together does not matter: a choice that is as close as
-the rounding of a batch is made again from a pass over its text alone.
+A masked model reads the whole text with all these words masked, and fills each from its first piece to its last. A
+causal model proposes pieces from the text before a word. Fillings do not depend on which texts are run together: a
+choice within the rounding error of a batch is repeated on a pass over its text alone.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ __all__ = ["Filler", "Gaps", "Sampling", "head_rows"]
 
 _BATCH_TOKENS = {"cpu": 1024}  # as in the runner
 _OTHER_BATCH_TOKENS = 16384
-# how far a number of one batch may be from that of another, as logits and as probabilities
+# the largest difference between batches of the same number, as a logit or a probability
 _CLOSE = {"fp32": 2e-4}
 _CLOSE_IN_HALF_PRECISION = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """How one of the pieces that a model expects is chosen.
+    """How to choose one of the pieces that a model expects.
 
     Attributes:
-        top_k: From how many of the likeliest pieces; 1: always the likeliest; 0: from all.
-        top_p: From the likeliest of these that have so much probability together; above 0, at most 1.
+        top_k: The number of likeliest pieces to choose from; 1: always the likeliest; 0: all.
+        top_p: Choose from the likeliest of these that together reach this probability; above 0, at most 1.
     """
 
     top_k: int = 10
@@ -54,12 +54,12 @@ class Sampling:
             )
 
     def choose(self, values: NDArray[np.float64], pieces: NDArray[np.int64], point: float) -> tuple[int, float]:
-        """One of `pieces`, and how far another choice was: the least change in a logit or probability that makes one.
+        """Choose one of `pieces`; also return the smallest change in a logit or probability that changes the choice.
 
         Args:
-            values: Logits in falling order, one more than `top_k` where there are as many.
-            pieces: The piece of each.
-            point: A number from [0, 1), drawn evenly.
+            values: Logits in descending order, `top_k` + 1 of them if there are enough.
+            pieces: The piece of each logit.
+            point: A number drawn uniformly from [0, 1).
         """
         count = min(self.top_k or len(values), len(values))
         margin = np.inf if count == len(values) else float(values[count - 1] - values[count])
@@ -72,24 +72,24 @@ class Sampling:
                 margin = min(margin, float(values[cut - 1] - values[cut]))
             margin = min([margin, *np.abs(mass[max(0, cut - 2) : cut] - self.top_p).tolist()])
             shares, count = shares[:cut] / shares[:cut].sum(), cut
-        order = np.argsort(pieces[:count], kind="stable")  # of equal pieces none is first by chance
+        order = np.argsort(pieces[:count], kind="stable")  # so that ties have a fixed order
         edges = shares[order].cumsum()
-        at = min(int(np.searchsorted(edges, point, side="right")), count - 1)
-        inner = edges[max(0, at - 1) : min(at + 1, count - 1)]
-        return int(pieces[:count][order][at]), min([margin, *np.abs(inner - point).tolist()])
+        chosen = min(int(np.searchsorted(edges, point, side="right")), count - 1)
+        inner = edges[max(0, chosen - 1) : min(chosen + 1, count - 1)]
+        return int(pieces[:count][order][chosen]), min([margin, *np.abs(inner - point).tolist()])
 
 
 @dataclass(frozen=True, slots=True)
 class Gaps:
-    """A text whose words at some spans are to be filled.
+    """A text with spans to fill.
 
     Attributes:
         text: The text.
-        spans: Those of the words or names that can be filled.
+        spans: The words or names that can be filled.
         ids: The tokens of the text.
-        runs: For each span its runs of tokens without a character between: their characters, the first of `ids`, and
-            how many of them there are.
-        split: How many spans cannot be filled: the tokenizer has no tokens that are of them alone, or unknown ones.
+        runs: For each span, its runs of adjacent tokens: their characters, the index of the first in `ids`, and their
+            number.
+        split: The number of spans that cannot be filled, because their tokens are unknown or extend beyond them.
     """
 
     text: str
@@ -104,7 +104,7 @@ _Likely = tuple[NDArray[np.float64], NDArray[np.int64]]
 
 @dataclass(slots=True)
 class _State:
-    """One filling that is made: its text, what draws depend on, its ids, and the open places of each span, in order."""
+    """One filling in progress: its text, the seed of its draws, its ids, and each span's open places in order."""
 
     gaps: Gaps
     name: str
@@ -115,8 +115,8 @@ class _State:
 class Filler:
     """Fills the words of texts with a masked or a causal language model.
 
-    Each piece is replaced by one of the same form: at the beginning of a word or inside it, letters of one script or as
-    many digits, never a stop word, and never what was there. Punctuation inside a name stays.
+    Each piece is replaced by one of the same form: it begins a word or continues one, and has letters of the same
+    script or equally many digits. It is never a stop word or the original piece. Punctuation inside a name stays.
 
     Args:
         model: A masked or a causal language model.
@@ -124,7 +124,7 @@ class Filler:
         max_batch_tokens: The most tokens of a batch, padding included; None: by device.
 
     Raises:
-        InputError: For a model of another kind, or a tokenizer without a mask where one is needed.
+        InputError: For a model of another kind, or a masked model whose tokenizer has no mask.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class Filler:
         self._forms = _Forms(model)
 
     def gaps(self, text: str, spans: Sequence[Span]) -> Gaps:
-        """What is to be filled in `text`; `spans` are in order, and none overlaps another."""
+        """Find the places to fill in `text`; `spans` are in order and do not overlap."""
         tokens = tokenize(self.model.tokenizer, text)
         usable: list[Span] = []
         runs: list[tuple[tuple[Span, int, int], ...]] = []
@@ -154,24 +154,24 @@ class Filler:
             end = first
             while end < len(tokens.ids) and tokens.offsets[end][0] < span.end:
                 end += 1
-            found = self._runs(text, span, range(first, end), tokens.ids, tokens.offsets)
-            if found:
+            of_span = self._runs(text, span, range(first, end), tokens.ids, tokens.offsets)
+            if of_span:
                 usable.append(span)
-                runs.append(tuple(found))
+                runs.append(tuple(of_span))
         return Gaps(text, tuple(usable), tuple(tokens.ids), tuple(runs), len(spans) - len(usable))
 
     def _runs(
         self, text: str, span: Span, tokens: range, ids: Sequence[int], offsets: Sequence[tuple[int, int]]
     ) -> list[tuple[Span, int, int]]:
-        """The runs of one span; [] if it cannot be filled."""
+        """Return the runs of one span; [] if it cannot be filled."""
         runs: list[tuple[Span, int, int]] = []
         for i in tokens:
             start, end = offsets[i]
             start += len(text[start:end]) - len(text[start:end].lstrip())
             if start == end:  # a token of white space only
                 continue
-            unread = i == 0 and self.model.kind == "causal" and not self._before  # nothing predicts it
-            if start < span.start or end > span.end or unread:
+            unpredicted = i == 0 and self.model.kind == "causal" and not self._before
+            if start < span.start or end > span.end or unpredicted:
                 return []
             if self._forms.is_fillable(ids[i]):
                 if runs and runs[-1][0].end == start and runs[-1][1] + runs[-1][2] == i:
@@ -183,50 +183,50 @@ class Filler:
         return runs
 
     def fill(self, gaps: Sequence[Gaps], names: Sequence[str], count: int = 1) -> list[list[tuple[str, ...]]]:
-        """`count` fillings of each text: what is now at each of its spans (as before where nothing else fits).
+        """Return `count` fillings of each text: the new words at its spans, or the old ones if nothing fits.
 
         Args:
             gaps: The texts.
-            names: What the draws for each text depend on: the same name gives the same fillings of the same text.
-            count: How many fillings to make of each.
+            names: Seeds of the draws: the same name gives the same fillings of the same text.
+            count: The number of fillings of each text.
         """
         states = []
         for of_text, name in zip(gaps, names, strict=True):
             open_places = [
-                [at for _, first, size in runs for at in range(first, first + size)] for runs in of_text.runs
+                [place for _, first, size in runs for place in range(first, first + size)] for runs in of_text.runs
             ]
             ids = list(of_text.ids)
             if self.model.kind == "masked":
-                for at in (at for of_span in open_places for at in of_span):
-                    ids[at] = self.model.tokenizer.mask_token_id
+                for place in (place for of_span in open_places for place in of_span):
+                    ids[place] = self.model.tokenizer.mask_token_id
             of_name = (f"{name}\0{i}" for i in range(count))
             states += [_State(of_text, draws, list(ids), [list(places) for places in open_places]) for draws in of_name]
         while unfinished := [state for state in states if any(state.open)]:
             self._fill_next(unfinished)
         words = [tuple(self._word(s, i) for i in range(len(s.gaps.spans))) for s in states]
-        return [words[at : at + count] for at in range(0, len(words), count)]
+        return [words[start : start + count] for start in range(0, len(words), count)]
 
     def _word(self, state: _State, number: int) -> str:
-        """What is now at a span: the new pieces of each run, with capitals like the old ones, and what was between."""
-        text, at, word = state.gaps.text, state.gaps.spans[number].start, ""
+        """Return the current text of a span: new pieces, capitalised like the old ones, and the text between."""
+        text, end, word = state.gaps.text, state.gaps.spans[number].start, ""
         for run, first, size in state.gaps.runs[number]:
             pieces = tuple(state.ids[first : first + size])
             is_old = pieces == state.gaps.ids[first : first + size]
-            word += text[at : run.start] + (run.of(text) if is_old else _like(run.of(text), self._forms.text(pieces)))
-            at = run.end
-        return word + text[at : state.gaps.spans[number].end]
+            word += text[end : run.start] + (run.of(text) if is_old else _like(run.of(text), self._forms.text(pieces)))
+            end = run.end
+        return word + text[end : state.gaps.spans[number].end]
 
     def _fill_next(self, states: Sequence[_State]) -> None:
-        """Fill the next piece: of every span at once by a masked model, of the first open span by a causal one."""
-        wanted: dict[tuple[int, ...], list[tuple[_State, int, int]]] = {}
+        """Fill the next piece: of every span for a masked model, of the first open span for a causal one."""
+        users_of: dict[tuple[int, ...], list[tuple[_State, int, int]]] = {}
         for state in states:
             for ids, inside, place in self._passes(state):
-                wanted.setdefault(ids, []).append((state, inside, place))
-        positions = {ids: sorted({inside for _, inside, _ in users}) for ids, users in wanted.items()}
+                users_of.setdefault(ids, []).append((state, inside, place))
+        positions = {ids: sorted({inside for _, inside, _ in users}) for ids, users in users_of.items()}
         for ids, logits in self._logits(positions):
             likely: dict[tuple[int, int], _Likely] = {}
             alone: dict[tuple[int, int], _Likely] = {}
-            for state, inside, place in wanted[ids]:
+            for state, inside, place in users_of[ids]:
                 point, key = random.Random(f"{state.name}\0{place}").random(), (inside, state.gaps.ids[place])
                 if key not in likely:
                     likely[key] = self._likely(logits[positions[ids].index(inside)], key[1])
@@ -243,25 +243,25 @@ class Filler:
                 del of_span[0]
 
     def _passes(self, state: _State) -> Iterator[tuple[tuple[int, ...], int, int]]:
-        """What the model is to read for the next pieces: the sequence, where in it, and the place in the text."""
+        """Yield the passes for the next pieces: the sequence, the position in it, and the place in the text."""
         places = [of_span[0] for of_span in state.open if of_span]
         if self.model.kind == "causal":
-            at = places[0]
-            ids = [*self._before, *state.ids[max(0, at - self._room) : at]]
-            yield tuple(ids), len(ids) - 1, at
+            place = places[0]
+            ids = [*self._before, *state.ids[max(0, place - self._room) : place]]
+            yield tuple(ids), len(ids) - 1, place
             return
         size = len(state.ids)
         while places:
-            # a text that is longer than the model reads is read in windows, each with its first place in the middle
+            # a text longer than the model's limit is read in windows, each with its first place in the middle
             begin = 0 if size <= self._room else min(max(0, places[0] - self._room // 2), size - self._room)
             end = min(size, begin + self._room)
             ids = [*self._before, *state.ids[begin:end], *self._after]
-            inside = [at for at in places if at < end]
-            yield from ((tuple(ids), len(self._before) + at - begin, at) for at in inside)
+            inside = [place for place in places if place < end]
+            yield from ((tuple(ids), len(self._before) + place - begin, place) for place in inside)
             places = places[len(inside) :]
 
     def _likely(self, logits: torch.Tensor, original: int) -> _Likely:
-        """The likeliest pieces for one place, with their logits; the original if nothing else fits."""
+        """Return the likeliest pieces for one place with their logits; the original if nothing else fits."""
         import torch
 
         of_form, same = self._forms.alternatives(original)
@@ -274,16 +274,19 @@ class Filler:
         return values.double().cpu().numpy(), of_form[order].cpu().numpy()
 
     def _logits(self, positions: dict[tuple[int, ...], list[int]]) -> Iterator[tuple[tuple[int, ...], torch.Tensor]]:
-        """Each sequence with the logits at its positions, *Shape:* (positions, vocabulary), longest sequences first."""
+        """Yield each sequence with the logits at its positions, longest sequences first.
+
+        *Shape:* (positions, vocabulary)
+        """
         import torch
 
         order = sorted(positions, key=lambda ids: -len(ids))
         pad = self.model.tokenizer.pad_token_id or 0
-        at = 0
-        while at < len(order):
-            width = len(order[at])
-            batch = order[at : at + max(1, self._limit // width)]
-            at += len(batch)
+        start = 0
+        while start < len(order):
+            width = len(order[start])
+            batch = order[start : start + max(1, self._limit // width)]
+            start += len(batch)
             ids = torch.tensor([[*s, *[pad] * (width - len(s))] for s in batch], device=self.model.device)
             mask = torch.tensor([[1] * len(s) + [0] * (width - len(s)) for s in batch], device=self.model.device)
             rows = [width * i + inside for i, s in enumerate(batch) for inside in positions[s]]
@@ -296,8 +299,8 @@ class Filler:
 def head_rows(model: LocalModel, rows: torch.Tensor) -> Iterator[None]:
     """Let the language-model head of `model` compute only some positions while the context lasts.
 
-    Its logits are then of *shape* (rows, vocabulary), where `rows` counts through the positions of the whole batch: the
-    head has half of the work of a small model, and most positions are of no interest.
+    Its logits then have the *shape* (rows, vocabulary); `rows` are indices into the flattened positions of the batch.
+    In a small model the head does half of the work, and most positions are not needed.
     """
 
     def keep(_: Any, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
@@ -311,7 +314,7 @@ def head_rows(model: LocalModel, rows: torch.Tensor) -> Iterator[None]:
 
 
 class _Forms:
-    """The pieces of a vocabulary by their form: what may stand in place of what."""
+    """The pieces of a vocabulary by form: pieces of the same form can replace each other."""
 
     def __init__(self, model: LocalModel) -> None:
         tokenizer, self._device = model.tokenizer, model.device
@@ -343,11 +346,11 @@ class _Forms:
         self._on_device: dict[tuple[str, ...], torch.Tensor] = {}
 
     def is_fillable(self, piece: int) -> bool:
-        """Whether a piece is letters or digits, and so may be replaced."""
+        """Return whether a piece consists of letters or digits, and so may be replaced."""
         return piece in self._form
 
     def alternatives(self, original: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """The pieces of the form of `original`, and where among them it is itself, in any capitals."""
+        """Return the pieces with the form of `original`, and where among them `original` is, in any capitals."""
         import torch
 
         form = self._form[original]
@@ -358,12 +361,12 @@ class _Forms:
         return self._on_device[form], torch.from_numpy(np.searchsorted(of_form, same)).to(self._device)
 
     def text(self, pieces: Sequence[int]) -> str:
-        """The characters of pieces that follow each other without a space between."""
+        """Return the text of consecutive pieces without spaces between."""
         return "".join(self._text[piece] for piece in pieces)
 
 
 def _content(text: str) -> tuple[str, ...] | None:
-    """What a piece consists of: so many digits, or letters of a script, one or several; None for anything else."""
+    """Return the kind of a piece: digits and their number, or letters and their script; None for others."""
     if text.isdecimal():
         return f"{len(text)} digits", "from 0" if text.startswith("0") else "from 1"
     if not text.isalpha():
@@ -373,7 +376,7 @@ def _content(text: str) -> tuple[str, ...] | None:
 
 
 def _like(old: str, new: str) -> str:
-    """`new` with capitals where `old` has them: throughout, or at its beginning.
+    """Return `new` with capitals like `old`: throughout, or at its beginning.
 
     >>> _like("BBC", "cnn"), _like("Rome", "oslo"), _like("river", "lake")
     ('CNN', 'Oslo', 'lake')

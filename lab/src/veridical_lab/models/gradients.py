@@ -1,8 +1,8 @@
-"""Gradient salience of tokens: how much each token of a text bears on the score of each token that follows it.
+"""Gradient salience of tokens: how strongly each token of a text affects the score of each later token.
 
-One forward pass serves all targets; the language-model head's part of each gradient is written down, not computed, and
-only the input embeddings need a gradient. What a word is, and what a source is, is decided elsewhere.
-After Chang et al. 2024, §3.2; method of Denil et al. 2014.
+One forward pass serves all targets. The language-model head's part of each gradient is written in closed form, and only
+the input embeddings need a gradient. Words and sources are handled elsewhere. After Chang et al. 2024, §3.2; method of
+Denil et al. 2014.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ __all__ = ["SALIENCE_KINDS", "SCORES", "salience"]
 
 SALIENCE_KINDS = ("input_x_gradient", "l2")
 SCORES = ("logit", "logprob")
-_CHECKED = 8  # tokens on which the written-down head is compared with the model's own
-_GPU_TOKENS = 32_768  # of gradients at once on a GPU: more does not make it faster
-_HEAD_BYTES = 1 << 26  # of logits (in fp32) held at once
-_SEGMENTS = 12
-# what a backward pass works with beside what was kept, for each target, in activations of one block (measured: 2.5-3)
+_CHECKED = 8  # tokens on which the closed-form head is compared with the model's own
+_GPU_TOKENS = 32_768  # tokens of gradients at once on a GPU; more is not faster
+_HEAD_BYTES = 1 << 26  # bytes of logits (in fp32) held at once
+_SEGMENTS = 12  # the most forward passes per text
+# working memory of a backward pass per target, in units of one block's activations (measured: 2.5-3)
 _WORKING = 3
 
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """The scores of all words as `cap * tanh(factor * (weight @ hidden + bias) / cap)`; without `cap` no tanh."""
+    """A closed-form head: scores are `cap * tanh(factor * (weight @ hidden + bias) / cap)`; without `cap` no tanh."""
 
     weight: Tensor
     bias: Tensor | None
@@ -52,7 +52,7 @@ class _Head:
     cap: float | None
 
     def scores(self, hidden: Tensor, tokens: Tensor | None = None) -> Tensor:
-        """*Shape:* (targets, words), or with `tokens`, one for each row, (targets,)."""
+        """Return the scores of all words, (targets, words), or of one of `tokens` per row, (targets,)."""
         weight = self.weight if tokens is None else self.weight[tokens]
         bias = 0 if self.bias is None else self.bias if tokens is None else self.bias[tokens]
         products = hidden @ weight.T if tokens is None else (hidden * weight).sum(-1)
@@ -62,7 +62,7 @@ class _Head:
 
 @dataclass(frozen=True, slots=True)
 class _Schedule:
-    """How the gradients are computed: `chunk` targets per backward pass, and whether with activation checkpointing."""
+    """How to compute the gradients: `chunk` targets per backward pass, with or without activation checkpointing."""
 
     chunk: int
     checkpointing: bool
@@ -83,28 +83,28 @@ def salience(
     max_memory: int | None = None,
     notes: list[str] | None = None,
 ) -> np.ndarray:
-    """Return how much each token bears on each target. *Shape:* (tokens, targets), float32, signed.
+    """Return how strongly each token affects each target. *Shape:* (tokens, targets), float32, signed.
 
-    A target is a position `t` of `ids`; its column holds, for every token before `t`, the gradient of the score of
+    A target is a position `t` of `ids`. Its column holds, for every token before `t`, the gradient of the score of
     `ids[t]` (as predicted at `t - 1`) with respect to that token's input embedding. Rows from `t` on are 0.
 
     Args:
         model: A transformers model with a language-model head.
-        ids: The tokens; for an encoder-decoder the decoder's, its start token first.
+        ids: The tokens; for an encoder-decoder those of the decoder, its start token first.
         targets: Positions in `ids`, from 1.
         encoder_ids: The encoder's tokens of an encoder-decoder; their rows come before those of `ids`.
-        kind: What a gradient is reduced to: its dot product with the embedding ("input_x_gradient"), or its length
+        kind: The number made from a gradient: its dot product with the embedding ("input_x_gradient"), or its length
             ("l2").
         score: "logit" or "logprob".
-        chunk: Targets that share a backward pass; None: 1 on a CPU, where more gains nothing, and as many as help on a
+        chunk: Targets that share a backward pass; None: 1 on a CPU, where more is not faster, and as many as help on a
             GPU.
-        max_memory: The most bytes that activations may take; None: most of what is free. Above it blocks are run again
-            during each backward pass.
-        notes: Gets a line for whatever had to be changed, and for non-finite columns.
+        max_memory: The most bytes for activations; None: most of the free memory. If they need more, blocks are run
+            again during each backward pass.
+        notes: A list that gets a line for every change of method, and for non-finite columns.
 
     Raises:
         InputError: For a target out of range.
-        CannotJudgeError: If the memory does not suffice.
+        CannotJudgeError: If there is too little memory.
     """
     import numpy as np
 
@@ -132,9 +132,9 @@ def salience(
 
 
 def _segments(targets: Sequence[int], encoder_length: int) -> list[list[int]]:
-    """The columns in groups that share a forward pass, which ends at the group's last target.
+    """Return the columns in groups that share a forward pass, which ends at the group's last target.
 
-    A later end makes every backward pass longer, a group more costs one forward pass more; this takes the cheapest.
+    A later end makes every backward pass longer, and another group costs another forward pass; the cheapest split wins.
     """
     order = sorted(range(len(targets)), key=targets.__getitem__)
     best: tuple[float, list[list[int]]] = (float("inf"), [])
@@ -149,7 +149,7 @@ def _segments(targets: Sequence[int], encoder_length: int) -> list[list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """One forward pass over `ids` (which end before the last target) and the targets that it serves."""
+    """One forward pass over `ids` (which end before the last target), with its targets."""
 
     model: Any
     ids: list[int]
@@ -165,7 +165,7 @@ class _Job:
 
 
 def _within_memory(job: _Job, chunk: int | None, max_memory: int | None, notes: list[str]) -> np.ndarray:
-    """The job's values under the first schedule that fits: smaller chunks first, then blocks run again."""
+    """Return the job's values under the first schedule that fits: smaller chunks first, then checkpointing."""
     schedule = _schedule(job, chunk, max_memory, notes)
     while True:
         try:
@@ -209,7 +209,7 @@ def _schedule(job: _Job, chunk: int | None, max_memory: int | None, notes: list[
 
 
 def _run(job: _Job, schedule: _Schedule) -> np.ndarray:
-    """*Shape:* (tokens read, targets)."""
+    """Return the values of a job under a schedule. *Shape:* (tokens read, targets)"""
     import torch
 
     embed = job.model.get_input_embeddings()
@@ -239,26 +239,26 @@ def _run(job: _Job, schedule: _Schedule) -> np.ndarray:
 
 
 def _outputs(job: _Job, leaves: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """What is differentiated, one row per target, and the factors of each row. *Shape:* both (targets, width).
+    """Return the tensors to differentiate, one row per target, and the factors of each row.
 
-    Where the head is known: the last hidden states at the targets, and the head's gradient there. Else the scores
-    themselves, and ones.
+    *Shape:* (targets, width) each. With a closed-form head they are the last hidden states at the targets, and the
+    head's gradient there. Otherwise they are the scores themselves, and ones.
     """
     import torch
 
-    at = torch.tensor(job.targets, device=leaves[-1].device) - 1
+    positions = torch.tensor(job.targets, device=leaves[-1].device) - 1
     tokens = torch.tensor(job.tokens, device=leaves[-1].device)
     head = _head(job.model)
     inputs = embedding_inputs(leaves)
     if head is None:
-        logits = job.model(**inputs).logits[0, at].float()
+        logits = job.model(**inputs).logits[0, positions].float()
         scores = logits.log_softmax(-1) if job.score == "logprob" else logits
-        return scores.gather(1, tokens[:, None]), torch.ones(len(at), 1, device=at.device)
-    hidden = job.model.base_model(**inputs).last_hidden_state[0, at]
+        return scores.gather(1, tokens[:, None]), torch.ones(len(positions), 1, device=positions.device)
+    hidden = job.model.base_model(**inputs).last_hidden_state[0, positions]
     factors = []
-    step = len(at) if job.score == "logit" else max(1, _HEAD_BYTES // (4 * len(head.weight)))
+    step = len(positions) if job.score == "logit" else max(1, _HEAD_BYTES // (4 * len(head.weight)))
     for part, chosen in zip(hidden.detach().split(step), tokens.split(step), strict=True):
-        rows = part.requires_grad_()  # every row stands for itself, so one backward pass through the head does
+        rows = part.requires_grad_()  # rows are independent, so one backward pass through the head is enough
         if job.score == "logprob":
             scores = head.scores(rows).float().log_softmax(-1).gather(1, chosen[:, None])
         else:
@@ -268,7 +268,7 @@ def _outputs(job: _Job, leaves: list[Tensor]) -> tuple[Tensor, Tensor]:
 
 
 def _head(model: Any) -> _Head | None:
-    """The model's head, if its scores are what `_Head` says they are; compared once for each model."""
+    """Return the model's head if its scores match a `_Head`, else None; compared once per model."""
     import torch
 
     if model in _heads:
@@ -285,14 +285,14 @@ def _head(model: Any) -> _Head | None:
         inputs["decoder_input_ids"] = ids
     with torch.no_grad(), frozen(model):
         hidden = model.base_model(**inputs).last_hidden_state[0]
-        own = model(**inputs).logits[0].double()
+        model_logits = model(**inputs).logits[0].double()
     cap = getattr(config, "final_logit_softcapping", None)
     plain = _Head(layer.weight.detach(), getattr(layer, "bias", None), 1.0, None)
-    ours = plain.scores(hidden).double()
-    inner = own if not cap else cap * (own / cap).clamp(-0.999999, 0.999999).atanh()
-    factor = float((inner * ours).sum() / (ours * ours).sum().clamp_min(1e-30))
+    plain_scores = plain.scores(hidden).double()
+    inner = model_logits if not cap else cap * (model_logits / cap).clamp(-0.999999, 0.999999).atanh()
+    factor = float((inner * plain_scores).sum() / (plain_scores * plain_scores).sum().clamp_min(1e-30))
     head = _Head(plain.weight, plain.bias, 1.0 if abs(factor - 1) < 1e-2 else factor, float(cap) if cap else None)
-    error = (head.scores(hidden).double() - own).abs().max() / own.abs().max().clamp_min(1e-30)
+    error = (head.scores(hidden).double() - model_logits).abs().max() / model_logits.abs().max().clamp_min(1e-30)
     _heads[model] = head if error < (1e-4 if layer.weight.dtype == torch.float32 else 3e-2) else None
     return _heads[model]
 

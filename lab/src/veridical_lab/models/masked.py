@@ -1,4 +1,4 @@
-"""What a masked language model expects in place of given stretches of a text, each masked in turn.
+"""A masked language model's predictions for given spans of a text, each masked in turn.
 
 Liu et al. 2022, §3.4: probability and entropy of the tokens of a marked phrase, with the phrase masked as a whole.
 """
@@ -19,18 +19,18 @@ from veridical.models.load import LocalModel
 
 __all__ = ["MaskedOutputs", "mask_in_turn"]
 
-_BATCH_TOKENS = {"cpu": 1024}  # as in the runner; elsewhere the logits of a whole batch bound it
+_BATCH_TOKENS = {"cpu": 1024}  # as in the runner; on other devices the logits of a whole batch set the limit
 _OTHER_BATCH_TOKENS = 8192
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MaskedOutputs:
-    """What the model expected in place of each token of one masked stretch. *Shape:* (tokens,) each.
+    """The model's predictions for the tokens of one masked stretch. *Shape:* (tokens,) each
 
     Attributes:
-        logprob: Log p of the token that stands there, in nats.
-        entropy: Of the distribution there, in nats.
-        rank: That of the token, 1 for the most probable one.
+        logprob: The log-probability of the original token, in nats.
+        entropy: The entropy of the predicted distribution, in nats.
+        rank: The rank of the original token, 1 for the most probable one.
     """
 
     logprob: NDArray[np.float64]
@@ -40,7 +40,7 @@ class MaskedOutputs:
 
 @dataclass(frozen=True, slots=True)
 class MaskedSequence:
-    """One sequence: whose it is, its ids with masks, where the masks begin, and the true ids there."""
+    """One sequence: its text and stretch, its ids with masks, the position of the first mask, and the hidden ids."""
 
     text: int
     stretch: int
@@ -57,21 +57,21 @@ def mask_in_turn(
     left_only: bool = False,
     max_batch_tokens: int | None = None,
 ) -> list[list[MaskedOutputs | None]]:
-    """Mask each of the `stretches` of each text by itself, and read off what the model expects there.
+    """Mask each of the `stretches` of each text by itself, and return the model's predictions there.
 
     Args:
         model: A masked language model (`load(…, kinds=("masked",))`).
         texts: The texts.
-        stretches: Spans of each text. All tokens that share a character with one are masked together. A text that is
-            longer than the model reads is cut around the stretch.
-        left_only: Whether what comes after the stretch is hidden from the model.
+        stretches: Spans of each text. All tokens that share a character with a span are masked together. A text longer
+            than the model's limit is cut around the span.
+        left_only: Whether to hide the text after the stretch from the model.
         max_batch_tokens: The most tokens of a batch, padding included; None: by device.
 
     Returns:
-        For each text the outputs of each stretch; None for one without a token, or longer than the model reads.
+        For each text, the outputs of each stretch; None for a stretch without tokens, or longer than the model's limit.
 
     Raises:
-        InputError: For a tokenizer without a mask.
+        InputError: If the tokenizer has no mask.
     """
     if model.tokenizer.mask_token_id is None:
         raise InputError(f"the tokenizer of {model.name} has no mask", hint="a masked language model is needed")
@@ -79,10 +79,10 @@ def mask_in_turn(
     sequences = [s for i, text in enumerate(texts) for s in masked_sequences(model, i, text, stretches[i], left_only)]
     sequences.sort(key=lambda sequence: -len(sequence.ids))
     limit = max_batch_tokens or _BATCH_TOKENS.get(model.device.type, _OTHER_BATCH_TOKENS)
-    at = 0
-    while at < len(sequences):
-        batch = sequences[at : at + max(1, limit // len(sequences[at].ids))]
-        at += len(batch)
+    start = 0
+    while start < len(sequences):
+        batch = sequences[start : start + max(1, limit // len(sequences[start].ids))]
+        start += len(batch)
         for sequence, outputs in zip(batch, masked_outputs(model, batch), strict=True):
             results[sequence.text][sequence.stretch] = outputs
     return results
@@ -91,7 +91,7 @@ def mask_in_turn(
 def masked_sequences(
     model: LocalModel, number: int, text: str, stretches: Sequence[Span], left_only: bool
 ) -> Iterator[MaskedSequence]:
-    """The sequences for one text, the `number`-th: one for each stretch that has tokens and fits."""
+    """Yield the sequences of one text, the `number`-th: one for each stretch that has tokens and fits."""
     around = special_tokens(model)
     tokens = tokenize(model.tokenizer, text)
     room = model.max_positions - len(around.before) - len(around.after)
@@ -103,7 +103,7 @@ def masked_sequences(
         first, last = int(inside[0]), int(inside[-1]) + 1
         end = last if left_only else len(tokens.ids)
         begin = 0
-        if end > room:  # the stretch in the middle, or at the end of what is left
+        if end > room:  # put the stretch in the middle, or at the end if nothing may follow
             begin = min(max(0, (first + last - room) // 2), end - room)
             end = begin + room
         ids = [*tokens.ids[begin:first], *[model.tokenizer.mask_token_id] * (last - first), *tokens.ids[last:end]]
@@ -112,7 +112,7 @@ def masked_sequences(
 
 
 def masked_outputs(model: LocalModel, batch: Sequence[MaskedSequence]) -> Iterator[MaskedOutputs]:
-    """The outputs of each sequence of a batch, which is run at once."""
+    """Yield the outputs of each sequence of a batch, computed in one pass."""
     import torch
 
     width = max(len(sequence.ids) for sequence in batch)
@@ -122,9 +122,9 @@ def masked_outputs(model: LocalModel, batch: Sequence[MaskedSequence]) -> Iterat
     with torch.inference_mode():
         logits: Any = model.model(input_ids=ids.to(model.device), attention_mask=mask.to(model.device)).logits
         for row, sequence in enumerate(batch):
-            there = logits[row, sequence.first : sequence.first + len(sequence.hidden)].float()
-            true = torch.tensor(sequence.hidden, device=there.device)[:, None]
-            log_p = torch.log_softmax(there, -1)
+            stretch_logits = logits[row, sequence.first : sequence.first + len(sequence.hidden)].float()
+            true = torch.tensor(sequence.hidden, device=stretch_logits.device)[:, None]
+            log_p = torch.log_softmax(stretch_logits, -1)
             chosen = log_p.gather(1, true)
             rank = (log_p > chosen).sum(-1) + 1
             numbers = (chosen[:, 0], torch.special.entr(log_p.exp()).sum(-1), rank)

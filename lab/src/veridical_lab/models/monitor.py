@@ -1,4 +1,4 @@
-"""Probes that score each token while a local model generates: from hidden states, with a constant amount of memory."""
+"""Probes that score each token while a local model generates, from hidden states, in constant memory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ProbeHead(Protocol):
 
 
 def check_causal(model: LocalModel) -> None:
-    """Raise `InputError` unless `model` is a causal language model, which has states while it generates."""
+    """Raise `InputError` unless `model` is a causal language model, the only kind that generates token by token."""
     if model.kind != "causal":
         raise InputError(
             f"{model.name} is an encoder: it reads a text at once, not while it is generated",
@@ -46,19 +46,20 @@ def check_causal(model: LocalModel) -> None:
 class ProbeMonitor:
     """Scores every token of responses that are being generated; keeps a few numbers per probe, no hidden state.
 
-    Attach it to a model, or give `step` the hidden states of one token after another in a decoding loop of your own.
-    A token is scored when the model processes it, one step after it was sampled: the last one of a text has no score
-    unless it is processed, too. Rows of a batch are distinguished by their index: no beam search, which permutes them.
+    Attach it to a model, or pass `step` the hidden states of each token in your own decoding loop. A token is scored
+    when the model processes it, one step after sampling it; the last token of a text has no score unless it is
+    processed, too. Rows of a batch are identified by their index; beam search permutes them, so it is not supported.
 
     Args:
         heads: The probes by objective.
-        batch: How many responses are generated side by side.
-        device: Where the hidden states are.
-        rewindable: Keep the running numbers of every token, so that `rewind` can go back.
+        batch: The number of responses generated side by side.
+        device: The device of the hidden states.
+        rewindable: Whether to keep the running numbers of every token, so that `rewind` can go back.
 
     Attributes:
         sublayers: The sublayers whose outputs `step` needs, in order.
-        history: By objective, the scores after each token: of the token, or of the response up to it; (batch,) each.
+        history: The scores after each token, by objective: of the token, or of the response up to it. *Shape:*
+            (batch,) each
     """
 
     def __init__(
@@ -78,31 +79,31 @@ class ProbeMonitor:
         projection = np.zeros((len(self.sublayers), width, outputs), dtype=np.float32)
         offset = np.zeros((len(self.sublayers), 1, outputs), dtype=np.float32)
         self._slices: dict[str, tuple[list[int], slice]] = {}
-        at = 0
+        first_column = 0
         for objective, head in heads.items():
             probes = head.probes
             rows = [self.sublayers.index(s) for s in probes.sublayers]
-            columns = slice(at, at + probes.projection.shape[1])
+            columns = slice(first_column, first_column + probes.projection.shape[1])
             projection[rows, :, columns] = probes.projection.transpose(0, 2, 1)
             offset[rows, 0, columns] = probes.offset
             self._slices[objective] = rows, columns
-            at = columns.stop
+            first_column = columns.stop
         self._projection, self._offset = (torch.from_numpy(a).to(device) for a in (projection, offset))
 
     def __len__(self) -> int:
-        """How many tokens of each response have a score."""
+        """Return the number of scored tokens of each response."""
         return len(next(iter(self.history.values())))
 
     @property
     def scores(self) -> Scores:
-        """All scores so far by objective. *Shape:* (tokens, batch)."""
+        """All scores so far, by objective. *Shape:* (tokens, batch)"""
         return {name: np.array(rows).reshape(len(rows), self.batch) for name, rows in self.history.items()}
 
     def step(self, states: torch.Tensor) -> Scores:
         """Return the scores of the next token of each response, *shape* (batch,) by objective.
 
         Args:
-            states: Its hidden states. *Shape:* (sublayers, batch, width).
+            states: The hidden states of the token. *Shape:* (sublayers, batch, width)
 
         Raises:
             CannotJudgeError: If a projection is not finite.
@@ -136,9 +137,9 @@ class ProbeMonitor:
 
         Args:
             model: A causal language model.
-            pass_start: Gives, during a pass, the index in the response of the pass's first token, below 0 in the
-                prompt; tokens of the prompt and those with a score are skipped. None: the first pass is the prompt,
-                every other one new tokens of the response, as in `generate()`.
+            pass_start: Returns, during a pass, the index in the response of the pass's first token, below 0 in the
+                prompt; tokens of the prompt and scored tokens are skipped. None: the first pass is the prompt, and
+                every other pass new tokens of the response, as in `generate()`.
         """
         import torch
 
@@ -150,7 +151,7 @@ class ProbeMonitor:
             nonlocal skip
             if pass_start is not None:
                 skip = max(0, len(self) - pass_start())
-            if skip is not None:  # the block may add to its output in place, as Falcon's does
+            if skip is not None:  # copies, because a block may add to its output in place, as Falcon's does
                 captured[sublayer] = output.reshape(self.batch, -1, output.shape[-1])[:, skip:].detach().clone()
 
         def score(module: Any, arguments: Any, output: Any) -> None:
@@ -173,14 +174,14 @@ class ProbeMonitor:
 
         Args:
             threshold: In [0, 1]; None: the probes' own.
-            objective: Which probes; None: token-level ones if there are any.
+            objective: The objective of the probes; None: "token" if there are any.
         """
         import torch
         from transformers import StoppingCriteria
 
         chosen = objective or next(o for o in ("token", "response") if o in self.heads)
         if chosen not in self.heads:
-            raise InputError(f"there are no probes by {chosen}", hint=f"there are: {', '.join(self.heads)}")
+            raise InputError(f"there are no {chosen}-level probes", hint=f"there are: {', '.join(self.heads)}")
         limit = self.heads[chosen].threshold if threshold is None else threshold
 
         monitor = self

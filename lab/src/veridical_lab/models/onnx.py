@@ -1,8 +1,7 @@
-"""A token classifier's backbone or a sequence classifier written as an ONNX file, in fp32 or int8.
+"""Write a token classifier's backbone or a sequence classifier as an ONNX file, in fp32 or int8.
 
-What is in int8 and what is not: `models.onnx_graph`. A file is written with the hash of the
-weights it was made from and with how far it is from them; `models.onnx_runtime`, which runs it, refuses one of another
-model.
+`models.onnx_graph` decides which parts are in int8. A file records the hash of its original weights and its distance
+from them; `models.onnx_runtime`, which runs it, refuses a file made from another model.
 """
 
 from __future__ import annotations
@@ -38,18 +37,18 @@ __all__ = ["export_onnx"]
 def export_onnx(
     runner: PairRunner, windows: Sequence[Window], folder: str | Path, precision: Literal["fp32", "int8"] = "fp32"
 ) -> OnnxExport:
-    """Write the backbone (or the sequence classifier) of `runner` to `folder` and check what it computes.
+    """Write the backbone (or the sequence classifier) of `runner` to `folder`, and check its outputs.
 
     Args:
         runner: Runs the original, in fp32.
-        windows: What the file is checked on; at least one.
-        folder: Where to write.
+        windows: The windows to check the file on; at least one.
+        folder: The folder to write to.
         precision: "fp32" or "int8".
 
     Raises:
-        InputError: If the model is no fp32 model, or the file computes something else (a cosine similarity below 0.99
-            in fp32 or below 0.8 in int8).
-        MissingExtraError: Without onnx and onnxscript (extra `onnx`).
+        InputError: If the model is not in fp32, or the outputs differ (a cosine similarity below 0.99 in fp32 or below
+            0.8 in int8).
+        MissingExtraError: If onnx and onnxscript (extra `onnx`) are not installed.
     """
     if precision not in PRECISIONS:
         raise UnknownNameError("precision", precision, PRECISIONS)
@@ -67,7 +66,7 @@ def export_onnx(
     with replacing(path) as part:
         graph = _exported(runner, windows)
         join_attention(graph)
-        if runner.model.kind != "classifier":  # which has no states of tokens
+        if runner.model.kind != "classifier":  # a classifier returns no states of tokens
             keep_tokens(graph)
         if precision == "int8":
             quantise(graph, by_token=runner.shares_prompts)
@@ -83,8 +82,8 @@ def export_onnx(
         cosine = float(((a * b).sum(1) / np.maximum(norms, 1e-12)).min())
         if cosine < (0.99 if precision == "fp32" else 0.8):
             raise InputError(
-                f"the ONNX file computes something else than the model (cosine similarity {cosine:.3f})",
-                hint="fp32 instead of int8" if precision == "int8" else "another architecture",
+                f"the ONNX file does not compute the same as the model (cosine similarity {cosine:.3f})",
+                hint="use fp32 instead of int8" if precision == "int8" else "use another architecture",
             )
     export = OnnxExport(
         precision=precision,
@@ -102,7 +101,7 @@ def export_onnx(
 
 
 def _tokenizer_hash(model: LocalModel) -> str | None:
-    """The hash of the model's `tokenizer.json`; None if there is none, or transformers reads something else."""
+    """Return the hash of the model's `tokenizer.json`; None if it is missing or differs from the tokenizer in use."""
     path = Path(model.name) / TOKENIZER
     try:
         same = FastTokenizer(path.parent).matches(model.tokenizer)
@@ -112,15 +111,13 @@ def _tokenizer_hash(model: LocalModel) -> str | None:
 
 
 def _exported(runner: PairRunner, windows: Sequence[Window]) -> onnx.ModelProto:
-    """The model as a graph with free batch and length."""
+    """Return the model as a graph with free batch size and length."""
     import torch
 
     rows = [[windows[i] for i in row] for row in runner.rows(windows)[:2]]
     inputs, _ = runner.inputs(rows * 2 if len(rows) == 1 else rows)
-    if not runner.takes_mask(rows):
-        del inputs[
-            "attention_mask"
-        ]  # of padding, which a row by itself does not have; attention without it takes less time
+    if not runner.takes_mask(rows):  # rows run one by one need no padding mask, and attention is faster without it
+        del inputs["attention_mask"]
     names = list(inputs)
     model = runner.model
 
@@ -130,16 +127,16 @@ def _exported(runner: PairRunner, windows: Sequence[Window]) -> onnx.ModelProto:
             self.model = model.model
 
         def forward(self, *tensors: torch.Tensor) -> torch.Tensor:
-            given = dict(zip(names, tensors, strict=True))
-            with relative_positions(model, given.get("position_ids")):
-                return outputs_of(model, given)
+            by_name = dict(zip(names, tensors, strict=True))
+            with relative_positions(model, by_name.get("position_ids")):
+                return outputs_of(model, by_name)
 
     tensors = tuple(torch.from_numpy(inputs[name]) for name in names)
     batch, width = torch.export.Dim("batch", min=1, max=4096), torch.export.Dim("width", min=2, max=1 << 16)
     shapes = tuple({0: batch, 1: width} if t.ndim == 2 else {0: batch, 2: width, 3: width} for t in tensors)
     attention = _one_attention(masked=runner.takes_mask(rows)) if model.model_type == "mpnet" else nullcontext()
     with torch.no_grad(), quiet(), _no_empty_masks(), attention, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about the exporter's own inside
+        warnings.simplefilter("ignore")  # about the exporter's internals
         program = torch.onnx.export(
             Trunk().train(False),
             tensors,
@@ -158,15 +155,15 @@ def _exported(runner: PairRunner, windows: Sequence[Window]) -> onnx.ModelProto:
 
 @contextmanager
 def _no_empty_masks() -> Iterator[None]:
-    """While this lasts, transformers makes no mask where nothing is masked, as it does wherever it does not export.
+    """Keep transformers from making a mask if nothing is masked, while the context lasts.
 
-    With one, onnxruntime does not take its fastest attention.
+    It makes none in normal use, but one on export. With a mask, onnxruntime does not use its fastest attention.
     """
     from transformers import masking_utils
 
     name = "_ignore_bidirectional_mask_sdpa"
     original = getattr(masking_utils, name, None)
-    if original is None:  # other versions have none: the file is correct, and slower
+    if original is None:  # missing in other versions: the file is correct, but slower
         yield
         return
     setattr(masking_utils, name, lambda padding, length, window=None: padding is None and window is None)
@@ -178,20 +175,23 @@ def _no_empty_masks() -> Iterator[None]:
 
 @contextmanager
 def _one_attention(*, masked: bool) -> Iterator[None]:
-    """While this lasts, MPNet's attention is one operator, as in other models; without `masked` it adds no mask."""
+    """Make MPNet's attention one operator, as in other models, while the context lasts.
+
+    Without `masked` it adds no mask.
+    """
     import torch
     from transformers.models.mpnet import modeling_mpnet
 
     attention: Any = modeling_mpnet.MPNetSelfAttention
     original = attention.forward
-    parameters = signature(original)  # which arguments there are, and in what order, differs between versions
+    parameters = signature(original)  # the arguments and their order differ between versions
 
     def forward(self: Any, *arguments: Any, **options: Any) -> tuple[torch.Tensor]:
-        given = parameters.bind(self, *arguments, **options).arguments
-        x, bias = given["hidden_states"], given["position_bias"]
+        bound = parameters.bind(self, *arguments, **options).arguments
+        x, bias = bound["hidden_states"], bound["position_bias"]
         shape = (*x.shape[:-1], self.num_attention_heads, self.attention_head_size)
         query, key, value = (part(x).view(shape).transpose(1, 2) for part in (self.q, self.k, self.v))
-        bias = bias + given["attention_mask"] if masked else bias
+        bias = bias + bound["attention_mask"] if masked else bias
         states = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=bias)
         return (self.o(states.transpose(1, 2).reshape(x.shape)),)
 

@@ -1,4 +1,4 @@
-"""How an exported graph computes: attention as one operator, the last layer for some tokens, and matrices in int8."""
+"""Rewrite exported graphs: attention as one operator, the last layer only for some tokens, and matrices in int8."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ if TYPE_CHECKING:
 
 __all__ = ["attention_table", "join_attention", "keep_tokens", "quantise"]
 
-_RUNTIME = "com.microsoft"  # the domain of operators that are onnxruntime's own
+_RUNTIME = "com.microsoft"  # the domain of onnxruntime's own operators
 _MASKED = -1e9
 _LARGEST_WEIGHT = 64  # see `quantise`
 _LARGEST = 127
 _ZERO_POINT = 128
 _LEAST_SCALE = 1e-12
-_ADDED = 5  # which input of `MultiHeadAttention` is added to its scores, (rows or 1, heads or 1, queries, keys)
-_OF_ONE_SIZE = ("LayerNormalization", "MultiHeadAttention")  # what returns tokens of about one size
-_LEAST_NUMBERS = 1 << 16  # a smaller table is left as it is
-_LOWEST_GELU = 0.17  # the lowest value of that function is -0.16997
-# what computes each token by itself
+# the input of `MultiHeadAttention` that is added to its scores, (rows or 1, heads or 1, queries, keys)
+_ADDED = 5
+_OF_ONE_SIZE = ("LayerNormalization", "MultiHeadAttention")  # operators whose output tokens have similar magnitudes
+_LEAST_NUMBERS = 1 << 16  # a smaller table stays in floats
+_LOWEST_GELU = 0.17  # the minimum of GELU is -0.16997
+# operators that compute each token by itself
 _BY_TOKEN = {"Add", "Div", "Erf", "Gelu", "Identity", "LayerNormalization", "Mul", "Pow", "Relu", "Sqrt", "Sub", "Tanh"}
 
 
 def attention_table() -> dict[Callable[..., Any], Callable[..., Any]]:
-    """What `torch.onnx.export` has to write for scaled dot-product attention (its `custom_translation_table`).
+    """Return the `custom_translation_table` of `torch.onnx.export` for scaled dot-product attention.
 
-    That is onnxruntime's `MultiHeadAttention`, in place of a dozen operators.
+    It writes onnxruntime's `MultiHeadAttention` instead of a dozen operators.
     """
     import torch
     from onnx.defs import OpSchema
@@ -73,11 +74,11 @@ def attention_table() -> dict[Callable[..., Any], Callable[..., Any]]:
         is_causal: bool = False,
         **options: Any,
     ) -> Any:
-        """From (batch, heads, tokens, size) to the operator's (batch, tokens, heads * size), and back."""
+        """Convert (batch, heads, tokens, size) to the operator's (batch, tokens, heads * size), and back."""
         heads, size = int(query.shape[1]), int(query.shape[3])
 
         def side_by_side(states: Any) -> Any:
-            shared = heads // int(states.shape[1])  # how many heads of the query share one of these
+            shared = heads // int(states.shape[1])  # query heads per key-value head
             if shared > 1:
                 states = op.Expand(op.Unsqueeze(states, shape(2)), shape(1, 1, shared, 1, 1))
                 states = op.Reshape(states, shape(0, heads, -1, size))
@@ -99,9 +100,9 @@ def attention_table() -> dict[Callable[..., Any], Callable[..., Any]]:
 
 
 def join_attention(model: onnx.ModelProto) -> None:
-    """Take out what splits states by head before an attention and joins them again behind it, in place.
+    """Remove the nodes that split states by head before an attention and join them after it, in place.
 
-    `MultiHeadAttention` splits them itself. What does more than to reshape, such as rotating positions, stays.
+    `MultiHeadAttention` splits them itself. Nodes that do more than reshape, such as rotating positions, stay.
     """
     graph = model.graph
     ranks = {info.name: len(info.type.tensor_type.shape.dim) for info in graph.value_info}
@@ -109,11 +110,11 @@ def join_attention(model: onnx.ModelProto) -> None:
     made_by = {name: node for node in graph.node for name in node.output}
 
     def before_reshapes(name: str) -> str:
-        """What a tensor was before it was reshaped, if that has three dimensions as well; else the tensor itself."""
-        at = name
-        while at in made_by and made_by[at].op_type in ("Identity", "Reshape"):
-            at = made_by[at].input[0]
-        return at if ranks.get(at) == ranks.get(name) == 3 else name
+        """Return the tensor before all reshapes, if it also has three dimensions; else the tensor itself."""
+        original = name
+        while original in made_by and made_by[original].op_type in ("Identity", "Reshape"):
+            original = made_by[original].input[0]
+        return original if ranks.get(original) == ranks.get(name) == 3 else name
 
     for node in graph.node:
         if node.op_type == "MultiHeadAttention":
@@ -127,11 +128,11 @@ def join_attention(model: onnx.ModelProto) -> None:
 
 
 def keep_tokens(model: onnx.ModelProto) -> bool:
-    """Let a graph return the states of the tokens `KEPT` alone, in place; False where it cannot.
+    """Make a graph return the states of the tokens `KEPT` only, in place; return False if it cannot be done.
 
-    From the queries of the last attention on, nothing is computed for other tokens. So that their places can be
-    picked there, the last attention must have no mask but one that is added to its scores, queries that are a product
-    of states with a matrix, and behind it only what computes each token by itself.
+    From the queries of the last attention on, nothing is computed for other tokens. This needs three things: the last
+    attention has no mask except one added to its scores; its queries are a product of states with a matrix; and every
+    node behind it computes each token by itself.
     """
     from onnx import TensorProto, helper
 
@@ -181,15 +182,16 @@ def keep_tokens(model: onnx.ModelProto) -> bool:
 
 
 def quantise(model: onnx.ModelProto, *, by_token: bool = False) -> None:
-    """Put the embedding tables and constant matrices of a model in int8, in place.
+    """Convert the embedding tables and constant matrices of a model to int8, in place.
 
-    Each row of a table and each column of a matrix has its own scale. What is multiplied with a matrix is put in 8 bits
-    as the model runs: what a layer normalisation or attention returns by one scale, as its tokens are of about one
-    size; all else by a scale for each token, so that a large number in one token costs no other its digits. With
-    `by_token` each token has its own scale everywhere, so that texts in one row have no effect on each other.
+    Each row of a table and each column of a matrix has its own scale. The other factor of a product is quantised to 8
+    bits as the model runs. Outputs of layer normalisation and attention use one scale, because their tokens have
+    similar magnitudes. All other states use one scale per token, so that a large number in one token costs the others
+    no precision. With `by_token` each token has its own scale everywhere, so that texts in one row do not affect each
+    other.
 
-    Weights are at most 64: processors with AVX2 but without VNNI add two products of 8 bits in 16 bits, which
-    2 * 64 * 255 does not exceed.
+    Weights are at most 64: processors with AVX2 but without VNNI add two 8-bit products in 16 bits, and 2 * 64 * 255
+    does not overflow there.
     """
     from onnx import helper
 
@@ -199,11 +201,11 @@ def quantise(model: onnx.ModelProto, *, by_token: bool = False) -> None:
     for node in graph.node:
         if node.output[0] not in rewriter.sums:
             nodes += rewriter.table(node) or rewriter.matrix(node) or [node]
-    kept = [tensor for tensor in graph.initializer if tensor.name not in rewriter.replaced]
+    remaining = [tensor for tensor in graph.initializer if tensor.name not in rewriter.replaced]
     del graph.node[:], graph.initializer[:]
     del graph.value_info[:]  # shapes from before the exporter transposed weights
     graph.node.extend(nodes)
-    graph.initializer.extend([*kept, *rewriter.constants.values()])
+    graph.initializer.extend([*remaining, *rewriter.constants.values()])
     if not any(entry.domain == _RUNTIME for entry in model.opset_import):
         model.opset_import.append(helper.make_opsetid(_RUNTIME, 1))
 
@@ -214,9 +216,9 @@ class _Bytes:
 
     Attributes:
         name: The bytes.
-        scale: What one step is.
-        zero_point: The byte that is 0.
-        of_tokens: What a step of each token is, where `scale` is 1.
+        scale: The value of one step.
+        zero_point: The byte that stands for 0.
+        of_tokens: The value of one step for each token, if `scale` is 1.
     """
 
     name: str
@@ -226,12 +228,12 @@ class _Bytes:
 
 
 class _Rewriter:
-    """Makes the nodes in int8 that replace others.
+    """Makes int8 nodes that replace others.
 
     Attributes:
-        constants: The constants that they take, by name.
+        constants: The constants of the new nodes, by name.
         replaced: The names of constants that are no longer needed.
-        sums: The names of sums that the nodes of their products compute.
+        sums: The names of sums that the nodes of their products now compute.
     """
 
     def __init__(self, graph: onnx.GraphProto, *, by_token: bool) -> None:
@@ -246,14 +248,14 @@ class _Rewriter:
             for name in node.input:
                 self._taken_by.setdefault(name, []).append(node)
         self._results = {output.name for output in graph.output}
-        self._bytes: dict[str, _Bytes] = {}  # what is in 8 bits already, by its name
+        self._bytes: dict[str, _Bytes] = {}  # states already in 8 bits, by name
         self._of_one_size = () if by_token else _OF_ONE_SIZE
         self.constants: dict[str, onnx.TensorProto] = {}
         self.replaced: set[str] = set()
         self.sums: set[str] = set()
 
     def table(self, node: onnx.NodeProto) -> list[onnx.NodeProto]:
-        """In place of a look-up in a table of floats; empty for any other node."""
+        """Return the nodes that replace a look-up in a table of floats; empty for any other node."""
         from onnx import TensorProto
 
         if node.op_type != "Gather" or node.input[0] not in self._weights or _attributes(node).get("axis", 0) != 0:
@@ -273,15 +275,15 @@ class _Rewriter:
         ]
 
     def matrix(self, node: onnx.NodeProto) -> list[onnx.NodeProto]:
-        """In place of a product with a constant matrix; empty for any other node."""
+        """Return the nodes that replace a product with a constant matrix; empty for any other node."""
         if node.op_type not in ("MatMul", "Gemm") or node.input[1] not in self._weights:
             return []
-        given = _attributes(node)
-        if given.get("transA", 0) or given.get("alpha", 1.0) != 1.0 or given.get("beta", 1.0) != 1.0:
+        attributes = _attributes(node)
+        if attributes.get("transA", 0) or attributes.get("alpha", 1.0) != 1.0 or attributes.get("beta", 1.0) != 1.0:
             return []
-        name, out = f"{node.input[1]}{'/transposed' if given.get('transB') else ''}", node.output[0]
+        name, out = f"{node.input[1]}{'/transposed' if attributes.get('transB') else ''}", node.output[0]
         matrix = self._take(node.input[1])
-        matrix = matrix.T if given.get("transB") else matrix
+        matrix = matrix.T if attributes.get("transB") else matrix
         scales = np.maximum(np.abs(matrix).max(0) / _LARGEST_WEIGHT, _LEAST_SCALE)
         self._constant(f"{name}/bytes", np.rint(matrix / scales).astype(np.int8))
         self._constant(f"{name}/scales", scales.astype(np.float32))
@@ -302,7 +304,10 @@ class _Rewriter:
         return [*nodes, _node("Add", [product, bias], out)] if bias else nodes
 
     def _with_bias(self, product: str, width: int) -> tuple[str, str]:
-        """The sum of a product and a constant vector, and this; the product and "" where nothing is added to it."""
+        """Return the names of the sum of a product and a constant vector, and of the vector.
+
+        Return the product and "" if no vector is added to it.
+        """
         takers = self._taken_by.get(product, [])
         if len(takers) != 1 or takers[0].op_type != "Add" or product in self._results:
             return product, ""
@@ -313,7 +318,7 @@ class _Rewriter:
         return takers[0].output[0], bias
 
     def _in_bytes(self, name: str, width: int) -> list[onnx.NodeProto]:
-        """What puts states (…, width) in 8 bits; empty where that was done."""
+        """Return the nodes that convert states *(…, width)* to 8 bits; empty if that was done before."""
         if name in self._bytes:
             return []
         made_by = self._made_by.get(name)
@@ -370,17 +375,17 @@ class _Rewriter:
 
 
 def _drop_unused(graph: onnx.GraphProto) -> None:
-    """Take out nodes and constants of which nothing in the results depends."""
-    wanted = {output.name for output in graph.output}
+    """Remove nodes and constants that the results do not depend on."""
+    needed = {output.name for output in graph.output}
     nodes = []
     for node in reversed(graph.node):
-        if wanted & set(node.output):
+        if needed & set(node.output):
             nodes.append(node)
-            wanted |= set(node.input)
-    kept = [tensor for tensor in graph.initializer if tensor.name in wanted]
+            needed |= set(node.input)
+    remaining = [tensor for tensor in graph.initializer if tensor.name in needed]
     del graph.node[:], graph.initializer[:]
     graph.node.extend(reversed(nodes))
-    graph.initializer.extend(kept)
+    graph.initializer.extend(remaining)
 
 
 def _attributes(node: onnx.NodeProto) -> dict[str, Any]:

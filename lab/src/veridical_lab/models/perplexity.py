@@ -14,18 +14,18 @@ __all__ = ["mean_surprisal"]
 
 
 def mean_surprisal(model: LocalModel, texts: Sequence[str], *, max_batch_tokens: int | None = None) -> list[float]:
-    """The mean of -log p of the tokens of each text, in nats; NaN for a text without a token that is predicted.
+    """Return the mean of -log p over the tokens of each text, in nats; NaN for a text without predicted tokens.
 
-    A text that is longer than the model reads is read in consecutive pieces. What comes out does not depend on which
-    texts are run together (to 1e-5 in fp32).
+    A text longer than the model's limit is read in consecutive pieces. Results do not depend on which texts are run
+    together (to 1e-5 in fp32).
     """
     before = special_tokens(model).before
     room = model.max_positions - len(before)
     encoded: list[Encoded] = []
     owners: list[int] = []
     for i, tokens in enumerate(tokenize_texts(model.tokenizer, texts)):
-        for at in range(0, len(tokens.ids), room):
-            piece = tokens.ids[at : at + room]
+        for start in range(0, len(tokens.ids), room):
+            piece = tokens.ids[start : start + room]
             encoded.append(Encoded((*before, *piece), len(before), (None,) * len(piece)))
             owners.append(i)
     sums = np.zeros((2, len(texts)))

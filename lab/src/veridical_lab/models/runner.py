@@ -1,9 +1,9 @@
-"""One forward pass for all that detectors need of a response: log-probabilities, entropy, rank and hidden states.
+"""One forward pass for everything that detectors need: log-probabilities, entropy, rank and hidden states.
 
-Sequences are batched by length; what comes out does not depend on the batch, its order or the side of the padding
-(to 1e-5 in fp32). What several sequences of a decoder begin with (a document, few-shot examples) is read once. The
-language-model head is applied to the response's positions only, in bounded pieces.
-Encoder-decoders give the same, but for hidden states.
+Sequences are batched by length; results do not depend on the batch, its order or the side of the padding (to 1e-5 in
+fp32). A beginning shared by several sequences of a decoder (a document, few-shot examples) is read once. The
+language-model head is applied only to the response's positions, in bounded pieces. Encoder-decoders give the same
+outputs except hidden states.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ if TYPE_CHECKING:
 __all__ = ["RequestedOutputs", "Result", "Runner"]
 
 _log = logging.getLogger(__name__)
-_SHARD = 512  # sequences whose results are held back for the sake of batching by length
-_BATCH_TOKENS = {"cpu": 1024}  # there larger batches only cost memory traffic
-_KEPT = 8  # times as many tokens as in a batch may be kept as keys and values, where sequences begin alike
-_HEAD_BYTES = 1 << 26  # of logits (in fp32) held at once
-# these count positions themselves, from the padding mask or the padding id
+_SHARD = 512  # sequences whose results are held back so that they can be batched by length
+_BATCH_TOKENS = {"cpu": 1024}  # on a CPU larger batches only cost memory traffic
+_KEPT = 8  # size of the key-value cache for shared beginnings, as a multiple of the batch's tokens
+_HEAD_BYTES = 1 << 26  # bytes of logits (in fp32) held at once
+# these architectures count positions themselves, from the padding mask or the padding id
 _OWN_POSITIONS = frozenset({"roberta", "xlm-roberta", "camembert"})
-_FIXED_PADDING_ID = frozenset({"mpnet"})  # the same with one fixed id, so that padding has to be on the right
+_FIXED_PADDING_ID = frozenset({"mpnet"})  # the same with one fixed id, so padding must be on the right
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedOutputs:
-    """What to return for each token of the response.
+    """The outputs to return for each token of the response.
 
     Attributes:
-        logprobs: Log p of the token given all before it.
-        entropy: That of the distribution over the next token there, in nats.
-        rank: 1 for the most probable token.
-        sublayers: Whose outputs to return ("all": 2L, see `veridical_lab.models.sublayers`).
-        dtype: Theirs.
-        layers: After which blocks to return the hidden states: 0 is the embeddings, i what the i-th block hands on, in
-            fp32.
+        logprobs: The log-probability of the token given all tokens before it.
+        entropy: The entropy of the predicted distribution, in nats.
+        rank: The rank of the token, 1 for the most probable one.
+        sublayers: The sublayers whose outputs to return ("all": 2L, see `veridical_lab.models.sublayers`).
+        dtype: The precision of these outputs.
+        layers: The layers whose hidden states to return, in fp32: 0 for the embeddings, i for the output of the i-th
+            block.
     """
 
     logprobs: bool = True
@@ -63,7 +63,7 @@ class RequestedOutputs:
 
     @property
     def head(self) -> bool:
-        """Whether the language-model head is needed at all."""
+        """Whether the language-model head is needed."""
         return self.logprobs or self.entropy or self.rank
 
 
@@ -72,11 +72,11 @@ class Result:
     """The outputs for one sequence; index i is the i-th token of the response.
 
     Attributes:
-        logprob, entropy, rank: *Shape:* (tokens,); None where not requested. NaN (rank 0) at a first token that nothing
-            predicts.
-        hidden: By sublayer, at the token's own position. *Shape:* (tokens, width).
-        states: By layer, at the token's own position. *Shape:* (tokens, width).
-        notes: What to report about the run.
+        logprob, entropy, rank: None if not requested; NaN (rank 0) at a first token that nothing predicts. *Shape:*
+            (tokens,)
+        hidden: The outputs at the token's own position, by sublayer. *Shape:* (tokens, width)
+        states: The hidden states at the token's own position, by layer. *Shape:* (tokens, width)
+        notes: Notes about the run.
         failed: Why there are no outputs (out of memory, numbers that are not finite); None if there are.
     """
 
@@ -92,8 +92,8 @@ class Result:
 class Runner:
     """Runs sequences through `model`, at most `max_batch_tokens` tokens (padding included) at a time (None: by device).
 
-    A sequence longer than that runs alone. `padding` is the side that is filled up (always the right one for an
-    architecture that counts positions from the left, as DistilBERT does).
+    A longer sequence runs alone. `padding` is the padded side; it is always the right one for an architecture that
+    counts positions from the left, as DistilBERT does.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Runner:
         self._positions = self._positions and model.model_type not in _OWN_POSITIONS | _FIXED_PADDING_ID
         self._positions = self._positions and model.kind != "seq2seq"
         self.padding = padding if self._positions or model.model_type in _OWN_POSITIONS else "right"
-        # padding at the left would be behind what is shared, inside of sliding windows
+        # padding on the left would come after the shared beginning, inside sliding windows
         self._shares = model.kind == "causal" and self._positions and self.padding == "right"
         self._shares = self._shares and CachedForward(model).shares
         self._checked = False
@@ -120,8 +120,8 @@ class Runner:
         """Yield one result per sequence, in the same order.
 
         Raises:
-            InputError: If log-probabilities are requested of a model without a language-model head, sublayers of an
-                unknown architecture, or a layer that the model does not have.
+            InputError: If the model lacks a language-model head for requested log-probabilities, its architecture is
+                unknown and sublayers are requested, or a layer does not exist.
         """
         requested = requested or RequestedOutputs()
         if requested.head and self.model.kind not in FORCED:
@@ -146,13 +146,13 @@ class Runner:
             wrong = [i for i in sublayers if not 0 <= i < count]
             if wrong:
                 raise InputError(f"there is no sublayer {wrong[0]}", hint=f"the model has sublayers 0 to {count - 1}")
-        for at in range(0, len(encoded), _SHARD):
-            yield from self._shard(encoded[at : at + _SHARD], requested, sublayers)
+        for start in range(0, len(encoded), _SHARD):
+            yield from self._shard(encoded[start : start + _SHARD], requested, sublayers)
 
     def _shard(
         self, encoded: Sequence[Encoded], requested: RequestedOutputs, sublayers: tuple[int, ...]
     ) -> list[Result]:
-        """The results of sequences that are sorted by length and run in batches, smaller ones where memory runs out."""
+        """Run sequences sorted by length in batches, and in smaller ones if memory runs out."""
         results: list[Result | None] = [None] * len(encoded)
         limit = self.max_batch_tokens
         notes: tuple[str, ...] = ()
@@ -169,7 +169,7 @@ class Runner:
                     if not out_of_memory(error):
                         raise
                 if batch is None:
-                    release_memory()  # outside the handler, whose traceback holds the tensors
+                    release_memory()  # outside the handler, because its traceback holds the tensors
                     if len(chosen) > 1:
                         limit = width * (len(chosen) // 2)
                         notes = (f"out of memory with {len(chosen)} sequences of {width} tokens; went on with half",)
@@ -182,13 +182,14 @@ class Runner:
         return [result for result in results if result is not None]
 
     def _groups(self, encoded: Sequence[Encoded]) -> list[tuple[list[int], int]]:
-        """Indices of sequences to batch, the longest first, and with how many of the same tokens all of them begin."""
+        """Return indices of sequences to batch, the longest first, and the length of each group's shared beginning."""
         apart: list[int] = []
         groups: list[tuple[list[int], int]] = []
         alike = shared_beginnings([e.ids for e in encoded]) if self._shares and all(e.ids for e in encoded) else []
         for members, same in alike or [(list(range(len(encoded))), 0)]:
-            shared = min(same, *(encoded[i].response_start - 1 for i in members))  # what predicts a response is read
-            # what fits into one batch as it is takes one pass, not two
+            # the token that predicts a response must be read with it
+            shared = min(same, *(encoded[i].response_start - 1 for i in members))
+            # sharing pays off only if the group does not fit into one batch
             more = sum(encoded[i].tokens for i in members) > self.max_batch_tokens
             if len(members) > 1 and shared > 0 and more:
                 groups.append((members, shared))
@@ -201,7 +202,7 @@ class Runner:
         ]
 
     def _read(self, ids: Sequence[int]) -> CachedForward:
-        """The model after the tokens that sequences begin with."""
+        """Return the model after reading the shared beginning of sequences."""
         import torch
 
         forward = CachedForward(self.model)
@@ -232,8 +233,8 @@ class Runner:
             outputs = self._heads(states, batch, rows, requested) if requested.head else {}
             hidden = {i: tensor.cpu().numpy() for i, tensor in captured.items()}
             for i in requested.layers:
-                kept = by_layer[i].reshape(-1, by_layer[i].shape[-1]).index_select(0, rows)
-                layers[i] = kept.float().cpu().numpy()
+                of_rows = by_layer[i].reshape(-1, by_layer[i].shape[-1]).index_select(0, rows)
+                layers[i] = of_rows.float().cpu().numpy()
         results = []
         start = 0
         for e in batch:
@@ -255,9 +256,9 @@ class Runner:
     def _states(
         self, inputs: dict[str, torch.Tensor], requested: RequestedOutputs, cache: Any = None
     ) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
-        """(batch, width, …): the last hidden states, or all logits of a model whose head cannot be run apart.
+        """Return the last hidden states, or all logits if the head cannot run separately. *Shape:* (batch, width, …)
 
-        Also the hidden states by layer, where any are requested. `cache` is of what was read before the inputs.
+        Also return the hidden states by layer, if any are requested. `cache` holds tokens read before the inputs.
         """
         model = self.model.model
         options: dict[str, Any] = {} if self.model.kind == "encoder" else {"use_cache": False}
@@ -272,9 +273,9 @@ class Runner:
         return outputs.last_hidden_state, outputs.hidden_states if requested.layers else ()
 
     def _inputs(self, batch: Sequence[Encoded], shared: int) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
-        """The model's inputs, and which rows of its flattened (batch * width) states are response tokens, in order.
+        """Return the model's inputs, and the rows of response tokens in its flattened *(batch * width)* states.
 
-        Of the inputs the first `shared` tokens, which were read before, are left out, but not of the mask.
+        The first `shared` tokens, which were read before, are left out of the inputs, but not of the mask.
         """
         import torch
 
@@ -300,7 +301,7 @@ class Runner:
     def _heads(
         self, states: torch.Tensor, batch: Sequence[Encoded], rows: torch.Tensor, requested: RequestedOutputs
     ) -> dict[str, np.ndarray]:
-        """The requested outputs of the language-model head for the response tokens of the whole batch, in order."""
+        """Return the requested outputs of the language-model head for the response tokens of the batch, in order."""
         import torch
 
         targets = torch.tensor([t for e in batch for t in e.ids[e.response_start : e.response_end]], dtype=torch.long)
@@ -309,44 +310,46 @@ class Runner:
         head = self.model.model.get_output_embeddings()
         step = max(1, _HEAD_BYTES // (4 * head.weight.shape[0]))
         parts: dict[str, list[torch.Tensor]] = {"logprob": [], "entropy": [], "rank": []}
-        for at in range(0, len(rows), step):
-            read = flat.index_select(0, (rows[at : at + step] - 1).clamp(min=0))
-            logits = (finished(self.model.model.config, head(read)) if self._split_head else read).float()
+        for start in range(0, len(rows), step):
+            states_before = flat.index_select(0, (rows[start : start + step] - 1).clamp(min=0))
+            logits = (
+                finished(self.model.model.config, head(states_before)) if self._split_head else states_before
+            ).float()
             total = torch.logsumexp(logits, -1)
-            target = targets[at : at + step, None]
+            target = targets[start : start + step, None]
             chosen = logits.gather(1, target)[:, 0]
             if requested.logprobs:
-                exact = unrounded(self.model, read, logits, target)[:, 0] if self._split_head else chosen
-                # in place of `chosen` in the sum, too
+                exact = unrounded(self.model, states_before, logits, target)[:, 0] if self._split_head else chosen
+                # the sum in `total` must use the exact value, too
                 others = (exact - total).exp() - (chosen - total).exp()
                 parts["logprob"].append(exact - total - others.log1p())
             if requested.rank:
                 parts["rank"].append((logits > chosen[:, None]).sum(-1) + 1)
-            if requested.entropy:  # entr is 0 where p is, also for a token whose logit is minus infinity
+            if requested.entropy:  # entr(0) is 0, which also handles a logit of minus infinity
                 parts["entropy"].append(torch.special.entr((logits - total[:, None]).exp()).sum(-1))
         return {name: torch.cat(pieces).cpu().numpy() for name, pieces in parts.items() if pieces}
 
 
 def _next_batch(encoded: Sequence[Encoded], order: Sequence[int], shared: int, limit: int) -> tuple[list[int], int]:
-    """The first of `order` that fit into one batch, and how many tokens of each are read then, padding included."""
+    """Return the first of `order` that fit into one batch, and the tokens read for each, padding included."""
     chosen: list[int] = []
     width = encoder_length = decoder_length = 0
     for i in order:
         encoder_length = max(encoder_length, len(encoded[i].encoder_ids))
         decoder_length = max(decoder_length, len(encoded[i].ids), 1)
-        read = encoder_length + decoder_length - shared
+        tokens = encoder_length + decoder_length - shared
         size = len(chosen) + 1
-        if chosen and (size * read > limit or (shared and size * decoder_length > _KEPT * limit)):
+        if chosen and (size * tokens > limit or (shared and size * decoder_length > _KEPT * limit)):
             break
         chosen.append(i)
-        width = read
+        width = tokens
     return chosen, width
 
 
 def _rectangle(
     texts: Sequence[Sequence[int]], pad: int, padding: Literal["right", "left"]
 ) -> tuple[np.ndarray, np.ndarray, list[int]]:
-    """Texts of different lengths as one array, its mask, and how far to the right each was moved."""
+    """Return texts of different lengths as one array, its mask, and the shift of each text to the right."""
     width = max(1, *(len(text) for text in texts))
     ids = np.full((len(texts), width), pad, dtype=np.int64)
     mask = np.zeros((len(texts), width), dtype=np.int64)
@@ -360,7 +363,7 @@ def _rectangle(
 
 
 def _head_runs_apart(model: LocalModel) -> bool:
-    """Whether trunk, head and `finished` together give the model's own logits."""
+    """Return whether trunk, head and `finished` together give the model's own logits."""
     import torch
 
     config = model.model.config
@@ -371,10 +374,10 @@ def _head_runs_apart(model: LocalModel) -> bool:
     if model.model.base_model is model.model:  # T5 has no trunk of its own
         return False
     with torch.inference_mode():
-        own = model.model(**inputs).logits
+        logits = model.model(**inputs).logits
         states = model.model.base_model(**inputs).last_hidden_state
     head = model.model.get_output_embeddings()
     if head is None or states.shape[-1] != head.weight.shape[1]:
         return False
-    error = (own - finished(config, head(states))).abs().max()
-    return bool(error <= 16 * torch.finfo(model.dtype).eps * own.abs().max().clamp(min=1.0))
+    error = (logits - finished(config, head(states))).abs().max()
+    return bool(error <= 16 * torch.finfo(model.dtype).eps * logits.abs().max().clamp(min=1.0))

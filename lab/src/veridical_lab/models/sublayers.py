@@ -1,7 +1,7 @@
-"""The output of each attention and feed-forward sublayer as it is added to the residual stream, by forward hooks.
+"""Capture the output of each attention and feed-forward sublayer as it is added to the residual stream.
 
-A model of L blocks has 2L sublayers: 2l is the attention of block l, 2l + 1 its feed-forward part. Where a block adds
-something else than its module gives back (Gemma 2 norms it first), the table names the module whose output is added.
+A model of L blocks has 2L sublayers: 2l is the attention of block l, 2l + 1 its feed-forward part. Some blocks do not
+add the output of these modules itself (Gemma 2 norms it first); the table then names the module whose output is added.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ __all__ = ["LAYOUTS", "Layout", "capture_sublayers", "check_layout", "first_laye
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where an architecture keeps its blocks (from the base model) and, in a block, what is added to the residual.
+    """Where an architecture keeps its blocks (from the base model) and, in a block, the outputs added to the residual.
 
-    `norms` are, in post-norm blocks, the modules that the two sums pass through (attention's, feed-forward's).
+    In post-norm blocks, `norms` are the modules that the two sums pass through (attention's, feed-forward's).
     """
 
     blocks: str
@@ -72,7 +72,7 @@ LAYOUTS: dict[str, Layout] = {
 
 
 def layout_of(model: LocalModel) -> Layout:
-    """The layout of the model's architecture; `InputError` that says how to add one that is not in the table."""
+    """Return the layout of the model's architecture; for an unknown one, the `InputError` says how to add it."""
     if model.model_type in LAYOUTS:
         return LAYOUTS[model.model_type]
     raise InputError(
@@ -84,24 +84,24 @@ def layout_of(model: LocalModel) -> Layout:
 
 def _blocks(model: LocalModel, layout: Layout) -> MutableSequence[Any]:
     base = model.model.base_model
-    base = getattr(base, "language_model", base)  # of an image-text model
+    base = getattr(base, "language_model", base)  # in an image-text model
     blocks: MutableSequence[Any] = attrgetter(layout.blocks)(base)
     return blocks
 
 
 def first_layers(folder: str | Path, count: int, out: Path) -> Path:
-    """Write the encoder in `folder` with its first `count` layers alone to the folder `out`: to train a smaller one.
+    """Write the encoder in `folder` with only its first `count` layers to the folder `out`.
 
-    Of a pretrained encoder these are a better start than as many of its upper ones (Sajjad et al. 2023).
+    The first layers of a pretrained encoder are a better start for training than the upper ones (Sajjad et al. 2023).
 
     Raises:
         InputError: If it has fewer layers, or its architecture has no `Layout`.
     """
     loaded = load(folder, dtype="fp32", kinds=READERS)
-    model = replace(loaded, model=deepcopy(loaded.model))  # what is loaded is kept for others
+    model = replace(loaded, model=deepcopy(loaded.model))  # other users share the loaded model
     blocks = _blocks(model, layout_of(model))
     if not 0 < count <= len(blocks):
-        raise InputError(f"{str(folder)!r} has {len(blocks)} layers, not {count}", hint="as many as it has, or fewer")
+        raise InputError(f"{str(folder)!r} has {len(blocks)} layers, not {count}", hint="keep at least 1, at most all")
     del blocks[count:]
     config = model.model.config
     if getattr(config, "layer_types", None):
@@ -113,7 +113,7 @@ def first_layers(folder: str | Path, count: int, out: Path) -> Path:
 
 
 def sublayer_count(model: LocalModel) -> int:
-    """2L for a model of L blocks."""
+    """Return 2L for a model of L blocks."""
     return 2 * len(_blocks(model, layout_of(model)))
 
 
@@ -128,11 +128,11 @@ def capture_sublayers(
 ) -> Iterator[None]:
     """Pass each named sublayer's output to `capture(sublayer, output)` at every forward pass while the context lasts.
 
-    Outputs are (batch, tokens, width), or (batch * tokens, width) in OPT; the model may change the tensor afterwards,
-    so `capture` copies what it keeps.
+    Outputs are (batch, tokens, width), or (batch * tokens, width) in OPT. The model may change the tensor afterwards,
+    so `capture` must copy it.
 
     Raises:
-        InputError: If there is no such sublayer.
+        InputError: If a sublayer does not exist.
     """
     layout = layout_of(model)
     blocks = _blocks(model, layout)
@@ -155,7 +155,7 @@ def capture_sublayers(
 
 
 def check_layout(model: LocalModel) -> None:
-    """Raise `InputError` unless each block's input plus its two sublayers is its output (before each post-norm).
+    """Raise `InputError` unless each block's output is its input plus its two sublayers (before each post-norm).
 
     Otherwise the table does not fit this version of the architecture.
     """
@@ -171,10 +171,10 @@ def check_layout(model: LocalModel) -> None:
     allowed = 16 * torch.finfo(model.dtype).eps
     for i, (expected, actual) in enumerate(zip(all_expected, all_actual, strict=True)):
         scale = max(1.0, float(actual.abs().max()))
-        off = float((expected - actual).abs().max())
-        if not off <= allowed * scale:  # also true for NaN
+        deviation = float((expected - actual).abs().max())
+        if not deviation <= allowed * scale:  # also true for NaN
             where = f"block {i}" if layout.norms is None else f"half-block {i}"
-            raise _misfit(model, f"{where} is {off:.2g} off the sum of its sublayers")
+            raise _misfit(model, f"{where} is {deviation:.2g} off the sum of its sublayers")
 
 
 def _misfit(model: LocalModel, what: str) -> InputError:
@@ -185,7 +185,7 @@ def _misfit(model: LocalModel, what: str) -> InputError:
 
 
 def _trace(model: LocalModel, layout: Layout, blocks: Sequence[Any]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """For each block (each half of one with post-norms): the sum of its parts, and its real output."""
+    """Return, for each block (each half of a post-norm block), the sum of its parts and its real output."""
     import torch
 
     ids = torch.arange(8, device=model.device)[None] % model.model.config.get_text_config().vocab_size

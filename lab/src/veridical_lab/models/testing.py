@@ -1,6 +1,6 @@
-"""Tiny seeded models and tokenizers, built in code and saved as Hugging Face folders: for tests, ours and yours.
+"""Tiny seeded models and tokenizers for tests (ours and yours), built in code and saved as Hugging Face folders.
 
-Also a converter from the format of llama2.c. Nothing is downloaded; the same arguments always give the same numbers.
+There is also a converter from the format of llama2.c. Nothing is downloaded; equal arguments give equal numbers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SIZES = {
 _GROUPED = {**_SIZES, "num_key_value_heads": 2}
 _HEADS = {**_GROUPED, "head_dim": 8}
 _WINDOW = {**_HEADS, "sliding_window": 64, "query_pre_attn_scalar": 8}
-# name -> (configuration class, model class, what differs from the class's defaults)
+# name -> (configuration class, model class, fields that differ from the class's defaults)
 ARCHITECTURES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "bart": (
         "BartConfig",
@@ -123,11 +123,11 @@ def tiny(
 ) -> Path:
     """Write a random model of `architecture` with its tokenizer to `folder` and return it (some 30,000 weights, fp32).
 
-    2 blocks of width 32, 256 positions. `tokenizer` is one of `TOKENIZERS` (default: "wordpiece" for encoders,
-    "unigram" for T5, else "bytes"); BART's puts <s> and </s> around a text, T5's </s> behind it. With `head` it is a
-    classifier, of the labels in `id2label`, or a masked language model, whose tokenizer then has <mask>. `config`
-    overrides fields of the configuration. Weights are larger than at a real start, so that predictions differ from
-    token to token.
+    The model has 2 blocks of width 32 and 256 positions. `tokenizer` is one of `TOKENIZERS` (default: "wordpiece" for
+    encoders, "unigram" for T5, else "bytes"). BART's puts <s> and </s> around a text, T5's puts </s> behind it. With
+    `head` the model is a classifier of the labels in `id2label`, or a masked language model, whose tokenizer then has
+    <mask>. `config` overrides fields of the configuration. Weights are larger than in usual initialisations, so that
+    predictions differ from token to token.
     """
     require_models()
     import torch
@@ -166,10 +166,11 @@ def tiny(
 
 
 def tiny_tokenizer(kind: TokenizerKind = "bytes") -> Any:
-    """A fast tokenizer of about 300 pieces, trained on a paragraph: <pad>, <s>, </s>, <unk> are 0 to 3.
+    """Return a fast tokenizer of about 300 pieces, trained on a paragraph: <pad>, <s>, </s>, <unk> are 0 to 3.
 
-    "bytes" is byte-level BPE (as GPT-2, Llama 3, Qwen), "metaspace" BPE with byte fallback and "unigram" (both as
-    SentencePiece makes them), "wordpiece" (as BERT's: lower case, no accents, [CLS] … [SEP] as <s> … </s>).
+    "bytes" is byte-level BPE (as in GPT-2, Llama 3, Qwen), "metaspace" BPE with byte fallback and "unigram" (both as
+    SentencePiece makes them), "wordpiece" (as in BERT: lower case, no accents, with <s> … </s> in place of [CLS] …
+    [SEP]).
     """
     require_models()
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
@@ -214,7 +215,7 @@ def tiny_tokenizer(kind: TokenizerKind = "bytes") -> Any:
         raise UnknownNameError("tokenizer", kind, TOKENIZERS)
     if trainer is not None:
         built.train_from_iterator(_TEXT.splitlines(), trainer)
-    if kind == "metaspace":  # its byte pieces were special for the trainer's sake; as such, decoding would drop them
+    if kind == "metaspace":  # the trainer needs byte pieces to be special, but decoding would drop special ones
         document = json.loads(built.to_str())
         document["added_tokens"] = [token for token in document["added_tokens"] if token["content"] in special]
         built = Tokenizer.from_str(json.dumps(document))
@@ -228,9 +229,10 @@ def tiny_tokenizer(kind: TokenizerKind = "bytes") -> Any:
 
 
 def _frequent_pieces(words: Iterable[str], size: int, inside: str = "") -> dict[str, int]:
-    """All letters and the most frequent parts of some words with their counts; those not at the start after `inside`.
+    """Return all letters and the most frequent parts of words, with their counts.
 
-    In place of the trainers of WordPiece and Unigram, whose results differ from run to run.
+    Pieces that do not begin a word get the prefix `inside`. This replaces the trainers of WordPiece and Unigram, whose
+    results differ from run to run.
     """
     counts: Counter[str] = Counter()
     letters: set[str] = set()
@@ -244,10 +246,10 @@ def _frequent_pieces(words: Iterable[str], size: int, inside: str = "") -> dict[
 
 
 def from_llama2c(weights: str | Path, tokenizer: str | Path, folder: str | Path) -> Path:
-    """Write the model that llama2.c keeps in `weights` (.bin, version 0) and `tokenizer` to `folder` and return it.
+    """Convert the model that llama2.c keeps in `weights` (.bin, version 0) and `tokenizer`; write it to `folder`.
 
-    Rotary pairs stand side by side there and half a head apart here, so queries' and keys' rows are put in that order.
-    Raises `InputError` for a file that is not of that format.
+    llama2.c puts rotary pairs side by side, Llama puts them half a head apart, so the rows of queries and keys are
+    reordered. Raise `InputError` for a file of another format.
     """
     require_models()
     import torch
@@ -264,13 +266,13 @@ def from_llama2c(weights: str | Path, tokenizer: str | Path, folder: str | Path)
     size += positions * (dim // heads) + (0 if shared else vocab * dim)
     if len(numbers) != size:
         raise InputError(f"{weights} is no llama2.c model of version 0: {len(numbers)} numbers, {size} expected")
-    at = 0
+    position = 0
 
     def take(*shape: int) -> torch.Tensor:
-        nonlocal at
+        nonlocal position
         count = int(np.prod(shape))
-        at += count
-        return torch.from_numpy(numbers[at - count : at].reshape(shape).copy())
+        position += count
+        return torch.from_numpy(numbers[position - count : position].reshape(shape).copy())
 
     state = {"model.embed_tokens.weight": take(vocab, dim)}
     parts = (
@@ -291,7 +293,7 @@ def from_llama2c(weights: str | Path, tokenizer: str | Path, folder: str | Path)
                 weight = weight.reshape(-1, half, 2, dim).transpose(1, 2).reshape(shape)
             state[f"model.layers.{layer}.{name}.weight"] = weight.contiguous()
     state["model.norm.weight"] = take(dim)
-    at += positions * (dim // heads)  # the angles, which are computed
+    position += positions * (dim // heads)  # skip the rotary angles, which the model computes
     state["lm_head.weight"] = state["model.embed_tokens.weight"] if shared else take(vocab, dim)
     config = transformers.LlamaConfig(
         vocab_size=vocab,
@@ -316,18 +318,18 @@ def from_llama2c(weights: str | Path, tokenizer: str | Path, folder: str | Path)
 
 
 def _llama2c_tokenizer(path: Path, vocab: int) -> Any:
-    """The SentencePiece BPE of a tokenizer.bin: a score and a piece for each id; the better score merges first."""
+    """Read the SentencePiece BPE of a tokenizer.bin: a score and a piece per id; higher scores merge first."""
     from tokenizers import Tokenizer, decoders, models, normalizers
     from transformers import PreTrainedTokenizerFast
 
     raw = path.read_bytes()
-    at = 4  # the longest piece's length
+    position = 4  # the file begins with the length of the longest piece
     pieces, scores = [], []
     for _ in range(vocab):
-        score, size = struct.unpack_from("<fi", raw, at)
-        pieces.append(raw[at + 8 : at + 8 + size].decode("utf-8").replace(" ", "▁"))
+        score, size = struct.unpack_from("<fi", raw, position)
+        pieces.append(raw[position + 8 : position + 8 + size].decode("utf-8").replace(" ", "▁"))
         scores.append(score)
-        at += 8 + size
+        position += 8 + size
     pieces[:3] = ["<unk>", "<s>", "</s>"]
     ids = {piece: i for i, piece in enumerate(pieces)}
     merges = []

@@ -1,4 +1,4 @@
-"""A chat model that is a soft prompt on a local model: it does the task it was tuned on, and takes no instructions.
+"""A chat model that is a soft prompt on a local model: it does the task it was tuned on, and follows no instructions.
 
 `veridical train generator` writes its folder: `detector.json` and the vectors.
 """
@@ -24,23 +24,23 @@ PROMPT = "prompt"  # the name of the vectors among the tensors
 
 
 def task_tokens(model: LocalModel, task: str, virtual: range, prefill: str = "") -> list[int]:
-    """The tokens of a task: the soft prompt's, those that begin a text, the task's own on a line, and `prefill`'s."""
+    """Return the tokens of a task: soft prompt, start of text, the task on a line, and `prefill`."""
     ids = model.tokenizer(f"{task}\n{prefill}", add_special_tokens=False, split_special_tokens=True)["input_ids"]
     return [*virtual, *special_tokens(model).before, *ids]
 
 
 def reads_bare_tasks(model: ChatModel) -> bool:
-    """Whether a chat model gets a task as it is, without instructions."""
+    """Return whether a chat model reads a task as it is, without instructions."""
     return model_fingerprint(model).get("reads") == "task"
 
 
 class TunedChat(LocalChat):
-    """The soft prompt in `folder` on its base model, as a chat model; it reads the last message of a request only.
+    """The soft prompt in `folder` on its base model, as a chat model; it reads only the last message of a request.
 
     Args:
-        folder: What `veridical train generator` wrote.
+        folder: The folder that `veridical train generator` wrote.
         device: As in `LocalChat`.
-        dtype: As in `LocalChat`; "auto": that of training.
+        dtype: As in `LocalChat`; "auto": the one at training.
 
     Raises:
         DataError: If the folder is damaged.
@@ -55,7 +55,7 @@ class TunedChat(LocalChat):
         self._vectors = vectors
 
     def fingerprint(self) -> dict[str, str]:
-        """That of a local model, and that it reads tasks alone."""
+        """Return the fingerprint of a local model, and that it reads tasks alone."""
         return {**super().fingerprint(), "reads": "task"}
 
     def _load(self) -> LocalModel:

@@ -1,7 +1,7 @@
-"""Small sets of weights that tune a language model which itself stays as it is: soft prompts and LoRA, by `peft`.
+"""Small sets of weights that tune a frozen language model, by `peft`: soft prompts and LoRA.
 
-A soft prompt's vectors stand for token ids from the vocabulary's size on, so that whatever runs token ids (with a
-cache, with shared beginnings) runs a tuned model, too.
+The vectors of a soft prompt stand for token ids from the vocabulary's size on. Code that runs token ids (with a cache,
+with shared beginnings) therefore runs a tuned model, too.
 """
 
 from __future__ import annotations
@@ -35,19 +35,20 @@ __all__ = [
     "with_soft_prompt",
 ]
 
-_FREQUENT = 5000  # tokens from which a soft prompt begins (Chang et al. 2024, appendix B)
+_FREQUENT = 5000  # tokens to initialise a soft prompt from (Chang et al. 2024, appendix B)
 _ADAPTER = "default"
 
 
 def own_copy(model: LocalModel) -> LocalModel:
-    """The model with weights that nobody else has, so that they may be changed."""
+    """Return the model with its own copy of the weights, which may be changed."""
     return replace(model, model=copy.deepcopy(model.model))
 
 
 def frequent_tokens(model: LocalModel, count: int, seed: int) -> list[int]:
-    """Ids drawn from the most frequent tokens that are a word or part of one, none twice.
+    """Draw ids of frequent tokens that are a word or part of one, without repeats.
 
-    Vocabularies of BPE, WordPiece and Unigram are ordered by frequency, so the first ids are taken for frequent.
+    Vocabularies of BPE, WordPiece and Unigram are ordered by frequency, so the first ids count as frequent. Ids repeat
+    only if fewer such tokens exist than requested.
     """
     tokenizer = model.tokenizer
     special = set(tokenizer.all_special_ids)
@@ -63,10 +64,10 @@ def frequent_tokens(model: LocalModel, count: int, seed: int) -> list[int]:
 
 
 def with_soft_prompt(model: LocalModel, count: int, seed: int) -> Any:
-    """A `peft` model around `model`: `count` trainable vectors before the text, which begin as frequent tokens' ones.
+    """Wrap `model` in a `peft` model with `count` trainable vectors before the text, initialised from frequent tokens.
 
     Raises:
-        MissingExtraError: Without `peft`.
+        MissingExtraError: If `peft` is not installed.
     """
     import torch
 
@@ -83,12 +84,12 @@ def with_soft_prompt(model: LocalModel, count: int, seed: int) -> Any:
 
 
 def with_lora(model: LocalModel, rank: int, seed: int) -> Any:
-    """A `peft` model around `model`, whose linear layers (but the head) get trainable additions of low rank.
+    """Wrap `model` in a `peft` model whose linear layers, except the head, get trainable additions of low rank.
 
     The layers of `model` are changed in place: give it an `own_copy`.
 
     Raises:
-        MissingExtraError: Without `peft`.
+        MissingExtraError: If `peft` is not installed.
     """
     import torch
 
@@ -109,24 +110,24 @@ def _peft() -> Any:
 
 def _wrapped(model: Any, config: Any) -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # peft asks transformers by a former name
+        warnings.simplefilter("ignore", FutureWarning)  # peft uses a former name of transformers
         return _peft().get_peft_model(model, config)
 
 
 def tuned_weights(tuned: Any) -> dict[str, torch.Tensor]:
-    """The trainable weights of a `peft` model, by the names that `peft` saves them under; not copied."""
+    """Return the trainable weights of a `peft` model, by their names in `peft`'s files; not copied."""
     weights: dict[str, torch.Tensor] = _peft().get_peft_model_state_dict(tuned, save_embedding_layers=False)
     return weights
 
 
 def set_tuned_weights(tuned: Any, weights: Mapping[str, torch.Tensor]) -> None:
-    """Set all of them."""
+    """Set all trainable weights of a `peft` model."""
     _peft().set_peft_model_state_dict(tuned, dict(weights))
 
 
 @contextmanager
 def virtual_tokens(model: LocalModel, vectors: torch.Tensor) -> Iterator[range]:
-    """The ids that stand for `vectors`, *shape* (tokens, width), in every pass of the model while the context lasts."""
+    """Yield ids that stand for `vectors`, *shape* (tokens, width), in every pass while the context lasts."""
     import torch
 
     embedding = model.model.get_input_embeddings()
@@ -135,8 +136,8 @@ def virtual_tokens(model: LocalModel, vectors: torch.Tensor) -> Iterator[range]:
 
     def forward(ids: torch.Tensor) -> torch.Tensor:
         states = plain(ids.clamp(max=size - 1))
-        own = vectors.to(states.dtype)[(ids - size).clamp(min=0)]
-        return torch.where((ids >= size)[..., None], own, states)
+        virtual = vectors.to(states.dtype)[(ids - size).clamp(min=0)]
+        return torch.where((ids >= size)[..., None], virtual, states)
 
     embedding.forward = forward
     try:
@@ -146,7 +147,7 @@ def virtual_tokens(model: LocalModel, vectors: torch.Tensor) -> Iterator[range]:
 
 
 def rectangle(model: LocalModel, rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Rows of ids with padding, on the left for a decoder, and the mask. *Shape:* (rows, tokens) each"""
+    """Return rows of ids with padding (on the left for a decoder), and the mask. *Shape:* (rows, tokens) each"""
     import torch
 
     width = max(map(len, rows))
@@ -155,15 +156,15 @@ def rectangle(model: LocalModel, rows: Sequence[Sequence[int]]) -> tuple[torch.T
     ids = np.full((len(rows), width), pad, dtype=np.int64)
     mask = np.zeros((len(rows), width), dtype=np.int64)
     for i, row in enumerate(rows):
-        place = slice(width - len(row), width) if left else slice(0, len(row))
-        ids[i, place], mask[i, place] = row, 1
+        columns = slice(width - len(row), width) if left else slice(0, len(row))
+        ids[i, columns], mask[i, columns] = row, 1
     return torch.from_numpy(ids).to(model.device), torch.from_numpy(mask).to(model.device)
 
 
 def last_logits(model: LocalModel, rows: Sequence[Sequence[int]], count: int) -> torch.Tensor:
-    """The logits of the next token after each of the last `count` tokens of rows, differentiable, in fp32.
+    """Return the logits of the next token after each of the last `count` tokens of rows, differentiable, in fp32.
 
-    *Shape:* (rows, count, vocabulary). Rows that are shorter have no meaning there, where they have no token.
+    *Shape:* (rows, count, vocabulary). Positions before the start of a shorter row hold no meaningful values.
     """
     ids, mask = rectangle(model, rows)
     options: dict[str, Any] = {"attention_mask": mask, "use_cache": False}

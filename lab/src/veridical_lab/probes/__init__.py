@@ -1,1 +1,1 @@
-"""Training of probes, the activations they are trained on, and analyses of what they see."""
+"""Training of probes, the activations to train them on, and analyses of what they see."""

@@ -1,7 +1,7 @@
 """The memory-mapped store of hidden states: a folder of safetensors shards with an index (`store.json`).
 
-It is written shard by shard and can be resumed; a shard that a crash cut short is written again, and refused when the
-store is read.
+It is written shard by shard, and writing can be resumed. A shard that a crash cut short is written again; reading an
+incomplete store is refused.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ __all__ = ["DTYPES", "ActivationStore", "write_store"]
 DTYPES = {"bf16": 2, "fp16": 2, "fp32": 4}
 FORMAT = 1
 INDEX = "store.json"
-SHARD_BYTES = 64 << 20  # what a crash may cost
+SHARD_BYTES = 64 << 20  # the most that a crash can lose
 
 
 @dataclass(frozen=True, slots=True)
 class _Index:
-    """The contents of `store.json`: whose states these are, and how many sequences each shard holds."""
+    """The contents of `store.json`: model and data of the states, and the number of sequences of each shard."""
 
     base: dict[str, Any]
     data: str
@@ -59,7 +59,7 @@ class _Index:
         return folder / f"shard-{i:05d}-of-{len(self.shards):05d}.safetensors"
 
     def problem(self, folder: Path, i: int) -> str | None:
-        """Why the i-th shard cannot be read, None if it can."""
+        """Return why the i-th shard cannot be read; None if it can."""
         from safetensors import SafetensorError, safe_open
 
         path = self.path(folder, i)
@@ -85,21 +85,21 @@ def write_store(
     dtype: str = "auto",
     progress: Callable[[str], None] = lambda line: None,
 ) -> ActivationStore:
-    """Write the states of all response tokens of `data` to `folder`, or complete a store that was begun there.
+    """Write the states of all response tokens of `data` to `folder`, or complete a partial store there.
 
     Args:
-        folder: Where the store is; shards that are complete stay, others are written again.
+        folder: The folder of the store; complete shards stay, others are written again.
         model: The language model to probe.
         data: The sequences.
-        sublayers: Which to keep; None: all 2L.
-        dtype: "fp32", "bf16", "fp16", or "auto" (as the model computes).
-        progress: Called with a line of text: the size before the model runs, then once per shard.
+        sublayers: The sublayers to store; None: all 2L.
+        dtype: "fp32", "bf16", "fp16", or "auto" (the model's).
+        progress: Called with the size before the model runs, then with a line of text per shard.
 
     Returns:
         The store.
 
     Raises:
-        DataError: If the folder holds a store of other states; the difference is named.
+        DataError: If the folder holds a store of other states; the message names the difference.
         InputError: If states are not finite in `dtype`.
     """
     if dtype != "auto" and dtype not in DTYPES:
@@ -111,7 +111,7 @@ def write_store(
     bytes_per_token = len(chosen) * base.width * DTYPES[dtype]
     lengths = data.lengths
     groups = group_by_length(lengths, max(1, SHARD_BYTES // bytes_per_token))
-    digest = hashlib.sha256()  # of all that the model processes: any other text, template or window gives another
+    digest = hashlib.sha256()  # of the model's whole input: any change of text, template or windows changes it
     for e in data.encoded:
         digest.update(np.array([e.response_start, len(e.ids), *e.ids], dtype=np.int64).tobytes())
     sizes = [len(g) for g in groups]
@@ -123,7 +123,7 @@ def write_store(
     progress(
         f"activations: {int(lengths.sum())} tokens of {len(lengths)} sequences x {len(chosen)} sublayers x "
         f"{base.width} in {dtype} = {as_size(int(lengths.sum()) * bytes_per_token)} in {folder}"
-        + (f"; {len(groups) - len(missing)} of {len(groups)} shards are there" if len(missing) < len(groups) else "")
+        + (f"; {len(groups) - len(missing)} of {len(groups)} shards exist" if len(missing) < len(groups) else "")
     )
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -163,7 +163,7 @@ def _read_index(folder: Path) -> _Index:
 
 
 def _check_same(expected: _Index, index: _Index, folder: Path) -> None:
-    """Raise `DataError` unless both are of the same states."""
+    """Raise `DataError` unless both indices describe the same states."""
     titles = {
         "base": "model",
         "data": "texts (data, template or limits)",
@@ -181,11 +181,11 @@ def _check_same(expected: _Index, index: _Index, folder: Path) -> None:
 
 
 class ActivationStore:
-    """The states in a folder that `write_store` wrote, memory-mapped (a `States`).
+    """The states in a folder that `write_store` wrote, memory-mapped (an `ActivationStates`).
 
     Args:
         folder: The folder of the store.
-        memory: How many bytes (as fp32, of all sublayers) may be read at once: it decides `groups`.
+        memory: The most bytes (as fp32, of all sublayers) to read at once; it determines `groups`.
 
     Raises:
         DataError: If a shard is missing or damaged.
@@ -211,19 +211,19 @@ class ActivationStore:
         self.groups = self._groups(max(1, memory // (4 * len(self.sublayers) * self.width)))
 
     def _groups(self, limit: int) -> list[Ids]:
-        """Neighbouring shards as long as they fit together; a shard that does not fit is divided."""
+        """Return groups of neighbouring shards that fit together; a shard that is too large is divided."""
         groups: list[Ids] = []
-        held: list[int] = []
+        group_members: list[int] = []
         for first, last in pairwise(self._first.tolist()):
-            if held and self.lengths[held[0] : last].sum() > limit:
-                groups.append(np.array(held))
-                held = []
-            held += range(first, last)
-        groups.append(np.array(held))
+            if group_members and self.lengths[group_members[0] : last].sum() > limit:
+                groups.append(np.array(group_members))
+                group_members = []
+            group_members += range(first, last)
+        groups.append(np.array(group_members))
         return [group[part] for group in groups for part in group_by_length(self.lengths[group], limit)]
 
     def read(self, sequences: Ids, sublayers: Sequence[int]) -> torch.Tensor:
-        """See `States`."""
+        """Read the states; see `ActivationStates`."""
         import torch
         from safetensors import safe_open
 
@@ -233,12 +233,12 @@ class ActivationStore:
         shards = np.searchsorted(self._first, sequences, "right") - 1
         targets = np.cumsum(lengths) - lengths
         for shard in np.unique(shards).tolist():
-            here = shards == shard
-            starts = self._starts[sequences[here]] - self._starts[self._first[shard]]
-            source = torch.from_numpy(row_indices(starts, lengths[here]))
-            target = torch.from_numpy(row_indices(targets[here], lengths[here]))
+            in_shard = shards == shard
+            starts = self._starts[sequences[in_shard]] - self._starts[self._first[shard]]
+            source = torch.from_numpy(row_indices(starts, lengths[in_shard]))
+            target = torch.from_numpy(row_indices(targets[in_shard], lengths[in_shard]))
             with safe_open(self.index.path(self.folder, shard), framework="pt") as file:
-                stored = file.get_tensor("states")  # memory-mapped: only what is copied is read
+                stored = file.get_tensor("states")  # memory-mapped: only copied rows are read
                 for i, row in enumerate(rows):
                     states[i].index_copy_(0, target, stored[row].index_select(0, source).float())
         return states

@@ -1,4 +1,4 @@
-"""Hidden states of response tokens by sequence: held in memory, or computed again at every reading.
+"""Hidden states of response tokens by sequence: held in memory, or recomputed at every reading.
 
 `activation_store` keeps them on disk. Training reads the states of some sequences of one group, which fits in memory.
 """
@@ -35,17 +35,17 @@ __all__ = [
 ]
 
 Ids = NDArray[np.int64]
-_READ_AT_ONCE = 64  # sequences of which only the means are kept
+_READ_AT_ONCE = 64  # sequences read at once when only their means are kept
 
 
 class ActivationStates(Protocol):
-    """A vector per response token and sublayer (or per whatever else `sublayers` numbers), by sequence.
+    """A vector per response token and sublayer, by sequence; `sublayers` may number other things, too.
 
     Attributes:
-        sublayers: Their numbers, ascending.
+        sublayers: The numbers of the sublayers, ascending.
         width: The length of a vector.
-        lengths: (sequences,): how many vectors each sequence has.
-        groups: Sequences that are read together, in order; each group fits into memory.
+        lengths: The number of vectors of each sequence. *Shape:* (sequences,)
+        groups: Sequences to read together, in order; each group fits into memory.
     """
 
     sublayers: tuple[int, ...]
@@ -54,12 +54,12 @@ class ActivationStates(Protocol):
     groups: list[Ids]
 
     def read(self, sequences: Ids, sublayers: Sequence[int]) -> torch.Tensor:
-        """The states of these sequences (of one group), one after another: fp32, (sublayers, tokens, width)."""
+        """Return the states of these sequences (of one group), concatenated: fp32, (sublayers, tokens, width)."""
         ...
 
 
 def check_sublayers(model: LocalModel, chosen: Sequence[int] | None) -> tuple[int, ...]:
-    """`chosen` in ascending order, all 2L for None; `InputError` for one that the model does not have."""
+    """Return `chosen` in ascending order, all 2L for None; `InputError` for a sublayer that does not exist."""
     count = sublayer_count(model)
     unknown = [i for i in chosen or () if not 0 <= i < count]
     if unknown:
@@ -68,7 +68,7 @@ def check_sublayers(model: LocalModel, chosen: Sequence[int] | None) -> tuple[in
 
 
 def as_size(count: float) -> str:
-    """A number of bytes for people.
+    """Return a number of bytes in readable form.
 
     >>> as_size(3 << 20)
     '3.1 MB'
@@ -81,7 +81,7 @@ def as_size(count: float) -> str:
 
 
 def group_by_length(lengths: Ids, limit: int) -> list[Ids]:
-    """Runs of neighbouring sequences of at most `limit` tokens each (or of one sequence)."""
+    """Return runs of neighbouring sequences of at most `limit` tokens each (or of one sequence)."""
     bounds, tokens = [0], 0
     for i, length in enumerate(lengths.tolist()):
         if tokens and tokens + length > limit:
@@ -92,7 +92,7 @@ def group_by_length(lengths: Ids, limit: int) -> list[Ids]:
 
 
 def row_indices(starts: Ids, lengths: Ids) -> Ids:
-    """The rows start, start + 1 … of every run, one run after another."""
+    """Return the rows start, start + 1 … of every run, concatenated."""
     ends = np.cumsum(lengths)
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - lengths), lengths)
 
@@ -105,7 +105,7 @@ def check_finite(states: torch.Tensor, what: str) -> None:
 
 
 def compute_states(runner: Runner, data: EncodedExamples, sequences: Ids, sublayers: tuple[int, ...]) -> torch.Tensor:
-    """The states of `sequences`, (sublayers, tokens, width) in fp32; `InputError` where they are not finite."""
+    """Compute the states of `sequences`, (sublayers, tokens, width) in fp32; `InputError` if they are not finite."""
     import torch
 
     parts = []
@@ -122,9 +122,9 @@ def compute_states(runner: Runner, data: EncodedExamples, sequences: Ids, sublay
 
 
 class RecomputedStates:
-    """States that the model computes at every reading: nothing is stored, every epoch is a pass of the model.
+    """States that the model computes at every reading: nothing is stored, and every epoch runs the model.
 
-    `memory` bounds the bytes (as fp32, of all sublayers) of a group.
+    `memory` limits the bytes (as fp32, of all sublayers) of a group.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class RecomputedStates:
         self._data, self._runner = data, Runner(model)
 
     def read(self, sequences: Ids, sublayers: Sequence[int]) -> torch.Tensor:
-        """See `ActivationStates`."""
+        """Compute the states; see `ActivationStates`."""
         return compute_states(self._runner, self._data, sequences, tuple(sublayers))
 
 
@@ -166,9 +166,9 @@ class _StatesInMemory:
 
 
 def in_memory(states: Any, lengths: Any, sublayers: Sequence[int]) -> ActivationStates:
-    """Given states, numpy or torch, (sublayers, tokens, width), the sequences one after another.
+    """Wrap states (numpy or torch) of shape (sublayers, tokens, width), the sequences concatenated.
 
-    Raises `InputError` where the shapes do not fit together or a number is not finite.
+    Raise `InputError` if the shapes do not fit together or a number is not finite.
     """
     import torch
 
@@ -178,28 +178,28 @@ def in_memory(states: Any, lengths: Any, sublayers: Sequence[int]) -> Activation
         raise InputError(
             f"states of shape {tuple(tensor.shape)} for {len(sublayers)} sublayers, {lengths.sum()} tokens"
         )
-    check_finite(tensor, "the states given")
+    check_finite(tensor, "the given states")
     return _StatesInMemory(tensor, lengths, tuple(sublayers))
 
 
 def mean_states(states: ActivationStates, sequences: Ids, sublayers: Sequence[int]) -> ActivationStates:
-    """The mean over the tokens of each of `sequences`, in memory, as the state of its only token; others have none.
+    """Return the mean over the tokens of each of `sequences`, in memory, as the state of a single token.
 
-    They are `states` themselves where the means are more than the largest group has tokens.
+    Other sequences get no token. If the means outnumber the tokens of the largest group, return `states` unchanged.
     """
     import torch
 
-    wanted = np.unique(sequences)
-    if len(wanted) > max(int(states.lengths[group].sum()) for group in states.groups):
+    distinct = np.unique(sequences)
+    if len(distinct) > max(int(states.lengths[group].sum()) for group in states.groups):
         return states
-    means = torch.zeros(len(sublayers), len(wanted), states.width)
+    means = torch.zeros(len(sublayers), len(distinct), states.width)
     for group in states.groups:
-        part = group[np.isin(group, wanted)]
-        for at in range(0, len(part), _READ_AT_ONCE):
-            few = part[at : at + _READ_AT_ONCE]
+        part = group[np.isin(group, distinct)]
+        for start in range(0, len(part), _READ_AT_ONCE):
+            few = part[start : start + _READ_AT_ONCE]
             tokens = states.read(few, sublayers).split(states.lengths[few].tolist(), 1)
-            for i, of_sequence in zip(np.searchsorted(wanted, few).tolist(), tokens, strict=True):
+            for i, of_sequence in zip(np.searchsorted(distinct, few).tolist(), tokens, strict=True):
                 means[:, i] = of_sequence.mean(1)
     lengths = np.zeros_like(states.lengths)
-    lengths[wanted] = 1
+    lengths[distinct] = 1
     return _StatesInMemory(means, lengths, tuple(sublayers))

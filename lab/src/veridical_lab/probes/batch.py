@@ -1,7 +1,7 @@
 """The numbers of many probes at once: their weights, their logits on a batch of responses, losses and gradients.
 
-A probe sees a state only through its projection (`models.probe_heads`), so a step is one product of the states with the
-stacked projections, a loss on the few numbers that come out, and one product back.
+A probe sees a state only through its projection (`models.probe_heads`). A step is therefore one product of the states
+with the stacked projections, a loss on the few resulting numbers, and one product back.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class LabelledItems:
     """The labels of some sequences in one order, flat: of tokens, or one per sequence.
 
     Attributes:
-        lengths: (sequences,): tokens of each.
-        starts: (sequences,): the first token of each, among those of all.
-        labels: (items,).
-        weights: (items,).
+        lengths: The number of tokens of each sequence. *Shape:* (sequences,)
+        starts: The index of each sequence's first token among all tokens. *Shape:* (sequences,)
+        labels: *Shape:* (items,)
+        weights: *Shape:* (items,)
     """
 
     lengths: Ids
@@ -42,7 +42,7 @@ class LabelledItems:
     weights: torch.Tensor
 
     def batch(self, first: int, last: int) -> LabelledItems:
-        """The items of the sequences from `first` to `last` (exclusive)."""
+        """Return the items of the sequences from `first` to `last` (exclusive)."""
         starts = self.starts[first:last]
         a, b = int(starts[0]), int(starts[-1] + self.lengths[last - 1])
         one_per_sequence = len(self.labels) == len(self.lengths)
@@ -50,15 +50,15 @@ class LabelledItems:
         return LabelledItems(self.lengths[first:last], starts - a, self.labels[part], self.weights[part])
 
     def is_token(self, device: torch.device) -> torch.Tensor:
-        """Which positions of (sequences, longest) hold a token."""
+        """Return which positions of (sequences, longest) hold a token."""
         import torch
 
         return torch.from_numpy(np.arange(int(self.lengths.max()))[None] < self.lengths[:, None]).to(device)
 
     def pad(self, values: torch.Tensor) -> torch.Tensor:
-        """(…, tokens, m) or (…, tokens) laid out by sequence, (…, sequences, longest[, m]).
+        """Lay out (…, tokens, m) or (…, tokens) by sequence, (…, sequences, longest[, m]).
 
-        Positions behind the end of a sequence repeat its last token.
+        Positions after the end of a sequence repeat its last token.
         """
         import torch
 
@@ -69,7 +69,7 @@ class LabelledItems:
 def items_of(
     labels: Labels, lengths: Ids, sequences: Ids, options: ProbeOptions, positive_weight: float
 ) -> LabelledItems:
-    """The labels of `sequences` in this order; positive ones count `positive_weight` times as much."""
+    """Return the labels of `sequences` in this order; positive ones get `positive_weight` times the weight."""
     import torch
 
     label, weight = labels.items(sequences, options.objective)
@@ -80,10 +80,9 @@ def items_of(
 
 
 class ProbeWeights:
-    """Projections (sublayers, rates * k, width) and the little that follows them, each (sublayers, rates, …).
+    """Projections (sublayers, rates * k, width) and the other weights of probes, each (sublayers, rates, …).
 
-    They apply to standardised states; `mean` and `scale` (sublayers, width) say how those are made. Before training the
-    logit is `prior`.
+    They apply to states standardised by `mean` and `scale` (sublayers, width). Before training, the logit is `prior`.
     """
 
     def __init__(
@@ -100,7 +99,7 @@ class ProbeWeights:
         }
         if options.kind == "mlp":
             first, second = torch.empty(count, k, width), torch.empty(count, k)
-            for i, sublayer in enumerate(sublayers):  # each from its own seed, whatever else is trained
+            for i, sublayer in enumerate(sublayers):  # each has its own seed, independent of the other sublayers
                 generator = torch.Generator().manual_seed(options.seed * 1_000_003 + sublayer)
                 first[i].normal_(0, width**-0.5, generator=generator)
                 second[i].normal_(0, k**-0.5, generator=generator)
@@ -112,16 +111,16 @@ class ProbeWeights:
         self.parts = {name: part.to(mean.device) for name, part in self.parts.items()}
 
     def of_rate(self, name: str, rate: int) -> slice | int:
-        """Where the numbers of one learning rate are in the second dimension of a part."""
+        """Return the index of one learning rate in the second dimension of a part."""
         return slice(rate * self.k, rate * self.k + self.k) if name in ("projection", "offset") else rate
 
     def keep(self, rows: torch.Tensor) -> None:
-        """Drop all sublayers but these (indices)."""
+        """Drop all sublayers except these (indices)."""
         self.mean, self.scale = self.mean[rows], self.scale[rows]
         self.parts = {name: part[rows] for name, part in self.parts.items()}
 
     def project(self, states: torch.Tensor | list[torch.Tensor]) -> torch.Tensor:
-        """z of states, (sublayers, tokens, width) or a list of (tokens, width): (sublayers, tokens, rates * k)."""
+        """Return z, (sublayers, tokens, rates * k), of states (sublayers, tokens, width), as a tensor or a list."""
         import torch
         from torch.nn.functional import linear
 
@@ -129,11 +128,11 @@ class ProbeWeights:
         offset = self.parts["offset"] - (projection @ self.mean[..., None])[..., 0]
         if isinstance(states, torch.Tensor):
             return torch.baddbmm(offset[:, None], states, projection.transpose(1, 2))
-        # On a CPU a product with few columns is fast in this form only; a batched one is several times slower.
+        # on a CPU a batched product with few columns is several times slower
         return torch.stack([linear(x, p, o) for x, p, o in zip(states, projection, offset, strict=True)])
 
     def gradients(self, states: torch.Tensor | list[torch.Tensor], dz: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Those of projection and offset, from that of z."""
+        """Return the gradients of projection and offset from the gradient of z."""
         import torch
 
         transposed = dz.transpose(1, 2).contiguous()
@@ -148,7 +147,10 @@ class ProbeWeights:
 def logits_of(
     z: torch.Tensor, weights: dict[str, torch.Tensor], items: LabelledItems, options: ProbeOptions
 ) -> torch.Tensor:
-    """(sublayers * rates, items): a logit for each token, or for each response; z is (sublayers, tokens, rates * k)."""
+    """Return a logit for each token or each response, (sublayers * rates, items).
+
+    z has the shape (sublayers, tokens, rates * k).
+    """
     import torch
 
     k = options.outputs
@@ -168,9 +170,9 @@ def logits_of(
 
 
 def _pooled(attention: torch.Tensor, values: torch.Tensor, items: LabelledItems, *, by_response: bool) -> torch.Tensor:
-    """Softmax-weighted means over prefixes, (…, sequences, longest, m), or over whole sequences, (…, sequences, m).
+    """Return softmax-weighted means over prefixes, (…, sequences, longest, m), or whole sequences, (…, sequences, m).
 
-    In double precision over prefixes, relative to each sequence's highest attention.
+    Means over prefixes are in double precision, relative to each sequence's highest attention.
     """
     if by_response:
         share = attention.masked_fill(~items.is_token(attention.device), -math.inf).softmax(-1)
@@ -182,7 +184,7 @@ def _pooled(attention: torch.Tensor, values: torch.Tensor, items: LabelledItems,
 
 
 def losses_of(logits: torch.Tensor, items: LabelledItems) -> torch.Tensor:
-    """The weighted sum of log losses, (sublayers * rates,)."""
+    """Return the weighted sum of log losses, (sublayers * rates,)."""
     from torch.nn.functional import softplus
 
     label, weight = items.labels.to(logits.device), items.weights.to(logits.device)

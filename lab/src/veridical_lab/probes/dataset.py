@@ -1,4 +1,4 @@
-"""Labelled examples as one model processes them: sequences, labels, activations, and the split by document."""
+"""Prepare labelled examples for one model: sequences, labels, activations, and the split by document."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ class ProbeDataset:
     """A data set under one model.
 
     Attributes:
-        name: What results call it.
-        split: Which part of the published set was loaded.
+        name: Its name in results.
+        split: The loaded part of the published set.
         hash: The `content_hash` of all examples.
-        parts: The examples of "train", "valid" and "test", those that could not be encoded among them.
-        sequences: What the model processes.
-        labels: Of its tokens and responses.
-        states: Its activations.
-        train: Sequences (indices) of the training part.
-        valid: Likewise of the validation part.
-        test: Likewise of the test part; empty where that was not asked for.
+        parts: The examples of "train", "valid" and "test", including those that could not be encoded.
+        sequences: The sequences that the model processes.
+        labels: The labels of tokens and responses.
+        states: The activations.
+        train: The sequences (indices) of the training part.
+        valid: The sequences of the validation part.
+        test: The sequences of the test part; empty if they were not requested.
     """
 
     name: str
@@ -69,7 +69,7 @@ class ProbeDataset:
         return {name: len({document_of(e) for e in part}) for name, part in self.parts.items()}
 
     def labelled(self, sequences: Ids, objective: str) -> Ids:
-        """Those of `sequences` that have a label, of the response or of any token."""
+        """Return those of `sequences` that have a label, of the response or of any token."""
         if objective == "response":
             return sequences[self.labels.response_weights[sequences] > 0]
         return np.array([i for i in sequences.tolist() if self.labels.token_weights[i].any()], dtype=np.int64)
@@ -90,12 +90,12 @@ def build_dataset(
     Args:
         model: The language model to probe.
         examples: Labelled cases.
-        config: How they are encoded and where activations are kept.
-        name: What messages and results call the data.
-        split: Which part of the published set `examples` are.
-        store: The folder of this data set's activations (the model runs only where the store lacks something); None:
-            they are held in memory.
-        with_test: Whether the test part is encoded; in training it is not looked at.
+        config: How to encode them, and where to keep activations.
+        name: The name of the data in messages and results.
+        split: The part of the published set that `examples` are.
+        store: The folder of this data set's activations (the model runs only for missing ones); None: hold them in
+            memory.
+        with_test: Whether to encode the test part, which training does not use.
 
     Raises:
         InputError: If there are too few documents, or activations are not finite or too large to hold.
@@ -135,7 +135,7 @@ def build_dataset(
 def _load_states(
     model: LocalModel, sequences: EncodedExamples, config: ProbeConfig, store: Path | None
 ) -> ActivationStates:
-    """The activations from a store, from memory, or computed at every reading; their size is reported first."""
+    """Return activations from a store, from memory, or recomputed at every reading; report their size first."""
     chosen = check_sublayers(model, config.sublayers)
     if store is not None:
         write_store(store, model, sequences, sublayers=chosen, dtype=config.store_dtype, progress=config.progress)

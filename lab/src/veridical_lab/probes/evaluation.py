@@ -1,6 +1,6 @@
-"""Probe scores of encoded examples as the judgements that the detector will give, with the thresholds for them.
+"""Turn probe scores of encoded examples into the judgements of the detector, and fit thresholds on them.
 
-No pass of the model is needed: the activations are there.
+The model does not run: the activations are already computed.
 """
 
 from __future__ import annotations
@@ -33,29 +33,29 @@ Judged = list[tuple[Example, Judgement]]
 
 
 def best_f1_each(scores: ScoresBySequence, sequences: Ids, labels: Labels, objective: str) -> NDArray[np.float64]:
-    """The highest F1 that any threshold gives each probe on `sequences`, (probes,); 0 where it is not defined."""
+    """Return the highest F1 that any threshold gives each probe on `sequences`, (probes,); 0 if it is undefined."""
     joined = np.concatenate([scores[i] for i in sequences.tolist()], 1)
     label, weight = labels.items(sequences, objective)
     labelled = weight > 0
     label, weight = label[labelled], weight[labelled]
-    found = np.zeros(len(joined))
+    best = np.zeros(len(joined))
     for i, row in enumerate(joined[:, labelled]):
         try:
-            found[i] = f1(label > 0, row >= threshold_for_f1(label, row, weight), weight)
+            best[i] = f1(label > 0, row >= threshold_for_f1(label, row, weight), weight)
         except UndefinedMetricError:
             continue
-    return found
+    return best
 
 
 def judgements_of(
     sequences: EncodedExamples, scores: Mapping[int, NDArray[np.float64]], objective: str, *, by: str = "probe"
 ) -> Judged:
-    """The judgements that the detector gives, each with its example.
+    """Return the judgements that the detector gives, each with its example.
 
     Args:
         sequences: All sequences.
-        scores: By sequence, the score of each token, or that of the response alone. Of several windows over one
-            example the one that supports a token best counts.
+        scores: By sequence, the scores of the tokens, or the score of the response alone. Over several windows of one
+            example, the best support of a token counts.
         objective: "token" or "response".
         by: The name of the detector.
     """
@@ -63,14 +63,14 @@ def judgements_of(
     for i in scores:
         windows.setdefault(int(sequences.example_of[i]), []).append(i)
     judged = []
-    for of in sorted(windows):
-        example = sequences.examples[of]
-        lowest = np.stack([scores[i] for i in windows[of]]).min(0)
+    for example_i in sorted(windows):
+        example = sequences.examples[example_i]
+        lowest = np.stack([scores[i] for i in windows[example_i]]).min(0)
         by_response = objective == "response"
         judgement = judgement_of(
             example.case,
             by,
-            sequences.encoded[windows[of][0]].spans,
+            sequences.encoded[windows[example_i][0]].spans,
             tokens=None if by_response else lowest,
             response=float(lowest[-1]) if by_response else None,
         )
@@ -81,21 +81,21 @@ def judgements_of(
 def label_score_pairs(
     judged: Sequence[tuple[Example, Judgement]], project: Project
 ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """Labels and scores, both (items,), of all that `project` finds in the judgements."""
-    rows = [found for e, j in judged if (found := project(e, j, 0.5)) is not None]
+    """Return labels and scores, both (items,), of all items that `project` returns for the judgements."""
+    rows = [projected for e, j in judged if (projected := project(e, j, 0.5)) is not None]
     table = np.concatenate(rows) if rows else np.zeros((0, 2))
     return table[:, 0] > 0, table[:, 1]
 
 
 def fit_threshold(judged: Sequence[tuple[Example, Judgement]], level: str) -> float:
-    """Fit the threshold with the best F1 on the units that are measured with it.
+    """Fit the threshold with the best F1 on the units of a level.
 
     Args:
         judged: Labelled validation examples, each with its judgement.
         level: "response": F1 over responses; "token": F1 over white-space tokens; "span": F1-Sp.
 
     Raises:
-        InputError: If none can be fitted.
+        InputError: If no threshold can be fitted.
     """
     try:
         if level == "span":
@@ -106,12 +106,14 @@ def fit_threshold(judged: Sequence[tuple[Example, Judgement]], level: str) -> fl
 
 
 def f1_sp_in_model_tokens(sequences: EncodedExamples) -> Metric:
-    """F1-Sp of these examples with the model's tokens as units, as in CH-Wang et al. 2024, §4.3.
+    """Return F1-Sp of these examples with the model's tokens as units, as in CH-Wang et al. 2024, §4.3.
 
     `METRICS["f1_sp"]` counts white-space tokens, which are the same for every model.
     """
     first = dict(zip(reversed(sequences.example_of.tolist()), reversed(sequences.encoded), strict=True))
-    tokens = {sequences.examples[of].case.id: joined_tokens(encoded.spans) for of, encoded in first.items()}
+    tokens = {
+        sequences.examples[example_i].case.id: joined_tokens(encoded.spans) for example_i, encoded in first.items()
+    }
 
     def project(example: Example, judgement: Judgement, threshold: float) -> Floats | None:
         aligned = characters(example, judgement)

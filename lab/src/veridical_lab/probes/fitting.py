@@ -1,6 +1,7 @@
-"""Probes of all sublayers, and of all learning rates, fitted in one pass over the activations; and their ensemble.
+"""Fit probes of all sublayers and learning rates in one pass over the activations, and their ensemble.
 
-The losses of probes are summed and Adam works number by number, so each probe goes exactly where it would go alone.
+The losses of probes are summed and Adam updates each number separately, so each probe gets the same weights as if it
+were trained alone.
 """
 
 from __future__ import annotations
@@ -29,19 +30,19 @@ __all__ = ["FittedProbes", "ScoresBySequence", "fit", "fit_ensemble", "scores_of
 ScoresBySequence = Mapping[int, NDArray[np.float64]]  # each (probes, tokens), or (probes, 1) of a whole response
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8
-_ROWS = 1024  # so many rows of states stay in a processor's cache
+_ROWS = 1024  # rows of states that fit into a processor's cache
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FittedProbes:
-    """Probes of all sublayers, each with the best of the grid.
+    """Probes of all sublayers, each the best of the grid.
 
     Attributes:
         probes: The probes.
-        loss: (sublayers,): on the validation part.
-        learning_rate: (sublayers,): of the best run.
-        batch_size: (sublayers,): of the best run.
-        epochs: (sublayers,): after how many the loss was reached.
+        loss: The loss on the validation part. *Shape:* (sublayers,)
+        learning_rate: The learning rate of the best run. *Shape:* (sublayers,)
+        batch_size: The batch size of the best run. *Shape:* (sublayers,)
+        epochs: The number of epochs until the best loss. *Shape:* (sublayers,)
     """
 
     probes: Probes
@@ -65,13 +66,13 @@ def fit(
     """Fit a probe on each sublayer.
 
     Args:
-        states: What probes see.
-        labels: What they learn.
+        states: The states that probes read.
+        labels: The labels they learn.
         train: The sequences to fit on.
-        valid: The sequences to stop by and to choose from the grid by.
+        valid: The sequences for early stopping and for choosing from the grid.
         options: Kind, objective and hyper-parameters.
-        sublayers: Which to fit; None: all that `states` has.
-        device: Where to fit.
+        sublayers: The sublayers to fit; None: all of `states`.
+        device: The device to fit on.
         progress: Called with a line of text per epoch.
 
     Returns:
@@ -88,7 +89,7 @@ def fit(
     clean, hallucinated = _class_weights(labels, train, options, "training")
     _class_weights(labels, valid, options, "validation")
     positive_weight = clean / hallucinated if options.balanced else 1.0
-    prior = math.log(positive_weight * hallucinated / clean)  # probes start at the base rate, not at a half
+    prior = math.log(positive_weight * hallucinated / clean)  # probes start at the base rate instead of 0.5
     reader = _Reader(states, chosen, torch.device(device), options.seed)
     mean, scale = _mean_and_scale(reader, train, options)
     if options.kind == "linear" and options.objective == "response":  # the mean logit is the logit of the mean state
@@ -102,21 +103,23 @@ def fit(
 
 
 def _class_weights(labels: Labels, sequences: Ids, options: ProbeOptions, part: str) -> tuple[float, float]:
-    """The total weights of both classes, clean first; `InputError` if one is missing."""
+    """Return the total weights of both classes, clean first; `InputError` if one is missing."""
     label, weight = labels.items(sequences, options.objective)
     label, weight = label.astype(np.float64), weight.astype(np.float64)
     positive, negative = float(weight @ label), float(weight @ (1 - label))
     if not positive or not negative:
-        found = "no labels" if not positive and not negative else f"only {'hallucinated' if positive else 'clean'} ones"
+        available = (
+            "no labels" if not positive and not negative else f"only {'hallucinated' if positive else 'clean'} ones"
+        )
         raise InputError(
-            f"the {part} part has {found} by {options.objective}: {len(sequences)} sequences",
+            f"the {part} part has {available} by {options.objective}: {len(sequences)} sequences",
             hint="a probe needs both classes: more data, another seed, or the other objective",
         )
     return negative, positive
 
 
 class _Reader:
-    """States on the device by group; with a single group what was read is kept, as every epoch asks for the same."""
+    """Reads states group by group to the device; keeps a single group, because every epoch reads the same one."""
 
     def __init__(self, states: ActivationStates, sublayers: tuple[int, ...], device: torch.device, seed: int) -> None:
         self.states, self.sublayers, self.device, self.seed = states, sublayers, device, seed
@@ -136,28 +139,28 @@ class _Reader:
         return states
 
     def parts(self, sequences: Ids) -> list[Ids]:
-        """Those of `sequences` in each group."""
+        """Return those of `sequences` in each group."""
         if self.single_group:
             return [sequences]
         parts = (group[np.isin(group, sequences)] for group in self.states.groups)
         return [part for part in parts if len(part)]
 
     def shuffled(self, part: Ids, random: np.random.Generator | None = None) -> Ids:
-        """The order in which a part is read: shuffled once if it is the only group, else by `random`."""
+        """Return the order in which a part is read: shuffled once if it is the only group, else by `random`."""
         if self.single_group:
             return np.random.default_rng(self.seed).permutation(part)
         return part if random is None else random.permutation(part)
 
 
 def _mean_and_scale(reader: _Reader, train: Ids, options: ProbeOptions) -> tuple[torch.Tensor, torch.Tensor]:
-    """Mean and deviation of each number of the states over the training tokens, both (sublayers, width)."""
+    """Return mean and deviation of each number of the states over the training tokens, both (sublayers, width)."""
     import torch
 
     count, width = len(reader.sublayers), reader.states.width
     mean, scale = torch.zeros(count, width), torch.ones(count, width)
     if options.standardise:
         total, first, square = 0, torch.zeros(count, width).double(), torch.zeros(count, width).double()
-        shift: torch.Tensor | None = None  # near the mean, so that no digits are lost
+        shift: torch.Tensor | None = None  # close to the mean, so that no precision is lost
         for part in reader.parts(train):
             x = reader.read(reader.shuffled(part))
             shift = x.mean(1, keepdim=True) if shift is None else shift
@@ -175,7 +178,7 @@ def _mean_and_scale(reader: _Reader, train: Ids, options: ProbeOptions) -> tuple
 
 
 class _Run:
-    """One training run of all sublayers and learning rates with one batch size (the options' only one)."""
+    """One training run of all sublayers and learning rates with one batch size (the only one in the options)."""
 
     def __init__(
         self, reader: _Reader, labels: Labels, options: ProbeOptions, positive_weight: float, weights: ProbeWeights
@@ -219,13 +222,13 @@ class _Run:
                 break
 
     def _active_states(self, states: torch.Tensor, tokens: slice) -> torch.Tensor | list[torch.Tensor]:
-        """The states of the sublayers in training; on a CPU as views, for no copy is made of what may be gigabytes."""
+        """Return the states of the sublayers in training; on a CPU as views, because copies may be gigabytes."""
         if not states.is_cuda:
             return [states[i, tokens] for i in self.active.tolist()]
         return states[:, tokens] if len(self.active) == len(self.loss) else states[self.active, tokens]
 
     def _step(self, states: torch.Tensor, tokens: slice, batch: LabelledItems) -> None:
-        """One step of Adam on the mean loss of a batch."""
+        """Take one step of Adam on the mean loss of a batch."""
         import torch
 
         total = float(batch.weights.sum())
@@ -249,7 +252,7 @@ class _Run:
             self.weights.parts[name] -= self.rates[name] * step
 
     def _validate(self, valid: Ids, epoch: int) -> None:
-        """Keep each probe at its best; a sublayer whose probes are all out of patience leaves the training."""
+        """Keep each probe at its best; drop sublayers whose probes are all out of patience."""
         import torch
 
         total, weight = np.zeros(self.weights.rates * len(self.active)), 0.0
@@ -272,18 +275,18 @@ class _Run:
             for name, weights in self.weights.parts.items():
                 columns = self.weights.of_rate(name, rate)
                 self.best[name][self.active[row], columns] = weights[row, columns]
-        going = (epoch - self.epoch_of[self.active] < self.options.patience).any(1)
-        if not going.all():
-            staying = torch.from_numpy(np.flatnonzero(going))
+        active = (epoch - self.epoch_of[self.active] < self.options.patience).any(1)
+        if not active.all():
+            staying = torch.from_numpy(np.flatnonzero(active))
             self.weights.keep(staying.to(self.weights.mean.device))
             self.moments = {n: (a[staying], b[staying]) for n, (a, b) in self.moments.items()}
-            self.active = self.active[going]
+            self.active = self.active[active]
 
 
 def _batches(count: int, size: int, random: np.random.Generator) -> Iterator[tuple[int, int]]:
-    """Stretches (first, last) of the order in which sequences are held, from a random offset on, in random order.
+    """Yield stretches (first, last) of the stored order of sequences, from a random offset on, in random order.
 
-    So a batch is one stretch of memory and nothing is copied, and its composition changes from epoch to epoch.
+    A batch is thus one stretch of memory without copies, and its composition changes from epoch to epoch.
     """
     offset = int(random.integers(size)) if count > size else 0
     bounds = [0, *range(offset or size, count, size), count]
@@ -295,7 +298,7 @@ def _batches(count: int, size: int, random: np.random.Generator) -> Iterator[tup
 def _best_of_grid(
     runs: Sequence[_Run], sublayers: tuple[int, ...], options: ProbeOptions, mean: torch.Tensor, scale: torch.Tensor
 ) -> FittedProbes:
-    """The probe of each sublayer with the lowest validation loss, for states that are not standardised."""
+    """Return the probe of each sublayer with the lowest validation loss, for states without standardisation."""
     import torch
 
     losses = np.stack([run.loss for run in runs], 1)  # (sublayers, sizes, rates)
@@ -314,18 +317,18 @@ def _best_of_grid(
     if options.kind == "pooling":
         best["offset"][:, 1] = 0.0  # a constant in the attention changes nothing
     arrays = {name: part.float().cpu().numpy() for name, part in best.items()}
-    everyone = np.arange(len(sublayers))
+    rows = np.arange(len(sublayers))
     return FittedProbes(
         from_tensors(options.kind, options.objective, sublayers, arrays),
-        loss=losses[everyone, size_i, rate_i],
+        loss=losses[rows, size_i, rate_i],
         learning_rate=np.array(options.learning_rates)[rate_i],
         batch_size=np.array(options.batch_sizes)[size_i],
-        epochs=np.stack([run.epoch_of for run in runs], 1)[everyone, size_i, rate_i],
+        epochs=np.stack([run.epoch_of for run in runs], 1)[rows, size_i, rate_i],
     )
 
 
 def scores_of(states: ActivationStates, sequences: Ids, probes: Probes) -> dict[int, NDArray[np.float64]]:
-    """Each probe's scores by sequence: (probes, tokens), or (probes, 1) of the whole response for that objective."""
+    """Return each probe's scores by sequence: (probes, tokens), or (probes, 1) for the objective "response"."""
     scores: dict[int, NDArray[np.float64]] = {}
     sequences = np.asarray(sequences)
     for group in states.groups:
@@ -348,10 +351,10 @@ def fit_ensemble(
     Args:
         probes: The probes, frozen.
         scores: Their scores of all sequences in `train` and `valid`.
-        labels: What to predict.
-        train: The sequences the probes were fitted on.
-        valid: The sequences to stop by.
-        options: The hyper-parameters of the probes; the regression is fitted with the same.
+        labels: The labels to predict.
+        train: The sequences that the probes were fitted on.
+        valid: The sequences for early stopping.
+        options: The hyper-parameters of the probes, used for the regression, too.
 
     Returns:
         `probes` with the weights and the intercept of the regression.
@@ -360,6 +363,6 @@ def fit_ensemble(
     lengths = np.zeros(len(labels.responses), dtype=np.int64)
     lengths[used] = [scores[i].shape[1] for i in used]
     probabilities = np.concatenate([scores[i] for i in used], 1).T.astype(np.float32)
-    vectors = in_memory(probabilities[None], lengths, [0])  # a probability per probe where states have a width
+    vectors = in_memory(probabilities[None], lengths, [0])  # the probabilities of the probes serve as states
     fitted = fit(vectors, labels, train, valid, replace(options, kind="linear", objective=probes.objective))
     return replace(probes, mix=fitted.probes.projection[0, 0], mix_bias=float(fitted.probes.offset[0, 0]))

@@ -1,7 +1,7 @@
-"""Labelled cases as teacher-forced sequences, with a label for each token and each response.
+"""Encode labelled cases as teacher-forced sequences, with a label for each token and each response.
 
 A response whose sources do not fit into the model has several windows, one sequence each. Its tokens have the same
-labels in all of them and share their weight between them.
+labels in all windows and share their weight among them.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class EncodedExamples:
     """Examples as token sequences for teacher forcing along the response.
 
     Attributes:
-        examples: All that were given.
+        examples: All examples.
         encoded: One entry per sequence.
-        example_of: (sequences,): which example a sequence is (a window of).
+        example_of: The index of each sequence's example. *Shape:* (sequences,)
         skipped: Why examples have no sequence, one line each.
     """
 
@@ -45,7 +45,7 @@ class EncodedExamples:
         return np.array([len(e.spans) for e in self.encoded], dtype=np.int64)
 
     def sequences_of(self, examples: Sequence[int]) -> NDArray[np.int64]:
-        """The sequences of these examples (indices), in order."""
+        """Return the sequences of these examples (indices), in order."""
         return np.flatnonzero(np.isin(self.example_of, np.asarray(examples, dtype=np.int64)))
 
 
@@ -62,7 +62,7 @@ def encode_examples(
     Args:
         model: The language model to probe.
         examples: Labelled cases.
-        template: The name of the template that makes a case the model's input.
+        template: The name of the template that turns a case into the model's input.
         max_tokens: The most tokens in a sequence; None: the model's context.
         max_windows: The most windows over long sources; None: all.
 
@@ -70,7 +70,7 @@ def encode_examples(
         The sequences. Examples without a response token, or too long for the model, are in `skipped` with a reason.
 
     Raises:
-        InputError: If no example could be encoded.
+        InputError: If no example can be encoded.
     """
     sequences: list[Encoded] = []
     example_of: list[int] = []
@@ -95,10 +95,10 @@ def encode_examples(
 
 
 def with_token_consensus(example: Example, encoded: Encoded) -> Example:
-    """The example with a gold that is the majority of its annotators token by token (CH-Wang et al. 2024, §3.3).
+    """Return the example with the token-by-token majority of its annotators as gold (CH-Wang et al. 2024, §3.3).
 
-    A token is hallucinated if more than half of the annotators mark any of it: two who mark different halves of a token
-    agree then. Examples with fewer than two annotators stay as they are.
+    A token is hallucinated if more than half of the annotators mark any part of it, so two who mark different halves of
+    a token agree. Examples with fewer than two annotators stay unchanged.
     """
     if len(example.annotations) < 2:
         return example
@@ -109,13 +109,13 @@ def with_token_consensus(example: Example, encoded: Encoded) -> Example:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labels:
-    """1 = hallucinated, 0 = not; a weight of 0 = not labelled.
+    """Labels of tokens and responses: 1 = hallucinated, 0 = not; a weight of 0 = not labelled.
 
     Attributes:
-        tokens: One array (tokens,) per sequence.
-        token_weights: Likewise.
-        responses: (sequences,).
-        response_weights: (sequences,).
+        tokens: The labels of each sequence's tokens, an array (tokens,) per sequence.
+        token_weights: The weights of these labels.
+        responses: The label of each sequence's response. *Shape:* (sequences,)
+        response_weights: The weights of these labels. *Shape:* (sequences,)
     """
 
     tokens: list[NDArray[np.float32]]
@@ -124,7 +124,7 @@ class Labels:
     response_weights: NDArray[np.float32]
 
     def items(self, sequences: NDArray[np.int64], objective: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Labels and weights of the tokens of `sequences`, one after another, or of their responses: both (items,)."""
+        """Return labels and weights, (items,) each, of the tokens of `sequences`, concatenated, or of the responses."""
         if objective == "response":
             return self.responses[sequences], self.response_weights[sequences]
         none = np.zeros(0, dtype=np.float32)
@@ -135,26 +135,26 @@ class Labels:
 
 
 def labels_of(sequences: EncodedExamples) -> Labels:
-    """The labels of all tokens and responses.
+    """Return the labels of all tokens (by `metrics.tokens.unit_labels`) and responses.
 
-    Those of tokens are of `metrics.tokens.unit_labels`. A gold that speaks of coverage alone labels nothing.
+    A gold that only judges coverage labels nothing.
     """
     windows = np.bincount(sequences.example_of, minlength=len(sequences.examples))
     tokens, token_weights = [], []
     responses = np.zeros(len(sequences.encoded), dtype=np.float32)
     response_weights = np.zeros(len(sequences.encoded), dtype=np.float32)
-    for i, (encoded, of) in enumerate(zip(sequences.encoded, sequences.example_of.tolist(), strict=True)):
-        example = sequences.examples[of]
+    for i, (encoded, example_i) in enumerate(zip(sequences.encoded, sequences.example_of.tolist(), strict=True)):
+        example = sequences.examples[example_i]
         gold = example.gold
         only_coverage = gold.omission is not None or bool(gold.omissions)
-        says = gold.hallucination is not None or bool(gold.verdicts) or not only_coverage
-        judged = judged_spans(example.case, gold) if says else []
+        judges_response = gold.hallucination is not None or bool(gold.verdicts) or not only_coverage
+        judged = judged_spans(example.case, gold) if judges_response else []
         if judged:
             score = gold.hallucination
             score = max((v.score for v in gold.verdicts), default=0.0) if score is None else score
-            responses[i], response_weights[i] = score >= GOLD_THRESHOLD, 1.0 / windows[of]
-        # a token of no character is an empty span, which has no label
+            responses[i], response_weights[i] = score >= GOLD_THRESHOLD, 1.0 / windows[example_i]
+        # a token without characters becomes an empty span, which has no label
         label, is_labelled = unit_labels(example, [span or Span(0, 0) for span in encoded.spans])
         tokens.append(label.astype(np.float32))
-        token_weights.append(is_labelled.astype(np.float32) / np.float32(windows[of]))
+        token_weights.append(is_labelled.astype(np.float32) / np.float32(windows[example_i]))
     return Labels(tokens, token_weights, responses, response_weights)

@@ -1,4 +1,4 @@
-"""How probes are trained: hyper-parameters, the input of the model, and where its activations are kept."""
+"""Options for training probes: hyper-parameters, the input of the model, and where to keep its activations."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ THRESHOLD_METRICS = ("token_f1", "f1_sp")
 
 @dataclass(frozen=True, slots=True)
 class ProbeOptions:
-    """The kind of probe and the hyper-parameters it is fitted with (CH-Wang et al. 2024, §5.1).
+    """The kind of probe and its hyper-parameters (CH-Wang et al. 2024, §5.1).
 
     Attributes:
         kind: "linear", "pooling" (attention pooling) or "mlp".
-        objective: "token" or "response": what has a label.
-        learning_rates: All are tried in the same training run; above 0.
-        batch_sizes: In responses; each is a training run of its own.
-        patience: How many epochs the validation loss may stay above its minimum.
+        objective: The labelled unit: "token" or "response".
+        learning_rates: The rates to try, all in the same training run; above 0.
+        batch_sizes: The batch sizes to try, in responses, each in its own training run.
+        patience: Epochs without a new minimum of the validation loss before training ends.
         max_epochs: The most epochs of one training run.
         hidden: Hidden units of an mlp.
         balanced: Whether both classes get the same total weight.
-        standardise: Whether states are standardised by the mean and deviation of the training tokens. Both are folded
-            into the weights afterwards: this helps Adam and changes no optimum.
-        seed: Of the split by document, the batches and the initial weights.
+        standardise: Whether to standardise states by mean and deviation of the training tokens. Both are folded into
+            the weights afterwards: this helps Adam and changes no optimum.
+        seed: Random seed of the split by document, the batches and the initial weights.
     """
 
     kind: str = "pooling"
@@ -46,36 +46,36 @@ class ProbeOptions:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for what, value, known in (("kind", self.kind, PROBE_KINDS), ("objective", self.objective, OBJECTIVES)):
-            if value not in known:
-                raise UnknownNameError(f"{what} of probe", value, known)
+        for what, value, allowed in (("kind", self.kind, PROBE_KINDS), ("objective", self.objective, OBJECTIVES)):
+            if value not in allowed:
+                raise UnknownNameError(f"{what} of probe", value, allowed)
         counts = (*self.batch_sizes, self.patience, self.max_epochs, self.hidden)
         if not self.learning_rates or not self.batch_sizes or min(counts) < 1 or min(self.learning_rates) <= 0:
             raise InputError(f"these options cannot be trained with: {self}", hint="numbers above 0, at least one each")
 
     @property
     def outputs(self) -> int:
-        """To how many numbers a probe projects a state."""
+        """The number of values that a probe projects a state to."""
         return {"linear": 1, "pooling": 2}.get(self.kind, self.hidden)
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeConfig:
-    """What training and all analyses have in common.
+    """Options shared by training and all analyses.
 
     Attributes:
-        options: The hyper-parameters; `objectives` takes the place of their objective.
-        objectives: "token", "response" or both; None: those that the data have labels for.
-        template: The template that makes a case the model's input.
+        options: The hyper-parameters; `objectives` replaces their objective.
+        objectives: "token", "response" or both; None: those with labels in the data.
+        template: The template that turns a case into the model's input.
         sublayers: The sublayers to probe; None: all 2L.
-        max_tokens: How many tokens the model processes at once; None: its context.
-        max_windows: How many windows over long sources are used; None: all.
-        token_consensus: Whether gold is the majority of the annotators token by token, in the model's tokens, where the
+        max_tokens: The most tokens that the model processes at once; None: its context.
+        max_windows: The most windows over long sources; None: all.
+        token_consensus: Whether gold is the token-by-token majority of the annotators, in the model's tokens, if the
             data have annotations (see `with_token_consensus`).
-        store: A folder where activations are kept; None: they are held in memory.
+        store: A folder to keep activations in; None: hold them in memory.
         store_dtype: "fp32", "bf16", "fp16", or "auto" (the model's).
-        memory: How many bytes of activations may be held at once.
-        device: Where probes are trained.
+        memory: The most bytes of activations to hold at once.
+        device: The device to train probes on.
         progress: Called with a line of text for each step.
     """
 
@@ -103,15 +103,15 @@ class ProbeConfig:
 
 @dataclass(frozen=True, slots=True)
 class TrainingConfig(ProbeConfig):
-    """What `train_probe` trains.
+    """Options of `train_probe`.
 
     Attributes:
-        objectives: As in `ProbeConfig`; both unless others are named.
-        select: "ensemble" of all sublayers, or the "best" single one on validation.
-        threshold_metric: What the threshold of token-level probes is best for on validation: "token_f1" (F1 over
-            white-space tokens) or "f1_sp".
-        stream: Whether the model is run again in every epoch instead of holding its activations.
-        calibrate: Whether scores are fitted to probabilities on the validation part (needs the `stats` extra).
+        objectives: As in `ProbeConfig`; by default both.
+        select: "ensemble" of all sublayers, or the "best" single sublayer on validation.
+        threshold_metric: The metric that the threshold of token-level probes optimises on validation: "token_f1" (F1
+            over white-space tokens) or "f1_sp".
+        stream: Whether to run the model again in every epoch instead of holding its activations.
+        calibrate: Whether to calibrate scores to probabilities on the validation part (needs the `stats` extra).
     """
 
     objectives: tuple[str, ...] = OBJECTIVES

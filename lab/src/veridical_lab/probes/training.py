@@ -1,7 +1,7 @@
-"""Probes trained on a model's hidden states and labelled cases, as an artifact that the detector `probe` loads.
+"""Train probes on a model's hidden states and labelled cases, as an artifact that the detector `probe` loads.
 
-CH-Wang et al. 2024, §4 and §5.1: teacher forcing, a probe for each sublayer, the best one or a logistic regression over
-all of them once they are frozen, thresholds by F1 on the validation part.
+CH-Wang et al. 2024, §4 and §5.1: teacher forcing, one probe per sublayer, then the best probe or a logistic regression
+over all frozen probes, with thresholds by F1 on the validation part.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["TrainedProbe", "train_probe"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainedProbe:
-    """The artifact, and all probes of each objective with their grid and losses, by sublayer."""
+    """The artifact, and all probes of each objective with their grid and losses."""
 
     artifact: Artifact
     fitted: dict[str, FittedProbes]
@@ -50,13 +50,13 @@ def train_probe(
 ) -> TrainedProbe:
     """Train probes of `model` on `examples`.
 
-    Documents are split 70/10/20 (`datasets.split`, by the options' seed); the test part is not looked at.
+    Documents are split 70/10/20 (`datasets.split`, by the options' seed); the test part is not used.
 
     Args:
         model: The language model to probe.
         examples: Labelled cases.
-        config: What to train, and on which activations.
-        out: The folder to save the artifact in; None: it is not saved.
+        config: How to train, and on which activations.
+        out: The folder to save the artifact in; None: do not save it.
 
     Raises:
         InputError: If there are too few documents, a part has labels of one class only, or activations are not finite
@@ -106,7 +106,11 @@ def train_probe(
 def _fit_objective(
     data: ProbeDataset, objective: str, config: TrainingConfig
 ) -> tuple[FittedProbes, Probes, list[dict[str, Any]]]:
-    """All probes; the best one, or all with their ensemble; and a row per sublayer of its figures on validation."""
+    """Fit the probes of all sublayers.
+
+    Return all of them; the selected probes (the best one, or all with their ensemble); and a row of validation figures
+    per sublayer.
+    """
     options = replace(config.options, objective=objective)
     fitted = fit(
         data.states, data.labels, data.train, data.valid, options, device=config.device, progress=config.progress
@@ -133,7 +137,7 @@ def _fit_objective(
 
 
 def _validate(probes: Probes, data: ProbeDataset, config: TrainingConfig) -> tuple[HeadSettings, dict[str, Any]]:
-    """The settings of a head and its metrics on the validation part, both in the units that the detector judges in."""
+    """Return the settings of a head and its metrics on the validation part, in the units that the detector judges."""
     objective = probes.objective
     ranking = "roc_auc" if objective == "response" else "word_roc_auc"
     scores = {i: probes.combine(each) for i, each in scores_of(data.states, data.valid, probes).items()}

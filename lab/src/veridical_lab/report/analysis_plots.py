@@ -23,7 +23,7 @@ _TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class AnalysisPlot:
-    """One plot under the name that its files get."""
+    """One plot with the name of its files."""
 
     name: str
     svg: str
@@ -31,7 +31,7 @@ class AnalysisPlot:
 
 
 def analysis_plots(analysis: Analysis) -> list[AnalysisPlot]:
-    """One plot per metric (a matrix, or curves); `MissingExtraError` without matplotlib."""
+    """Return one plot per metric (a matrix, or curves); `MissingExtraError` without matplotlib."""
     plots = []
     for metric in dict.fromkeys(m for f in analysis.findings for m in f.row.metrics):
         findings = [f for f in analysis.findings if metric in f.row.metrics and f.row.metrics[metric].value is not None]
@@ -72,7 +72,7 @@ def _all_positive_line(axes: Any, findings: Sequence[ProbeFinding], metric: str)
 
 
 def layer_plot(findings: Sequence[ProbeFinding], peaks: Sequence[Peak], metric: str) -> Any:
-    """Attention and feed-forward by layer (from 1), with a dashed line where each first reaches 95 % of its peak."""
+    """Plot attention and feed-forward by layer (from 1); dashed lines mark the first layers at 95 % of the peaks."""
     single = sorted((f for f in findings if f.at["sublayer"] is not None), key=lambda f: float(f.at["layer"] or 0))
     if not single:
         return None
@@ -91,7 +91,7 @@ def layer_plot(findings: Sequence[ProbeFinding], peaks: Sequence[Peak], metric: 
 
 
 def error_type_plot(findings: Sequence[ProbeFinding], peaks: Sequence[Peak], metric: str) -> Any:
-    """A curve over sublayers for each type of error."""
+    """Plot a curve over sublayers for each type of error."""
     single = [f for f in findings if f.at["sublayer"] is not None]
     if not single:
         return None
@@ -104,7 +104,7 @@ def error_type_plot(findings: Sequence[ProbeFinding], peaks: Sequence[Peak], met
 
 
 def transfer_plot(findings: Sequence[ProbeFinding], peaks: Sequence[Peak], metric: str) -> Any:
-    """Training sets down, test sets across, the ensemble's value in each field, with its interval."""
+    """Plot a matrix of the ensemble's values with intervals: training sets down, test sets across."""
     fields = [f for f in findings if f.at["view"] in ("ensemble of all", "flag all")]
     if not fields:
         return None
@@ -131,14 +131,14 @@ def transfer_plot(findings: Sequence[ProbeFinding], peaks: Sequence[Peak], metri
 
 
 def model_size_plot(findings: Sequence[ProbeFinding], peaks: Sequence[Peak], metric: str) -> Any:
-    """Best sublayer and ensemble by the number of weights of the base model."""
+    """Plot best sublayer and ensemble by the number of weights of the base model."""
     figure, axes = _two_curves(findings, metric, "parameters")
     axes.set_xscale("log")
     return _finish(figure, axes, metric, "weights of the base model")
 
 
 def context_length_plot(findings: Sequence[ProbeFinding], peaks: Sequence[Peak], metric: str) -> Any:
-    """Best sublayer and ensemble by how many tokens of the sources the model was given (their mean)."""
+    """Plot best sublayer and ensemble by the mean number of source tokens that the model reads."""
     figure, axes = _two_curves(findings, metric, "tokens_read")
     return _finish(figure, axes, metric, "tokens of the sources that the model reads (mean)")
 

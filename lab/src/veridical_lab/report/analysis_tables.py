@@ -12,7 +12,7 @@ __all__ = ["analysis_tables", "peaks_table"]
 
 
 def analysis_tables(analysis: Analysis) -> list[Table]:
-    """A table for each objective, one of peaks and one of comparisons, where there are any."""
+    """Return a table for each objective, and tables of peaks and comparisons if there are any."""
     tables = []
     for objective in dict.fromkeys(str(f.at["objective"]) for f in analysis.findings):
         findings = [f for f in analysis.findings if f.at["objective"] == objective]
@@ -41,24 +41,24 @@ def analysis_tables(analysis: Analysis) -> list[Table]:
     return tables
 
 
-def _label(at: At) -> str:
-    """What a finding is of, in words."""
-    text = str(at["view"])
+def _label(place: At) -> str:
+    """Return the place of a finding in words."""
+    text = str(place["view"])
     if text.startswith("sublayer"):
-        text += f" ({at['half']} of block {int(at['sublayer'] or 0) // 2})"
-    elif at.get("sublayer") is not None:
-        text += f" ({at['sublayer']})"
-    if "train" in at:
-        return f"{at['train']} → {at['test']}: {text}" if text != "flag all" else f"→ {at['test']}: {text}"
-    if "kind" in at:
-        return f"{at['kind']} ({at['errors']} errors): {text}"
-    if "tokens" in at:
-        return f"{at['tokens']} tokens ({at['tokens_read']} read): {text}"
-    return f"{at['model']} ({at['parameters']:,} weights): {text}" if "model" in at else text
+        text += f" ({place['half']} of block {int(place['sublayer'] or 0) // 2})"
+    elif place.get("sublayer") is not None:
+        text += f" ({place['sublayer']})"
+    if "train" in place:
+        return f"{place['train']} → {place['test']}: {text}" if text != "flag all" else f"→ {place['test']}: {text}"
+    if "kind" in place:
+        return f"{place['kind']} ({place['errors']} errors): {text}"
+    if "tokens" in place:
+        return f"{place['tokens']} tokens ({place['tokens_read']} read): {text}"
+    return f"{place['model']} ({place['parameters']:,} weights): {text}" if "model" in place else text
 
 
 def peaks_table(peaks: Sequence[Peak]) -> Table:
-    """Where the curves over sublayers peak, and where they first come near their peak."""
+    """Return the peaks of the curves over sublayers, and where the curves first come close to them."""
     keys = list(dict.fromkeys(key for p in peaks for key in p.at))
     lines = [
         [

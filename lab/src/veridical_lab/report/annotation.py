@@ -1,4 +1,4 @@
-"""What annotators said, as tables; a released data set's card; and the plot of a simulated loop."""
+"""Annotators' labels as tables, the card of a released data set, and the plot of a simulated loop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["agreement_line", "loop_plot", "loop_tables", "quality_table", "quiz_
 
 
 def agreement_line(agreement: Agreement) -> str:
-    """One line: labels, alpha, kappa, and how often all agree."""
+    """Return one line: labels, alpha, kappa, and how often all annotators agree."""
     alpha, kappa = ("–" if value is None else f"{value:.2f}" for value in (agreement.alpha, agreement.kappa))
     return (
         f"{agreement.labels} labels of {agreement.cases} cases by {agreement.annotators} annotators: alpha {alpha}, "
@@ -25,7 +25,7 @@ def agreement_line(agreement: Agreement) -> str:
 
 
 def quality_table(qualities: Sequence[AnnotatorQuality]) -> Table:
-    """One line per annotator: labels, error rates with intervals, and signs of spam."""
+    """Return one line per annotator: labels, error rates with intervals, and signs of spam."""
     lines = [
         [
             quality.name.removeprefix("human:"),
@@ -48,7 +48,7 @@ def _rate(rate: float, interval: tuple[float, float] | None) -> str:
 
 
 def quiz_table(scores: Sequence[QuizScore]) -> Table:
-    """One line per candidate: right answers, and whether they are enough."""
+    """Return one line per candidate: right answers, and whether they are enough."""
     lines = [
         [score.name.removeprefix("human:"), f"{score.right} of {score.asked}", "passed" if score.passed else "failed"]
         for score in scores
@@ -57,7 +57,7 @@ def quiz_table(scores: Sequence[QuizScore]) -> Table:
 
 
 def release_card(release: Release) -> str:
-    """The description of a released data set in Markdown: licence, parts, agreement, labels by tag, types."""
+    """Describe a released data set in Markdown: licence, parts, agreement, labels by tag, types."""
     texts = "" if release.text_licence is None else f" Texts: {release.text_licence}."
     parts = [
         [name, str(part.examples), str(part.documents), _share(part.hallucinated, part.examples), part.hash[:12]]
@@ -101,7 +101,7 @@ def _cell(text: str) -> str:
 
 
 def loop_tables(rows: Sequence[dict[str, Any]]) -> list[Table]:
-    """The rounds, annotators and repetitions of a simulated loop, from its rows (`benchmarks/annotate_loop.py`)."""
+    """Return rounds, annotators and repetitions of a simulated loop, from its rows (`benchmarks/annotate_loop.py`)."""
     rounds: list[list[str]] = []
     people: list[list[str]] = []
     others: list[list[str]] = []
@@ -165,7 +165,7 @@ def _percent(value: float | None) -> str:
 
 
 def loop_plot(rows: Sequence[dict[str, Any]]) -> str:
-    """The share of hallucinated items by round, in each round and so far, as an <svg> element; needs matplotlib."""
+    """Plot the share of hallucinated items in each round and so far, as an <svg> element; needs matplotlib."""
     rounds = [row for row in rows if row["what"] == "round"]
     figure, axes = new_axes(5.5, 3.0)
     numbers = [row["round"] for row in rounds]

@@ -8,7 +8,7 @@ __all__ = ["statistics_text"]
 
 
 def statistics_text(statistics: DataStatistics) -> str:
-    """One line per count, its name first."""
+    """Return one line per count, its name first."""
     s = statistics
     share = f"{s.hallucinated_responses / max(s.labelled_responses, 1):.1%}"
     counts = {

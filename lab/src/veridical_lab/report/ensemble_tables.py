@@ -1,4 +1,4 @@
-"""What `train ensemble` fitted, as tables: one per level with each member alone and all together, and the cascade."""
+"""A fitted ensemble as tables: one per level with each member alone and all together, and the cascade."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["ensemble_tables"]
 
 
 def ensemble_tables(fitted: FittedEnsemble) -> list[Table]:
-    """One table per level: weights, and ROC AUC on validation; and one that says when the cascade stops."""
+    """Return one table per level, with weights and ROC AUC on validation, and one with the stages of the cascade."""
     tables = []
     for level in (level for level in Level if level.value in fitted.validation):
         fit = fitted.validation[level.value]
@@ -39,7 +39,7 @@ def ensemble_tables(fitted: FittedEnsemble) -> list[Table]:
 
 
 def _members(fitted: FittedEnsemble) -> Table:
-    """The members in the order of their cost, and the stages of the cascade."""
+    """Return the members in the order of their cost, and the stages of the cascade."""
     figures = fitted.validation.get("cascade")
     lines = []
     for i, member in enumerate(fitted.members):

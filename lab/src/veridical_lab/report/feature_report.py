@@ -10,11 +10,11 @@ from veridical_lab.training.feature_analysis import LABEL, FeatureAnalysis, Spre
 
 __all__ = ["correlation_figure", "feature_plots", "feature_tables", "word_type_figure"]
 
-_TYPE_COLUMNS, _FEATURE_COLUMNS = 42, 46  # characters of the first three columns, and of a feature's two
+_TYPE_COLUMNS, _FEATURE_COLUMNS = 42, 46  # width in characters of the first three columns, and of a feature's two
 
 
 def feature_tables(analysis: FeatureAnalysis, width: int = 400) -> list[Table]:
-    """Means by label and word type, in tables of at most `width` characters where that can be; and the correlations."""
+    """Return means by label and word type, in tables of at most `width` characters if possible, and correlations."""
     tables = []
     step = max(1, (width - _TYPE_COLUMNS) // _FEATURE_COLUMNS)
     left_out = "".join(f"; {count} responses left out: {reason}" for reason, count in analysis.left_out.items())
@@ -23,15 +23,15 @@ def feature_tables(analysis: FeatureAnalysis, width: int = 400) -> list[Table]:
         f"model {analysis.model or 'none'}; tagger {analysis.tagger}; data {analysis.data_hash[:12]}; "
         f"{analysis.date}{left_out}"
     )
-    for at in range(0, len(analysis.features), step):
-        shown = analysis.features[at : at + step]
+    for first in range(0, len(analysis.features), step):
+        shown = analysis.features[first : first + step]
         lines = []
         for group in analysis.groups:
             total = group.hallucinated + group.other
             cells = [spread_text(spread) for name in shown for spread in group.features[name]]
             lines.append([group.name, str(total), f"{group.hallucinated / total:.0%}", *cells])
         head = ["words", "n", LABEL, *(f"{name} {side}" for name in shown for side in ("H", "N"))]
-        last = at + step >= len(analysis.features)
+        last = first + step >= len(analysis.features)
         tables.append(Table(f"{analysis.data}: features by label and word type", head, lines, foot if last else ""))
     names = [LABEL, *analysis.features]
     rows = [
@@ -43,7 +43,7 @@ def feature_tables(analysis: FeatureAnalysis, width: int = 400) -> list[Table]:
 
 
 def spread_text(spread: Spread) -> str:
-    """`2.58 (1.49)`, small numbers with a power of ten.
+    """Return `2.58 (1.49)`; small numbers get a power of ten.
 
     >>> spread_text(Spread(2.581, 1.49)), spread_text(Spread(0.00012, 0.0034))
     ('2.58 (1.49)', '1.2e-04 (3.4e-03)')
@@ -55,13 +55,13 @@ def spread_text(spread: Spread) -> str:
 
 
 def feature_plots(analysis: FeatureAnalysis) -> dict[str, tuple[str, bytes]]:
-    """Each plot by the name of its files: an <svg> element, and PNG; `MissingExtraError` without matplotlib."""
+    """Return each plot by file name, as an <svg> element and PNG; `MissingExtraError` without matplotlib."""
     figures = {"correlations": correlation_figure(analysis), "word-types": word_type_figure(analysis)}
     return {name: (as_svg(figure), as_png(figure)) for name, figure in figures.items()}
 
 
 def correlation_figure(analysis: FeatureAnalysis) -> Any:
-    """The correlations of label and features as a heat map."""
+    """Plot the correlations of label and features as a heat map."""
     names = [LABEL, *analysis.features]
     size = 2.2 + 0.62 * len(names)
     figure, axes = new_axes(size + 0.8, size)
@@ -79,9 +79,9 @@ def correlation_figure(analysis: FeatureAnalysis) -> Any:
 
 
 def word_type_figure(analysis: FeatureAnalysis) -> Any:
-    """How many words of each part of speech and of each entity type are labelled as hallucinated, and how many not.
+    """Plot the numbers of hallucinated and other words by part of speech and by entity type.
 
-    Words in no entity, most of all, are in the title only.
+    Words outside entities, by far the most, appear only in the title.
     """
     groups = {prefix: [g for g in analysis.groups if g.name.startswith(f"{prefix}:")] for prefix in ("pos", "entity")}
     most = max(len(of_kind) for of_kind in groups.values())

@@ -1,7 +1,7 @@
-"""What all plots share: size, colours, lines, and the way to SVG and PNG. Needs the `plots` extra (matplotlib).
+"""Common parts of all plots: size, colours, lines, and conversion to SVG and PNG. Needs the `plots` extra (matplotlib).
 
-Colours are those of Okabe and Ito, and cividis in matrices: readable with any colour vision. Text is a grey that can be
-read on a light and on a dark background.
+Colours are those of Okabe and Ito, and cividis in matrices: readable with any colour vision. Text is grey, readable on
+a light and on a dark background.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LINES = ("-", "--", ":", "-.")
 
 
 def new_figure(width: float, height: float) -> Any:
-    """An empty figure of this size in inches; `MissingExtraError` without matplotlib."""
+    """Return an empty figure of this size in inches; `MissingExtraError` without matplotlib."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -32,7 +32,7 @@ def new_figure(width: float, height: float) -> Any:
 
 
 def new_axes(width: float, height: float) -> tuple[Any, Any]:
-    """An empty figure of this size in inches, and its axes; `MissingExtraError` without matplotlib."""
+    """Return an empty figure of this size in inches, and its axes; `MissingExtraError` without matplotlib."""
     figure = new_figure(width, height)
     axes = figure.subplots()
     axes.spines[["top", "right"]].set_visible(False)
@@ -40,7 +40,7 @@ def new_axes(width: float, height: float) -> tuple[Any, Any]:
 
 
 def finish_heat_map(figure: Any, axes: Any, image: Any, x_label: str, y_label: str) -> None:
-    """Label the axes of a matrix drawn with `imshow`, take its frame away, and put a colour bar next to it."""
+    """Label the axes of a matrix drawn with `imshow`, remove its frame, and add a colour bar."""
     axes.set_xlabel(x_label, color=INK)
     axes.set_ylabel(y_label, color=INK)
     axes.tick_params(length=0)
@@ -51,17 +51,17 @@ def finish_heat_map(figure: Any, axes: Any, image: Any, x_label: str, y_label: s
 
 
 def colour_of(i: int) -> str:
-    """The colour of the i-th series."""
+    """Return the colour of the i-th series."""
     return COLOURS[i % len(COLOURS)]
 
 
 def style_of(i: int) -> dict[str, Any]:
-    """Colour and line of the i-th curve."""
+    """Return colour and line style of the i-th curve."""
     return {"color": colour_of(i), "linestyle": _LINES[i % len(_LINES)]}
 
 
 def as_svg(figure: Any) -> str:
-    """The figure as an <svg> element for a page: no XML head, no date, text as text, the same each time."""
+    """Return the figure as an <svg> element: no XML head, no date, text as text, the same every time."""
     from matplotlib import rc_context
 
     out = io.StringIO()
@@ -72,7 +72,7 @@ def as_svg(figure: Any) -> str:
 
 
 def as_png(figure: Any) -> bytes:
-    """The figure as PNG on white, 160 dots per inch."""
+    """Return the figure as PNG on white, 160 dots per inch."""
     out = io.BytesIO()
     with _any_script():
         figure.savefig(out, format="png", dpi=160, facecolor="white")
@@ -81,7 +81,10 @@ def as_png(figure: Any) -> bytes:
 
 @contextmanager
 def _any_script() -> Iterator[None]:
-    """A script that matplotlib's font lacks is drawn as boxes in a PNG, and by the reader's own font in an SVG."""
+    """Silence warnings about scripts that matplotlib's font lacks.
+
+    A PNG shows boxes for them, an SVG uses the reader's own font.
+    """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         warnings.filterwarnings("ignore", message="Matplotlib currently does not support .* natively")

@@ -13,16 +13,16 @@ __all__ = ["prevalence_tables"]
 
 
 def prevalence_tables(rows: Sequence[StudyRow]) -> list[Table]:
-    """The hallucinations per summary and the share of summaries with any, with 95 % intervals.
+    """Return the hallucinations per summary and the share of summaries with any, with 95 % intervals.
 
-    What is adjusted by an audit has columns only where there was one.
+    Figures adjusted by an audit have columns only if there was one.
     """
     tables = []
     for generator in dict.fromkeys(row.generator for row in rows):
-        own = [row for row in rows if row.generator == generator]
-        audited = any(row.prevalence.per_summary_adjusted is not None for row in own)
+        of_generator = [row for row in rows if row.generator == generator]
+        audited = any(row.prevalence.per_summary_adjusted is not None for row in of_generator)
         lines = []
-        for row in own:
+        for row in of_generator:
             p = row.prevalence
             each, share = [_interval(p.per_summary)], [_interval(p.share, percent=True)]
             if audited:
@@ -32,7 +32,7 @@ def prevalence_tables(rows: Sequence[StudyRow]) -> list[Table]:
             lines.append([visible(cell) for cell in cells])
         adjusted = ["adjusted"] * audited
         head = ["Revised by", "Counted by", "Summaries (claims)", "Per summary", *adjusted, "With any", *adjusted]
-        unjudged = max((row.prevalence.unjudged for row in own if row.judge != MEAN), default=0)
+        unjudged = max((row.prevalence.unjudged for row in of_generator if row.judge != MEAN), default=0)
         foot = f"up to {unjudged} summaries could not be judged and do not count" if unjudged else ""
         tables.append(Table(f"Hallucinations in summaries by {visible(generator)}", head, lines, foot))
     return tables

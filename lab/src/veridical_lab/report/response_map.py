@@ -26,12 +26,12 @@ __all__ = [
 
 ENDINGS = (".html", ".svg", ".png")
 _SHADES = 11
-_LETTERS = 14  # of a token
-_MOST_TOKENS = 120  # in a picture
+_LETTERS = 14  # characters shown of a token
+_MOST_TOKENS = 120  # tokens in a picture
 
 
 def _row_names(response_map: ResponseMap) -> list[str]:
-    """ "12 attention 7": the sublayer, its type, and its layer from 1."""
+    """Return rows' names such as "12 attention 7": the sublayer, its type, and its layer from 1."""
     return [f"{s} {type_of(s)} {s // 2 + 1}" for s in response_map.sublayers]
 
 
@@ -50,9 +50,9 @@ def _caption(response_map: ResponseMap) -> str:
 
 
 def print_response_map(response_map: ResponseMap, console: Console | None = None) -> None:
-    """Print the map to `console` (standard output), as many tokens beside each other as fit.
+    """Print the map to `console` (default: standard output), with as many tokens per line as fit.
 
-    A score is printed in hundredths and shaded where the terminal has colours; marked tokens are underlined and have a
+    Scores are printed in hundredths, and shaded if the terminal has colours. Marked tokens are underlined and have a
     star.
     """
     from rich.console import Console
@@ -85,7 +85,7 @@ def print_response_map(response_map: ResponseMap, console: Console | None = None
 
 
 def _lines(labels: list[str], columns: int) -> Iterator[tuple[int, int]]:
-    """The stretches (first, last) of tokens that fit into lines of `columns` columns."""
+    """Yield the stretches (first, last) of tokens that fit into lines of `columns` columns."""
     first, width = 0, 0
     for i, label in enumerate(labels):
         needed = max(len(label), 2) + 1
@@ -100,16 +100,16 @@ def _lines(labels: list[str], columns: int) -> Iterator[tuple[int, int]]:
 
 
 def response_map_svg(response_map: ResponseMap, *, tokens: int = _MOST_TOKENS) -> str:
-    """The map as a heat map, an <svg> element: sublayers down, tokens across, marked spans framed in white.
+    """Return the map as a heat map, an <svg> element: sublayers down, tokens across, marked spans framed in white.
 
-    A longer response is cut to its first `tokens` tokens, which the title then says. Raises `MissingExtraError` without
+    A longer response is cut to its first `tokens` tokens, and the title says so. Raise `MissingExtraError` without
     matplotlib.
     """
     return as_svg(_heat_map(response_map, tokens))
 
 
 def response_map_png(response_map: ResponseMap, *, tokens: int = _MOST_TOKENS) -> bytes:
-    """The same as PNG, 160 dots per inch."""
+    """Return the heat map as PNG, 160 dots per inch."""
     return as_png(_heat_map(response_map, tokens))
 
 
@@ -118,7 +118,7 @@ def _heat_map(response_map: ResponseMap, tokens: int) -> Any:
 
     scores = np.vstack([response_map.scores, response_map.combined])[:, :tokens]
     height, width = scores.shape
-    figure, axes = new_axes(2.4 + 0.2 * width, 1.6 + 0.17 * height)  # says what is missing without matplotlib
+    figure, axes = new_axes(2.4 + 0.2 * width, 1.6 + 0.17 * height)  # before the import: its error names the extra
     from matplotlib.patches import Rectangle
 
     image = axes.imshow(scores, cmap="cividis", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
@@ -154,7 +154,7 @@ class _Cell:
 
 
 def response_map_page(response_map: ResponseMap, *, title: str | None = None) -> str:
-    """One self-contained HTML document of a map: a table with a column per token, no script, light and dark."""
+    """Return a map as one self-contained HTML document: a table with a column per token, no script, light and dark."""
     marked = response_map.is_marked
     rows = [
         (name, [_Cell(f"{s:.2f}", round((_SHADES - 1) * s), m) for s, m in zip(scores, marked, strict=True)])
@@ -179,7 +179,7 @@ def response_map_page(response_map: ResponseMap, *, title: str | None = None) ->
 
 
 def response_map_file(response_map: ResponseMap, ending: str) -> str | bytes:
-    """The contents of a file of the map that ends in one of `ENDINGS`."""
+    """Return the contents of a file of the map with one of `ENDINGS`."""
     if ending == ".html":
         return response_map_page(response_map)
     return response_map_svg(response_map) + "\n" if ending == ".svg" else response_map_png(response_map)

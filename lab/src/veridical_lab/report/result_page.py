@@ -1,4 +1,4 @@
-"""Result rows as one page: tables, and plots of the curves and groups that the rows keep. Needs the `plots` extra."""
+"""Result rows as one page: tables, and plots of their curves and groups. Needs the `plots` extra."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["render_results"]
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What the page shows of one data set: its table, (caption, SVG in base 64) of each plot, and the commands."""
+    """One data set on the page: its table, (caption, SVG in base 64) of each plot, and the commands."""
 
     table: Table
     plots: list[tuple[str, str]]
@@ -28,7 +28,7 @@ _METRICS = ("token_f1", "f1", "roc_auc")
 
 
 def render_results(rows: Iterable[ResultRow], metrics: Sequence[str] | None = None, *, title: str = "Results") -> str:
-    """The page as one HTML document that loads nothing from elsewhere; `MissingExtraError` without matplotlib."""
+    """Return the page as one self-contained HTML document; `MissingExtraError` without matplotlib."""
     sections, sets = [], by_data(rows)
     for group in sets:
         ungrouped = [row for row in group if row.group is None]
@@ -53,8 +53,8 @@ def render_results(rows: Iterable[ResultRow], metrics: Sequence[str] | None = No
 
 
 def _images(plots: Mapping[str, str | None]) -> list[tuple[str, str]]:
-    """(caption, SVG in base 64) of the plots that there are.
+    """Return (caption, SVG in base 64) of the plots that exist.
 
-    They are images, as the style attributes of an inline SVG would need a weaker Content-Security-Policy.
+    They are images because the style attributes of an inline SVG would need a weaker Content-Security-Policy.
     """
     return [(caption, b64encode(svg.encode()).decode()) for caption, svg in plots.items() if svg]

@@ -19,9 +19,9 @@ _MARKERS = "osD^vP"
 
 
 def by_set(rows: Sequence[ResultRow], metric: str) -> str | None:
-    """One metric on each data set, a point per detector with its interval; None where no row has it.
+    """Plot one metric on each data set, a point per detector with its interval; None if no row has it.
 
-    Of several rows of a detector on the same data the last counts.
+    If a detector has several rows on the same data, the last counts.
     """
     measured = [row for row in rows if row.metrics.get(metric) and row.metrics[metric].value is not None]
     sets = by_data(row for row in measured if row.group is None)
@@ -58,7 +58,7 @@ def by_set(rows: Sequence[ResultRow], metric: str) -> str | None:
 
 
 def roc_plot(rows: Sequence[ResultRow]) -> str | None:
-    """The ROC curves of rows on one data set; None where no row has one."""
+    """Plot the ROC curves of rows on one data set; None if no row has one."""
     with_curve = [row for row in rows if row.curves.get("roc")]
     if not with_curve:
         return None
@@ -74,7 +74,7 @@ def roc_plot(rows: Sequence[ResultRow]) -> str | None:
 
 
 def reliability_plot(rows: Sequence[ResultRow]) -> str | None:
-    """The reliability curves of rows on one data set: share hallucinated against mean score; None without any."""
+    """Plot the reliability curves of rows on one data set: share hallucinated by mean score; None without any."""
     with_curve = [row for row in rows if row.curves.get("reliability")]
     if not with_curve:
         return None
@@ -90,7 +90,7 @@ def reliability_plot(rows: Sequence[ResultRow]) -> str | None:
 
 
 def group_bars(rows: Sequence[ResultRow], metric: str) -> str | None:
-    """One metric by group, one bar per detector with its interval; None where no row has a group."""
+    """Plot one metric by group, one bar per detector with its interval; None if no row has a group."""
     grouped = [row for row in rows if row.group and row.metrics.get(metric) and row.metrics[metric].value is not None]
     groups = list(dict.fromkeys(row.group for row in grouped))
     if not groups:

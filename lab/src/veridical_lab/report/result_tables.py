@@ -1,6 +1,6 @@
 """Result rows, comparisons and published figures as tables: one table per data set, one line per detector or pair.
 
-`mean_tables` has the means over data sets; `metric_tables` turns the tables round: one per metric, with one line per
+`mean_tables` has the means over data sets. `metric_tables` transposes the tables: one per metric, with one line per
 data set and one column per detector.
 """
 
@@ -35,7 +35,7 @@ SHOWN = 6
 
 
 def by_data(rows: Iterable[ResultRow]) -> list[list[ResultRow]]:
-    """The rows of each data set, split and version of the data together, in their order."""
+    """Return the rows of each data set, split and version of the data together, in order."""
     groups: dict[tuple[str, str, str], list[ResultRow]] = {}
     for row in rows:
         groups.setdefault((row.data, row.split, row.data_hash), []).append(row)
@@ -43,10 +43,10 @@ def by_data(rows: Iterable[ResultRow]) -> list[list[ResultRow]]:
 
 
 def result_tables(rows: Iterable[ResultRow], metrics: Sequence[str] | None = None) -> list[Table]:
-    """One table for each data set, split and version of the data, in the rows' order.
+    """Return one table for each data set, split and version of the data, in the rows' order.
 
-    `metrics` chooses and orders the columns ("all": all that any row has); without it they are the first six of `MAIN`
-    where there are more.
+    `metrics` chooses and orders the columns; "all" shows every metric that a row has. By default, if there are more
+    than six metrics, the first six of `MAIN` are shown.
     """
     tables = []
     for group in by_data(rows):
@@ -55,7 +55,7 @@ def result_tables(rows: Iterable[ResultRow], metrics: Sequence[str] | None = Non
         grouped = any(row.group for row in group)
         lines = []
         for row in group:
-            # cases that the data label; the area of a group of one class counts those of the other class, too
+            # the number of labelled cases; metrics of a group of one class may count cases of other groups, too
             counted = max((measured.n for measured in row.metrics.values() if measured.n <= row.n), default=row.n)
             lines.append(
                 [
@@ -78,7 +78,7 @@ def result_tables(rows: Iterable[ResultRow], metrics: Sequence[str] | None = Non
 
 
 def _columns(rows: Sequence[ResultRow], metrics: Sequence[str] | None) -> tuple[list[str], str]:
-    """The metrics that a table of `rows` shows, and a note on those that it does not."""
+    """Return the metrics that a table of `rows` shows, and a note on the hidden ones."""
     present = list(dict.fromkeys(name for row in rows for name in row.metrics))
     if metrics and list(metrics) != ["all"]:
         return [name for name in metrics if name in present], ""
@@ -89,11 +89,11 @@ def _columns(rows: Sequence[ResultRow], metrics: Sequence[str] | None) -> tuple[
 
 
 def mean_tables(rows: Iterable[ResultRow], metrics: Sequence[str] | None = None) -> list[Table]:
-    """The unweighted means over data sets, one line per detector; a table for each number of foreign passages.
+    """Return the unweighted means over data sets, one line per detector; one table per number of foreign passages.
 
-    A mean is over the data sets on which every detector that has the metric has a value; the head says how many, where
-    that is not all. Its interval combines those of the sets as independent ones (Zou and Donner 2008). Empty for one
-    data set.
+    A mean covers the data sets on which every detector that has the metric has a value; the head tells their number if
+    it is not all. Its interval combines the sets' intervals as independent (Zou and Donner 2008). Empty for one data
+    set.
     """
     whole = [row for row in rows if row.group is None]
     tables = []
@@ -130,7 +130,7 @@ def mean_tables(rows: Iterable[ResultRow], metrics: Sequence[str] | None = None)
 
 
 def _mean(measured: Sequence[Measured]) -> Measured:
-    """The mean of independent values, with an interval where each has one.
+    """Return the mean of independent values, with an interval if each has one.
 
     >>> _mean([Measured(0.6, 0.5, 0.7, 10), Measured(0.8, 0.7, 0.9, 20)]).value
     0.7
@@ -147,7 +147,7 @@ def _mean(measured: Sequence[Measured]) -> Measured:
 
 
 def metric_tables(rows: Iterable[ResultRow], metrics: Sequence[str]) -> list[Table]:
-    """One table for each of `metrics` that a row has: a line for each data set, a column for each detector.
+    """Return one table for each of `metrics` that a row has: a line per data set, a column per detector.
 
     Data sets and detectors keep the rows' order.
     """
@@ -170,7 +170,7 @@ def metric_tables(rows: Iterable[ResultRow], metrics: Sequence[str]) -> list[Tab
 
 
 def phrase_tables(rows: Iterable[ResultRow]) -> list[Table]:
-    """The columns of Liu et al. 2022, Tables 2 and 3, one table per setting: percent, with half a 95 % interval."""
+    """Return Tables 2 and 3 of Liu et al. 2022, one table per setting: percent, with half a 95 % interval."""
     tables = []
     groups: dict[str, list[ResultRow]] = {}
     for row in rows:
@@ -191,7 +191,7 @@ def phrase_tables(rows: Iterable[ResultRow]) -> list[Table]:
 
 
 def percent(measured: Measured | None) -> str:
-    """`62.3±2.1`; a dash where there is no value.
+    """Return `62.3±2.1`; a dash without a value.
 
     >>> percent(Measured(0.623, 0.602, 0.644))
     '62.3±2.1'
@@ -207,7 +207,7 @@ def _title(data: str, split: str) -> str:
 
 
 def _usage(rows: Sequence[ResultRow]) -> str:
-    """What language models were asked, and what that cost, for each detector that asks one."""
+    """Return calls, tokens and cost of each detector that asks a language model."""
     parts = []
     for row in rows:
         if row.usage is not None and row.group is None:
@@ -218,8 +218,8 @@ def _usage(rows: Sequence[ResultRow]) -> str:
 
 
 def comparison_table(comparisons: Sequence[DetectorComparison]) -> Table:
-    """The comparisons on one data set as a table."""
-    intervals = any(c.difference is not None for c in comparisons)  # files of before have none
+    """Return the comparisons on one data set as a table."""
+    intervals = any(c.difference is not None for c in comparisons)  # older files have none
     lines = [
         [
             *(c.metric, c.a, _value(c.value_a), c.b, _value(c.value_b)),
@@ -243,7 +243,7 @@ def _p(p: float | None) -> str:
 
 
 def published_tables(paper: Published, names: Sequence[str] | None = None) -> list[Table]:
-    """The tables that a paper prints (only those called `names`), marked as the paper's own figures."""
+    """Return the tables that a paper prints (only those called `names`), marked as the paper's own figures."""
 
     def printed(value: float | None) -> str:
         return "–" if value is None else f"{value:.2f}" if value == round(value, 2) else f"{value:.3f}"

@@ -1,6 +1,6 @@
 """A salience map, source words by response words, as plots in SVG or PNG.
 
-They need the `plots` extra (matplotlib); `report.salience` shows the same in HTML, for texts of any length.
+They need the `plots` extra (matplotlib); `report.salience` shows the map in HTML, for texts of any length.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ __all__ = ["salience_map_png", "salience_map_svg", "word_bars_svg"]
 
 _PLAIN, _FLAGGED = COLOURS[:2]
 _MOST_ROWS, _MOST_COLUMNS = 60, 60
-_LETTERS = 22  # of a word in a picture
+_LETTERS = 22  # characters shown of a word
 
 
 def salience_map_svg(
     salience: SalienceMap, *, flagged: Sequence[Span] = (), rows: int = _MOST_ROWS, columns: int = _MOST_COLUMNS
 ) -> str:
-    """The map as a heat map, an <svg> element: source words down, response words across.
+    """Return the map as a heat map, an <svg> element: source words down, response words across.
 
-    Response words that overlap `flagged` are drawn in another colour and underlined. A larger map is cut to the `rows`
-    source words that matter most and the first `columns` response words, which the title then says.
-    Raises `MissingExtraError` without matplotlib.
+    Response words that overlap `flagged` are bold and in another colour. A larger map is cut to the `rows` strongest
+    source words and the first `columns` response words, and the title says so. Raise `MissingExtraError` without
+    matplotlib.
     """
     return as_svg(_heat_map(salience, flagged, rows, columns))
 
 
 def salience_map_png(salience: SalienceMap, *, flagged: Sequence[Span] = ()) -> bytes:
-    """The same as PNG, 160 dots per inch."""
+    """Return the heat map as PNG, 160 dots per inch."""
     return as_png(_heat_map(salience, flagged, _MOST_ROWS, _MOST_COLUMNS))
 
 
 def word_bars_svg(salience: SalienceMap, *, flagged: Sequence[Span] = (), words: int = _MOST_ROWS) -> str:
-    """Two panels of bars, an <svg> element: the contribution of source words, the attribution of response words.
+    """Return two panels of bars, an <svg> element: contributions of source words, attributions of response words.
 
-    At most `words` words a panel: the source words of the highest values, the first response words.
+    A panel has at most `words` words: the strongest source words, the first response words.
     """
     shown = salience.strongest(words, words)
     count = max(len(shown.source_words), len(shown.response_words), 1)
@@ -79,10 +79,10 @@ def _heat_map(salience: SalienceMap, flagged: Sequence[Span], rows: int, columns
     return figure
 
 
-def _ticks(place: Any, texts: Sequence[str], **options: Any) -> None:
+def _ticks(set_ticks: Any, texts: Sequence[str], **options: Any) -> None:
     cut = [text if len(text) <= _LETTERS else text[: _LETTERS - 1] + "…" for text in texts]
-    labels = [text.replace("$", r"\$") for text in cut]  # matplotlib would read a formula
-    place(range(len(texts)), labels, fontsize=7, color=INK, **options)
+    labels = [text.replace("$", r"\$") for text in cut]  # else matplotlib reads a formula
+    set_ticks(range(len(texts)), labels, fontsize=7, color=INK, **options)
 
 
 def _bars(

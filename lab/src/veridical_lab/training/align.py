@@ -1,8 +1,8 @@
-"""Heads of the detector `align`, trained on labels: logistic regressions over the matches of words.
+"""Train the heads of the detector `align` on labels: logistic regressions over the matches of words.
 
-Data are split by document. Heads are fitted on the training part (scikit-learn); their regularisation, the calibration
-and the thresholds come from the validation part; the test part is not looked at. Every level that the data label with
-both classes gets a head; the others keep the untrained mapping.
+Data are split by document. Heads are fitted on the training part (scikit-learn); regularisation, calibration and
+thresholds come from the validation part; the test part is not used. Each level that the data label with both classes
+gets a head; the others keep the untrained mapping.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class AlignTrainingOptions:
-    """How heads are trained.
+    """Options for training the heads.
 
     Attributes:
-        layers: Whose states are compared; the last of them gives the evidence. None: three (`training_layers`).
-        window: The most tokens read at once; None: as many as the encoder can, at most 512.
+        layers: The layers whose states are compared; the last gives the evidence. None: three (`training_layers`).
+        window: The most tokens read at once; None: the encoder's limit, at most 512.
         criterion: What the thresholds optimise on validation (`calibration.thresholding.CRITERIA`).
         calibration: How scores become probabilities (`calibration.fitting.CALIBRATIONS`).
         seed: Random seed of the split by document.
-        store: A folder for the embeddings of sources; None: they are not kept.
-        progress: Called with a line of text now and then.
+        store: A folder for the embeddings of sources; None: not kept.
+        progress: Called with lines of text that report progress.
     """
 
     layers: tuple[int, ...] | None = None
@@ -68,7 +68,7 @@ class AlignTrainingOptions:
 
 @dataclass(slots=True)
 class LabelledRows:
-    """Rows of features with their labels, of one level."""
+    """Rows of features of one level, with their labels."""
 
     rows: list[Floats] = field(default_factory=list)
     labels: list[Bools] = field(default_factory=list)
@@ -90,7 +90,7 @@ class LabelledRows:
 
 
 def training_layers(model: LocalModel) -> tuple[int, ...]:
-    """The layers that heads read where none are named: one a third up, the last but one, and the last."""
+    """Return the layers that heads read by default: one a third of the way up, the last but one, and the last."""
     last = int(model.model.config.get_text_config().num_hidden_layers)
     return tuple(sorted({max(1, last // 3), max(1, last - 1), last}))
 
@@ -108,23 +108,23 @@ def train_align(
     Args:
         model: The encoder.
         examples: Labelled cases with sources. Without `validation` they are split by document 70/10/20.
-        options: What to train.
+        options: How to train.
         validation: Labelled cases of other documents, for regularisation, calibration and thresholds.
-        out: The folder to save the artifact in; None: it is not saved.
+        out: The folder to save the artifact in; None: do not save it.
 
     Raises:
-        InputError: Where no level has labels of both classes in the training and the validation part.
-        MissingExtraError: Without scikit-learn.
+        InputError: If no level has labels of both classes in the training and the validation part.
+        MissingExtraError: If scikit-learn is not installed.
     """
     options = options or AlignTrainingOptions()
-    CalibrationOptions(options.criterion, options.calibration)  # refuses names that do not exist before the work
+    CalibrationOptions(options.criterion, options.calibration)  # raises for unknown names before the work starts
     parts = split_by_document(examples, seed=options.seed)
     train, valid = (parts["train"], parts["valid"]) if validation is None else (list(examples), list(validation))
     layers = options.layers or training_layers(model)
     reader = AlignReader(model, layers, window=options.window, storage=model.dtype_name, store=options.store)
     scorer = AlignScorer(unrelated_cosine(reader), idf=idf_table(model, train))
     heads: dict[Level, LogisticLayer] = {}
-    for levels in ((Level.SPAN, Level.SOURCE), (Level.RESPONSE, Level.COVERAGE)):  # wholes read what words scored
+    for levels in ((Level.SPAN, Level.SOURCE), (Level.RESPONSE, Level.COVERAGE)):  # heads on wholes read word scores
         tables = []
         for name, part in (("training", train), ("validation", valid)):
             options.progress(f"{' and '.join(levels)}: {len(part)} cases of the {name} part")
@@ -172,7 +172,10 @@ def train_align(
 
 
 def idf_table(model: LocalModel, examples: Sequence[Example]) -> Floats:
-    """log((n + 1) / (sources with it + 1)) for each token id, over the n different sources. *Shape:* (vocabulary,)"""
+    """Return log((n + 1) / (sources with the token + 1)) for each token id, over n distinct sources.
+
+    *Shape:* (vocabulary,)
+    """
     texts = dict.fromkeys(source.text for example in examples for source in example.case.sources)
     counts = np.zeros(int(model.model.config.get_text_config().vocab_size))
     for text in texts:
@@ -184,7 +187,7 @@ def idf_table(model: LocalModel, examples: Sequence[Example]) -> Floats:
 def labelled_rows(
     reader: AlignReader, scorer: AlignScorer, examples: Sequence[Example], levels: Sequence[Level]
 ) -> dict[Level, LabelledRows]:
-    """The features and labels of `levels` over the examples that can be compared."""
+    """Return the features and labels of `levels` over the examples that can be compared."""
     tables = {level: LabelledRows() for level in levels}
     usable = [e for e in examples if e.case.sources and has_words(e.case.response)]
     by_case = {id(example.case): example for example in usable}
@@ -196,50 +199,51 @@ def labelled_rows(
 
 
 def add_rows(table: LabelledRows, level: Level, example: Example, matched: CaseMatches, scorer: AlignScorer) -> None:
-    """Append to `table` what an example says of one level."""
+    """Append the rows of one level of an example to `table`."""
     case, gold, response = example.case, example.gold, matched.response
     if level is Level.SPAN and response is not None:
-        labels, known = unit_labels(example, response.text.spans)
-        known &= response.text.has_tokens
-        table.add(scorer.features(response)[known], labels[known] > 0)
+        labels, is_labelled = unit_labels(example, response.text.spans)
+        is_labelled &= response.text.has_tokens
+        table.add(scorer.features(response)[is_labelled], labels[is_labelled] > 0)
     elif level is Level.RESPONSE and response is not None:
-        found = pairs(level, example, Judgement(case.id, "anybody", hallucination=0.0))
-        if found is not None:
+        pair = pairs(level, example, Judgement(case.id, "anybody", hallucination=0.0))
+        if pair is not None:
             pooled = pool([(scorer.raw(response, Level.SPAN), response)])
-            table.add(pooled[None], found[:, 0] > 0)
+            table.add(pooled[None], pair[:, 0] > 0)
     elif level is Level.SOURCE:
-        says_none = gold.omission is not None and gold.omission < GOLD_THRESHOLD
-        if gold.omissions or gold.judged_sources or says_none:
+        nothing_omitted = gold.omission is not None and gold.omission < GOLD_THRESHOLD
+        if gold.omissions or gold.judged_sources or nothing_omitted:
             judged = judged_source_spans(case, gold)
             for id, matches in matched.sources.items():
                 rows, omitted = source_rows(id, matches, gold, judged[id], scorer)
                 table.add(rows, omitted)
     elif level is Level.COVERAGE and matched.sources:
-        found = pairs(level, example, Judgement(case.id, "anybody", omission=0.0))
-        if found is not None:
-            there = [(s, matched.sources[s.id]) for s in case.sources if s.id in matched.sources]
+        pair = pairs(level, example, Judgement(case.id, "anybody", omission=0.0))
+        if pair is not None:
+            compared = [(s, matched.sources[s.id]) for s in case.sources if s.id in matched.sources]
             parts = [
-                [(scorer.raw(matches, Level.SOURCE), matches) for matches in group] for group in by_perspective(there)
+                [(scorer.raw(matches, Level.SOURCE), matches) for matches in group]
+                for group in by_perspective(compared)
             ]
             worst = max((pool(group) for group in parts), key=lambda pooled: float(pooled[0]))
-            table.add(worst[None], found[:, 0] > 0)
+            table.add(worst[None], pair[:, 0] > 0)
 
 
 def source_rows(
     id: str, matches: WordMatches, gold: Judgement, judged: Sequence[Span], scorer: AlignScorer
 ) -> tuple[Floats, Bools]:
-    """The features and labels of the judged words of one source that must be covered."""
+    """Return the features and labels of the judged words of one source that must be covered."""
     size = len(matches.text.text)
     units = np.array([(span.start, span.end) for span in matches.text.spans], dtype=np.int64)
     scores = scores_of_characters(size, ((o.span, o.score) for o in gold.omissions if o.source_id == id))
-    known = any_in(mask(size, judged), units) & matches.text.has_tokens
-    return scorer.features(matches)[known], any_in(scores >= GOLD_THRESHOLD, units)[known]
+    is_judged = any_in(mask(size, judged), units) & matches.text.has_tokens
+    return scorer.features(matches)[is_judged], any_in(scores >= GOLD_THRESHOLD, units)[is_judged]
 
 
 def fit_head(train: LabelledRows, valid: LabelledRows) -> tuple[LogisticLayer, float]:
-    """The logistic regression with the highest ROC AUC on `valid` of those with different regularisation, and that.
+    """Return the logistic regression with the highest ROC AUC on `valid` over several strengths, and that ROC AUC.
 
-    Features are standardised for the fit; the weights of the head are for features as they are.
+    Features are standardised for the fit; the weights of the head apply to the features as they are.
     """
     try:
         from sklearn.linear_model import LogisticRegression
@@ -261,37 +265,37 @@ def fit_head(train: LabelledRows, valid: LabelledRows) -> tuple[LogisticLayer, f
 
 
 class _Judged:
-    """The judgements of the validation part, made once for all levels."""
+    """Judgements of the validation part, made once for all levels."""
 
     info = DetectorInfo(needs_sources=True)
 
     def __init__(self, detector: Align, examples: Sequence[Example]) -> None:
         self.name = KIND
         cases = [example.case for example in examples]
-        self.known = {id(case): found for case, found in zip(cases, detector.judge(cases), strict=True)}
+        self.judgements = {id(case): judgement for case, judgement in zip(cases, detector.judge(cases), strict=True)}
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """What was found for `cases`."""
-        return [replace(self.known[id(case)], by=self.name) for case in cases]
+        """Return the judgements made before."""
+        return [replace(self.judgements[id(case)], by=self.name) for case in cases]
 
 
 def fit_scales(
     reader: AlignReader, scorer: AlignScorer, examples: Sequence[Example], options: AlignTrainingOptions
 ) -> tuple[dict[Level, Scale], dict[str, Any]]:
-    """The calibration and threshold of each level that the validation part labels, and the figures there."""
+    """Return the calibration and threshold of each level that the validation part labels, and figures."""
     detector = Align(reader.model.name)
     detector.reader, detector.scorer = reader, scorer
     judged = _Judged(detector, examples)
     scales: dict[Level, Scale] = {}
     figures: dict[str, Any] = {}
     for level in (Level.RESPONSE, Level.SPAN, Level.SOURCE, Level.COVERAGE):
-        wanted = CalibrationOptions(
+        level_options = CalibrationOptions(
             options.criterion, options.calibration, (level.value,), all_data=True, seed=options.seed, resamples=200
         )
         try:
-            fitted = fit_thresholds(judged, examples, wanted)
+            fitted = fit_thresholds(judged, examples, level_options)
         except InputError as error:
-            options.progress(f"{level}: no threshold is fitted: {error.message}")
+            options.progress(f"{level}: no threshold fitted: {error.message}")
             continue
         scales[level] = fitted.scales[level]
         figures[level.value] = fitted.validation[level.value]

@@ -1,4 +1,4 @@
-"""What a training has reached, as a folder from which the same training goes on."""
+"""Checkpoints: the state of a training, kept in a folder from which the same training resumes."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ Tensors = dict[str, "torch.Tensor"]
 
 
 class TrainingStopped(InputError):
-    """Training ended before its last step because it was asked to; its checkpoint is kept."""
+    """Training ended before its last step on request; its checkpoint is kept."""
 
 
 @dataclass(slots=True)
 class Reached:
-    """How far a training is.
+    """The progress of a training.
 
     Attributes:
-        step: How many steps were taken.
-        without_gain: How many evaluations in a row were not better than the best.
-        best: The best figure on validation so far; None before the first evaluation, or if none is measured.
+        step: The number of steps taken.
+        without_gain: The number of evaluations since the best one.
+        best: The best validation figure so far; None before the first evaluation, or if none is measured.
         history: The figures of all evaluations.
     """
 
@@ -54,14 +54,14 @@ class Reached:
 def remaining_steps(
     reached: Reached, steps: int, save: Callable[[], None], *, stop: Callable[[], bool], checkpoint_minutes: float
 ) -> Iterator[int]:
-    """The steps that are still to be taken; between two of them, what was reached is saved now and then.
+    """Yield the steps still to take, and save a checkpoint between them every few minutes.
 
     Args:
-        reached: How far the training is at the beginning.
-        steps: How many steps it has.
-        save: Saves what was reached.
-        stop: Asked after every step whether to save and end; `TrainingStopped` is raised then.
-        checkpoint_minutes: How often what was reached is saved.
+        reached: The progress of the training at the beginning.
+        steps: The total number of steps.
+        save: Saves a checkpoint.
+        stop: Asked after every step; if true, a checkpoint is saved and `TrainingStopped` raised.
+        checkpoint_minutes: Minutes between two checkpoints.
     """
     saved = time.monotonic()
     for step in range(reached.step, steps):
@@ -75,7 +75,7 @@ def remaining_steps(
 
 
 def scale_at(step: int, steps: int, warmup: float) -> float:
-    """The share of the highest learning rate at a step: rising to 1 over `warmup` of all steps, then falling to 0.
+    """Return the factor on the peak learning rate at a step: it rises to 1 over the share `warmup`, then falls to 0.
 
     >>> [round(scale_at(step, 10, 0.2), 2) for step in (0, 1, 6)]
     [0.5, 1.0, 0.5]
@@ -91,13 +91,13 @@ def save_checkpoint(
     weights: Mapping[str, Mapping[str, torch.Tensor]],
     optimiser: Sequence[Mapping[str, torch.Tensor]],
 ) -> None:
-    """Write a checkpoint in place of the one that is there.
+    """Write a checkpoint, replacing an earlier one.
 
     Args:
         folder: Where to write.
-        training: What must be equal for the checkpoint to be of the same training.
-        reached: How far it is.
-        weights: Sets of weights by name, such as those of now and the best ones.
+        training: A digest that identifies the training; resuming compares it.
+        reached: Its progress.
+        weights: Sets of weights by name, such as the current and the best ones.
         optimiser: The optimiser's state of each parameter, in the optimiser's order.
     """
     from safetensors.torch import save_file
@@ -106,7 +106,9 @@ def save_checkpoint(
     sets = {**weights, **{f"optimiser.{i}": state for i, state in enumerate(optimiser)}}
     # copies: a file cannot hold two tensors that share memory
     tensors = {
-        f"{of}.{name}": tensor.detach().clone().contiguous() for of, s in sets.items() for name, tensor in s.items()
+        f"{group}.{name}": tensor.detach().clone().contiguous()
+        for group, members in sets.items()
+        for name, tensor in members.items()
     }
     file = f"state-{reached.step}.safetensors"
     with replacing(folder / file) as path:
@@ -121,7 +123,9 @@ def save_checkpoint(
 def resume_checkpoint(
     folder: Path, training: str, parameters: int
 ) -> tuple[Reached, dict[str, Tensors], list[Tensors]] | None:
-    """What `save_checkpoint` wrote (the optimiser's state for so many parameters); None where there is no checkpoint.
+    """Read a checkpoint: progress, sets of weights, and the optimiser's state of `parameters` parameters.
+
+    Return None if there is no checkpoint.
 
     Raises:
         InputError: If the checkpoint is of another training.
@@ -147,10 +151,10 @@ def resume_checkpoint(
     sets: dict[str, Tensors] = {}
     optimiser: list[Tensors] = [{} for _ in range(parameters)]
     for key, tensor in tensors.items():
-        of, _, name = key.partition(".")
-        if of == "optimiser":
+        group, _, name = key.partition(".")
+        if group == "optimiser":
             number, _, name = name.partition(".")
             optimiser[int(number)][name] = tensor
         else:
-            sets.setdefault(of, {})[name] = tensor
+            sets.setdefault(group, {})[name] = tensor
     return reached, sets, optimiser

@@ -1,8 +1,8 @@
-"""Training of classifiers of hallucination and of coverage: a soft prompt, LoRA, a head, or all weights.
+"""Train classifiers of hallucination and of coverage: a soft prompt, LoRA, a head, or all weights.
 
-Chang et al. 2024, §3.3 and appendix B. The loss is the cross-entropy of the softmax over the two labels, which is what
-is scored later. Everything random depends on the seed and the step alone, so that an interrupted training continues as
-if it had not been.
+Chang et al. 2024, §3.3 and appendix B. The loss is the cross-entropy of the softmax over the two labels, the same
+number that judging uses as the score. All randomness depends only on the seed and the step, so an interrupted training
+resumes with identical results.
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ if TYPE_CHECKING:
 __all__ = ["LEARNING_RATES", "ClassifierTraining", "train_classifier"]
 
 LEARNING_RATES: Mapping[str, float] = {"prompt": 0.1, "lora": 1e-3, "head": 1e-3, "full": 5e-5}
-"""The highest learning rate of each method where none is named."""
+"""The default peak learning rate of each method."""
 
-_SPREAD = 0.2  # share of a class, by length, that a batch is drawn from
+_SPREAD = 0.2  # a batch is drawn from this share of a class, neighbours by length
 
 
 @dataclass(frozen=True, slots=True)
 class ClassifierTraining:
-    """How a classifier is trained.
+    """Options for training a classifier.
 
     Attributes:
-        classifier: What it judges and how.
-        learning_rate: The highest one, reached after `warmup` steps, from where it falls to 0; None: by method.
-        warmup: Steps; at most half of all.
+        classifier: The task of the classifier, its method and its inputs.
+        learning_rate: The peak rate, reached after `warmup` steps; it then falls to 0. None: by method.
+        warmup: Steps of warm-up; at most half of all.
         steps: The most steps.
-        batch: Parts of a step, as many with an error as without.
+        batch: Parts per step, half of them with an error.
         evaluate_every: Steps between two evaluations on validation.
-        patience: After how many evaluations without a better one training ends.
+        patience: Evaluations without a new best before training ends.
         validation_examples: The most validation examples.
-        criterion: What the thresholds optimise (`calibration.thresholding.CRITERIA`).
-        bf16: Whether matrix products are computed in bf16 where weights are in fp32.
-        seed: Of the tuned weights as they begin, and of the batches.
+        criterion: The criterion that thresholds optimise (`calibration.thresholding.CRITERIA`).
+        bf16: Whether to compute matrix products in bf16 if weights are in fp32.
+        seed: Random seed of the initial tuned weights and of the batches.
     """
 
     classifier: ClassifierSettings = field(default_factory=ClassifierSettings)
@@ -78,7 +78,7 @@ class ClassifierTraining:
         if min(self.steps, self.evaluate_every, self.patience, self.validation_examples, self.batch - 1) < 1:
             raise InputError(f"these options cannot be trained with: {self}", hint="counts of at least 1, batch 2")
         if self.warmup < 0 or (self.learning_rate is not None and self.learning_rate <= 0):
-            raise InputError("warmup is negative, or the learning rate not positive")
+            raise InputError("warmup is negative, or the learning rate is not positive")
         threshold_fitter(self.criterion)
 
 
@@ -93,21 +93,21 @@ def train_classifier(
 ) -> Path:
     """Train a classifier and write it to the folder `out`, which the detector `classifier` reads.
 
-    A folder with a checkpoint of the same training continues from there.
+    If `out` holds a checkpoint of the same training, training resumes from it.
 
     Args:
-        model: The base model, which stays as it is.
-        train: What to learn from.
-        validation: What early stopping, calibration and thresholds are fitted on.
+        model: The base model; it does not change.
+        train: The examples to learn from.
+        validation: The examples for early stopping, calibration and thresholds.
         options: How to train.
         out: The folder to write.
-        **running: `checkpoint_minutes`, `stop` (asked after each step whether to save and end) and `progress` (called
-            with a line of text now and then).
+        **running: `checkpoint_minutes`, `stop` (asked after each step; if true, training saves a checkpoint and ends)
+            and `progress` (called with lines of text that report progress).
 
     Raises:
         InputError: If a part has labels of one class only, the model does not fit, or `out` holds a checkpoint of
             another training.
-        TrainingStopped: If `stop` said so.
+        TrainingStopped: If `stop` returned true.
     """
     options = options or ClassifierTraining()
     progress: Callable[[str], None] = running.pop("progress", lambda line: None)
@@ -118,9 +118,9 @@ def train_classifier(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Item:
-    """A part with the label of its own (1: an error; NaN: unknown), and the number of its example.
+    """A part with its label (1: an error; NaN: unknown) and the number of its example.
 
-    `learned` are the readings that it is learned from: those that the gold names as its support, else all of them.
+    Training reads only the `learned` readings: those that the gold names as the part's support, else all.
     """
 
     encoded: tuple[EncodedPart, ...]
@@ -134,7 +134,7 @@ class _Item:
 
 
 class _Training(Tuning):
-    """One training: its data and network."""
+    """The data and network of one training."""
 
     def __init__(
         self,
@@ -178,7 +178,7 @@ class _Training(Tuning):
 
     @property
     def identity(self) -> str:
-        """What must be equal for a checkpoint to be of the same training."""
+        """A digest of everything that two runs must share to use the same checkpoint."""
         dtype = str(self.network.model.dtype)
         return digest_of([asdict(self.options), self.data_hash, self.network.base.hash, dtype])
 
@@ -188,7 +188,7 @@ class _Training(Tuning):
         return self.network.weights
 
     def set_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
-        """Set them."""
+        """Set the tuned weights."""
         self.network.set_weights(weights)
 
     def _items(self, examples: Sequence[Example]) -> list[_Item]:
@@ -208,19 +208,19 @@ class _Training(Tuning):
         return items
 
     def _batch(self, step: int) -> list[_Item]:
-        """The items of a step, as many of either class, of similar length."""
+        """Return the items of a step: half of each class, all of similar length."""
         rng = np.random.default_rng((self.options.seed, step))
-        at, items = rng.random(), []
+        position, items = rng.random(), []
         for error, members in enumerate(self.by_class):
             count = (self.options.batch + error) // 2
             size = min(len(members), max(count, round(_SPREAD * len(members))))
-            start = round(at * (len(members) - size))
+            start = round(position * (len(members) - size))
             picked = rng.choice(size, count, replace=count > size) + start
             items += [self.items[members[i]] for i in picked.tolist()]
         return items
 
     def loss(self, step: int) -> tuple[torch.Tensor, int]:
-        """The cross-entropy of the labels of a batch."""
+        """Return the cross-entropy of the labels of a batch, and its number of tokens."""
         import torch
 
         items = self._batch(step)
@@ -229,15 +229,15 @@ class _Training(Tuning):
         with torch.autocast(model.device.type, dtype=torch.bfloat16) if enabled else nullcontext():  # type: ignore[attr-defined]
             lowest = [item.learned[0] for item in items]
             several = [i for i, item in enumerate(items) if len(item.learned) > 1]
-            for i, at in zip(several, self.network.lowest([items[i].learned for i in several]), strict=True):
-                lowest[i] = items[i].learned[at]  # the only one that has a gradient
+            for i, lowest_i in zip(several, self.network.lowest([items[i].learned for i in several]), strict=True):
+                lowest[i] = items[i].learned[lowest_i]  # only the lowest reading has a gradient
             margins = self.network.margins(lowest)
         targets = torch.tensor([item.target for item in items], device=margins.device)
         loss = torch.nn.functional.binary_cross_entropy_with_logits(margins.float(), targets)
         return loss, sum(len(reading.ids) for item in items for reading in item.learned)
 
     def judged(self) -> dict[str, NDArray[np.float64]]:
-        """(label, margin) of the validation part, of examples ("whole") and of their parts; unknown labels left out."""
+        """Return (label, margin) rows of the validation examples ("whole") and of their parts; known labels only."""
         margins = self.network.scores([item.encoded for item in self.validation])
         highest: dict[int, float] = {}
         for item, margin in zip(self.validation, margins.tolist(), strict=True):
@@ -249,7 +249,7 @@ class _Training(Tuning):
         return {unit: table[np.isfinite(table[:, 0])] for unit, table in tables.items()}
 
     def figures(self) -> tuple[dict[str, float], str]:
-        """The ROC AUC on validation."""
+        """Return the ROC AUC on validation."""
         table = self.judged()["whole"]
         try:
             auc = float(roc_auc(table[:, 0] >= GOLD_THRESHOLD, table[:, 1]))
@@ -286,7 +286,7 @@ class _Training(Tuning):
 
 
 def _whole_target(example: Example, task: str) -> float:
-    """The gold score of a whole example; NaN where nothing is known about it."""
+    """Return the gold score of a whole example; NaN if the gold does not tell."""
     if task == "hallucination":
         return response_target(example)
     gold = example.gold
@@ -296,7 +296,7 @@ def _whole_target(example: Example, task: str) -> float:
 
 
 def _support(example: Example, part: CasePart) -> list[int]:
-    """Which readings of a part in pairs the gold names as its support, from the evidence of its verdicts."""
+    """Return the readings of a part that the evidence of gold verdicts names as its support."""
     support = [verdict for verdict in example.gold.verdicts if verdict.score < GOLD_THRESHOLD]
     return [
         i
@@ -306,14 +306,14 @@ def _support(example: Example, part: CasePart) -> list[int]:
 
 
 def _target(example: Example, part: CasePart, task: str) -> float:
-    """The gold score of a part; NaN where it is not known."""
-    whole = _whole_target(example, task)
+    """Return the gold score of a part; NaN if it is unknown."""
+    whole_target = _whole_target(example, task)
     if part.span is None and part.source is None:
-        return whole
+        return whole_target
     if part.span is not None:
         scored = [(verdict.score, verdict.span.overlaps(part.span)) for verdict in example.gold.verdicts]
     else:
         scored = [(o.score, part.source is not None and o.source_id == part.source.id) for o in example.gold.omissions]
-    if whole >= GOLD_THRESHOLD and max((score for score, _ in scored), default=0.0) < GOLD_THRESHOLD:
-        return np.nan  # where the error is is not marked
-    return max((score for score, here in scored if here), default=0.0) if np.isfinite(whole) else np.nan
+    if whole_target >= GOLD_THRESHOLD and max((score for score, _ in scored), default=0.0) < GOLD_THRESHOLD:
+        return np.nan  # the gold does not mark the place of the error
+    return max((score for score, is_part in scored if is_part), default=0.0) if np.isfinite(whole_target) else np.nan

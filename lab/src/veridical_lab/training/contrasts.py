@@ -1,8 +1,8 @@
 """Contrasts: labelled statements changed so that the statement alone no longer tells whether it is supported.
 
-A model that reads nothing but the statements learns that a negation is mostly right and a "because" mostly wrong. So
-each statement is also shown with its corrections, with a source that agrees with the error, with a source that lacks or
-now has what it says, and beside the other statements of its passage.
+A model that reads only the statements learns that a negation is mostly right and a "because" mostly wrong. So each
+statement is also shown with its corrections, with a source that agrees with the error, with a source that lacks its
+evidence or now contains it, and next to other statements of its passage.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ __all__ = ["contrasts", "corrected", "exchanged", "inserted", "joined", "moved",
 
 
 def contrasts(name: str, examples: Sequence[Example], seed: int = 0) -> dict[str, list[Example]]:
-    """The contrasts of a set's examples by kind, such as "written_corrected"; kinds that come to nothing are left out.
+    """Return the contrasts of a set's examples by kind, such as "written_corrected"; empty kinds are left out.
 
-    A quarter of the supported statements are moved to another passage, and of what no passage has a third is inserted
-    into its own.
+    A quarter of the supported statements get the sources of another passage. A third of the statements that no source
+    contains are inserted into a source.
     """
     draw = random.Random(f"{seed}\0contrasts\0{name}")
     made: dict[str, list[Example]] = {}
 
-    def add(kind: str, *found: Example | None) -> None:
-        made.setdefault(f"{name}_{kind}", []).extend(example for example in found if example is not None)
+    def add(kind: str, *changed: Example | None) -> None:
+        made.setdefault(f"{name}_{kind}", []).extend(example for example in changed if example is not None)
 
     passages = [list(group) for _, group in groupby(examples, lambda example: example.document)]
     for passage in passages:
@@ -49,18 +49,19 @@ def contrasts(name: str, examples: Sequence[Example], seed: int = 0) -> dict[str
         for _ in range(2):
             if len(passage) >= 3:
                 add("joined", joined(draw.sample(passage, draw.choice((2, 2, 3)))))
-    return {kind: found for kind, found in made.items() if found}
+    return {kind: members for kind, members in made.items() if members}
 
 
 def corrected(example: Example) -> Example | None:
-    """The response with its corrections put in: supported. None where an error has no correction."""
+    """Return the response with its corrections put in, which makes it supported; None if an error lacks one."""
     return _example(example, "corrected", _replaced(example)[0], (), ()) if _all_corrected(example) else None
 
 
 def exchanged(example: Example) -> Iterator[Example]:
-    """The sources changed to say what the response says: the response is supported, its correction is not.
+    """Yield the example with sources changed to agree with the error, so that the correction becomes wrong.
 
-    Nothing where a correction stands in the sources more or less than once, or the error stands there, too.
+    Two examples are made: the original response, now supported, and the corrected one, now unsupported. Nothing is
+    yielded unless each correction occurs exactly once in the sources and no source contains an error.
     """
     if not _all_corrected(example):
         return
@@ -82,32 +83,35 @@ def exchanged(example: Example) -> Iterator[Example]:
 
 
 def inserted(example: Example, draw: random.Random) -> Example | None:
-    """A statement that the sources lack, put into one of them as a sentence: supported. None for a contradiction."""
+    """Return a statement that the sources lack with one source that now contains it: supported.
+
+    Return None for a contradiction.
+    """
     if _label(example) != "neutral":
         return None
-    at = draw.randrange(len(example.case.sources))
-    source = example.case.sources[at]
+    number = draw.randrange(len(example.case.sources))
+    source = example.case.sources[number]
     ends = [0, *(span.end for span in sentences(source.text))]
     place = draw.choice(ends)
     text = f"{source.text[:place]} {example.case.response} {source.text[place:]}".strip()
-    sources = (*example.case.sources[:at], replace(source, text=text), *example.case.sources[at + 1 :])
+    sources = (*example.case.sources[:number], replace(source, text=text), *example.case.sources[number + 1 :])
     return _example(example, "inserted", example.case.response, sources, ())
 
 
 def without_evidence(example: Example) -> Example | None:
-    """A supported response without the two source sentences that share most with it: unsupported.
+    """Return a supported response without the two source sentences closest to it: unsupported.
 
-    None where the sources have less than four sentences, or no sentence shares half of its content words: then what
-    it rests on may be another one.
+    Return None if the sources have fewer than four sentences, or no sentence shares half of the response's content
+    words: its evidence may then be another sentence.
     """
-    wanted = _content(example.case.response)
+    content = _content(example.case.response)
     places = [(source.id, span) for source in example.case.sources for span in sentences(source.text)]
-    if len(places) < 4 or not wanted:
+    if len(places) < 4 or not content:
         return None
     texts = {source.id: source.text for source in example.case.sources}
-    shared = [len(wanted & _content(span.of(texts[id]))) for id, span in places]
+    shared = [len(content & _content(span.of(texts[id]))) for id, span in places]
     order = sorted(range(len(places)), key=lambda i: -shared[i])
-    if shared[order[0]] < len(wanted) / 2:
+    if shared[order[0]] < len(content) / 2:
         return None
     for id, span in sorted((places[i] for i in order[:2]), key=lambda place: -place[1].start):
         texts[id] = texts[id][: span.start] + texts[id][span.end :]
@@ -116,12 +120,12 @@ def without_evidence(example: Example) -> Example | None:
 
 
 def moved(example: Example, other: Case) -> Example:
-    """A supported response with the sources of another passage: unsupported."""
+    """Return a supported response with the sources of another passage: unsupported."""
     return _example(example, "moved", example.case.response, other.sources, None)
 
 
 def joined(examples: Sequence[Example]) -> Example:
-    """Several statements about the same sources as one response, with their marks."""
+    """Return several statements about the same sources as one response, with all their marks."""
     text, marks = "", []
     for example in examples:
         marks += [replace(v, span=v.span.shift(len(text))) for v in example.gold.verdicts]
@@ -131,12 +135,12 @@ def joined(examples: Sequence[Example]) -> Example:
 
 
 def _names_an_absence(case: Case) -> bool:
-    """Whether a sentence says what the sources do not say, which is true of foreign sources, too."""
+    """Return whether a sentence says what the sources do not say, which holds for foreign sources, too."""
     return any(matter_of_absence(span.of(case.response), case.sources) for span in sentences(case.response))
 
 
 def _content(text: str) -> set[str]:
-    """The stems of the content words of a text."""
+    """Return the stems of the content words of a text."""
     return {key for form in Profile(text, WORDS["content"]).types for key in WORDS["content"].keys(form)}
 
 
@@ -150,7 +154,7 @@ def _all_corrected(example: Example) -> bool:
 
 
 def _replaced(example: Example) -> tuple[str, list[Span]]:
-    """The response with its corrections, and where they are."""
+    """Return the response with its corrections, and their spans."""
     text, spans, end = "", [], 0
     for verdict in example.gold.verdicts:
         text += example.case.response[end : verdict.span.start]
@@ -169,9 +173,12 @@ def _example(
     *,
     label: bool = True,
 ) -> Example:
-    """A contrast of `example`; without `sources` with its own, and unsupported as a whole where `verdicts` is None."""
-    id, own = f"{example.case.id}/{kind}", sources or example.case.sources
-    case = replace(example.case, id=id, response=response, sources=own)
+    """Return a contrast of `example`.
+
+    Without `sources` it keeps its own. If `verdicts` is None, the response as a whole is unsupported.
+    """
+    id = f"{example.case.id}/{kind}"
+    case = replace(example.case, id=id, response=response, sources=sources or example.case.sources)
     gold = Judgement(case.id, "contrast", 1.0 if verdicts is None or verdicts else 0.0, verdicts=verdicts or ())
     group = {key: value for key, value in example.group if key != "label"}
     if label:

@@ -1,9 +1,9 @@
 """The recipe of the default detector: the first layers of a pretrained encoder, then a regression for each level.
 
-The encoder is a token classifier (`training.tokens`) with prefix attention: the source does not see the claim, so that
-all claims on a source are trained in one pass, and all sentences of a response are judged in one. The regressions
-(`training.default_levels`) are fitted on validation documents, which training did not see. A training that was
-interrupted goes on where it was.
+The encoder is a token classifier (`training.tokens`) with prefix attention: the source does not see the claim. One pass
+therefore trains all claims on a source, and judges all sentences of a response. The regressions
+(`training.default_levels`) are fitted on validation documents, which training does not see. An interrupted training
+resumes from its checkpoint.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ _STAGES = "stages"
 
 @dataclass(frozen=True, slots=True)
 class DefaultTraining:
-    """How the default detector is trained.
+    """Options for training the default detector.
 
     Attributes:
-        layers: How many of the pretrained encoder's first layers are kept; None: all of them.
+        layers: The number of the pretrained encoder's first layers to keep; None: all.
         max_tokens: The most tokens of a window.
-        group: How many claims on a source share a pass at most.
-        rate: The backbone's highest learning rate; the heads' is eight times that.
+        group: The most claims on a source that share a pass.
+        rate: The backbone's peak learning rate; the heads' is eight times that.
         epochs: Passes over the training part.
-        batch_tokens: Tokens of a step.
-        validation: The most validation examples of each set: the encoder is judged by them, regressions are fitted.
-        bf16: Whether matrix products are computed in bf16 in training; None: where the device computes in it.
-        seed: Of everything that is random.
+        batch_tokens: Tokens per step.
+        validation: The most validation examples of each set; they evaluate the encoder and fit the regressions.
+        bf16: Whether training computes matrix products in bf16; None: if the device supports it.
+        seed: The random seed.
     """
 
     layers: int | None = 8
@@ -64,7 +64,7 @@ class DefaultTraining:
     seed: int = 0
 
     def tokens(self, device: torch.device) -> TokenTraining:
-        """How the encoder is trained."""
+        """Return the options for training the encoder."""
         return TokenTraining(
             pairs=PairSettings(max_tokens=self.max_tokens, by_sentence=True),
             hidden=0,
@@ -98,14 +98,14 @@ def train_default(
     Args:
         model: The pretrained encoder, a Hugging Face folder.
         data: The folder with the public data sets.
-        out: The folder to write; its `stages/` keeps what was reached, and the encoder.
+        out: The folder to write; its `stages/` keeps checkpoints and the encoder.
         options: How to train.
-        stop: Asked after every step whether to save and end (`training.tokens.TrainingStopped`).
-        progress: Called with a line of text now and then.
+        stop: Asked after every step; if true, training saves a checkpoint and raises `TrainingStopped`.
+        progress: Called with lines of text that report progress.
 
     Raises:
         InputError: If a data set is missing, or the encoder has fewer layers than `options.layers`.
-        MissingExtraError: Without torch, onnx or scikit-learn.
+        MissingExtraError: If torch, onnx or scikit-learn is not installed.
     """
     options = options or DefaultTraining()
     data, out = Path(data), Path(out)
@@ -120,7 +120,7 @@ def train_default(
             part_of(data, seed=options.seed, progress=progress),
             options.tokens(backbone.device),
             out=classifier,
-            validation={name: found for name, found in validation.items() if not name.endswith(SWAPPED)},
+            validation={name: examples for name, examples in validation.items() if not name.endswith(SWAPPED)},
             stop=stop,
             progress=progress,
         )
@@ -141,12 +141,14 @@ def assemble(
     rows, kinds = level_rows(Tokens(classifier, onnx="int8"), validation, progress=progress)
     models, figures = fit_levels(rows)
     contradiction, figures["contradiction"] = fit_contradiction(kinds)
-    place = out / ENCODER
-    if place.exists():
-        shutil.rmtree(place)
-    # without the encoder's own weights: an ONNX file is all that judging needs
-    shutil.copytree(classifier, place, ignore=shutil.ignore_patterns("checkpoint", "model.safetensors", "model.onnx*"))
-    split(place / ONNX, "int8")
+    encoder_folder = out / ENCODER
+    if encoder_folder.exists():
+        shutil.rmtree(encoder_folder)
+    # leave out the encoder's own weights: judging needs only the ONNX file
+    shutil.copytree(
+        classifier, encoder_folder, ignore=shutil.ignore_patterns("checkpoint", "model.safetensors", "model.onnx*")
+    )
+    split(encoder_folder / ONNX, "int8")
     document = {
         "veridical": f"detector/{FORMAT}",
         "kind": KIND,
@@ -161,5 +163,5 @@ def assemble(
         "validation": figures,
     }
     write_whole(out / DETECTOR, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-    Default(out).thresholds  # noqa: B018 - what was written can be read
+    Default(out).thresholds  # noqa: B018 - check that the artifact can be read
     return out

@@ -1,6 +1,6 @@
-"""What the default detector is trained on: labelled public sets, written statements, and errors made by rules.
+"""Training data of the default detector: labelled public sets, written statements, and errors made by rules.
 
-All sets are split by document before anything is made of them. Text whose articles are for research alone is left out.
+Every set is split by document before examples are derived from it. Articles licensed for research only are left out.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ ENTAILMENT: Mapping[str, int] = {
     "help": 450, "condaqa": 1400, "quintd": 400, "fever_symmetric": 580, "vitaminc_sample": 274, "faithdial_audit": 680,
     "wow_q2": 650, "bamboo_hallu": 310, "tabfact": 600, "logicnlg": 1300,
 }  # fmt: skip
-"""The sets of `entailment/`, and how many examples of each are trained on at most."""
+"""The sets of `entailment/`, and the most training examples taken from each."""
 LABELLED: Mapping[str, int] = {"wice": 1120, "summedits": 2340, "conv_fever": 1350, "begin": 280}
-"""The labelled sets that the detector is also measured on; their training documents alone."""
+"""Labelled sets that also measure the detector; only their training documents are used here."""
 WRITTEN = ("written", "written_answers", "written_rag", "written_pairs")
 """Statements and answers written for this purpose. They come with their contrasts (`training.contrasts`)."""
 _FROM_SNLI = ("cad_nli", "negation_nli", "breaking_nli")
@@ -57,14 +57,14 @@ _FROM_SNLI = ("cad_nli", "negation_nli", "breaking_nli")
 def part_of(
     data: Path, part: str = "train", *, seed: int = 0, progress: Callable[[str], None] = lambda line: None
 ) -> Examples:
-    """The examples of each set in one part, "train" or "valid", of their split by document.
+    """Return, by set, the examples in one part of the split by document.
 
-    A fifth of the sources have foreign sentences around them, so that a short premise is as long as a real source.
-    What was made from SNLI's captions is in the part that they are in.
+    A fifth of the sources get foreign sentences around them, so that a short premise becomes as long as a real source.
+    Sets derived from SNLI's captions follow the split of those captions.
 
     Args:
         data: The folder with the public sets; `entailment/`, `plain/`, `wikipedia/` and `written/` are in it.
-        part: Which part.
+        part: "train" or "valid".
         seed: The random seed.
         progress: Called with a line of text per group of sets.
 
@@ -75,28 +75,28 @@ def part_of(
         if not (data / folder).is_dir():
             raise InputError(f"there is no {folder!r} in {data}", hint="the folder with the public data sets")
     texts = list(islice(wikipedia.read_texts(data / "wikipedia"), 900))
-    found: Examples = {}
+    sets: Examples = {}
     for name in WRITTEN:
         examples = list(read(f"{name}:{data / 'written'}", "train" if part == "train" else "dev"))
-        found[name] = examples
+        sets[name] = examples
         if part == "train":
-            found |= contrasts(name, examples, seed)
-    progress(f"{_count(found)} written examples")
+            sets |= contrasts(name, examples, seed)
+    progress(f"{_count(sets)} written examples")
     captions = split_by_document(read(f"snli:{data / 'entailment' / 'snli'}"))
     foreign = {_source(e) for other, examples in captions.items() if other != part for e in examples}
     for name, most in ENTAILMENT.items():
         examples = split_by_document(read(f"{name}:{data / 'entailment' / name}"))[part]
         if name in _FROM_SNLI:
             examples = [e for e in examples if _source(e) not in foreign]
-        found[name] = some(examples, most, seed)
+        sets[name] = some(examples, most, seed)
     for name, most in LABELLED.items():
-        found[name] = some(split_by_document(read(f"{name}:{data / name}"))[part], most, seed)
+        sets[name] = some(split_by_document(read(f"{name}:{data / name}"))[part], most, seed)
     references = split_by_document(read(f"e2e:{data / 'e2e'}"))[part]
-    found["e2e"] = some(slot_errors(references, seed), 375, seed)
+    sets["e2e"] = some(slot_errors(references, seed), 375, seed)
     for name, most in (("e2e", 100), ("argkp", 500), ("perspectrum", 600)):
         examples = split_by_document(read(f"{name}:{data / name}"))[part]
-        found[f"{name}_swapped"] = _balanced((pair for e in examples[:2000] for pair in swapped(e)), most, seed)
-    progress(f"{_count(found)} with labelled sets")
+        sets[f"{name}_swapped"] = _balanced((pair for e in examples[:2000] for pair in swapped(e)), most, seed)
+    progress(f"{_count(sets)} with labelled sets")
     for name, documents, most in (
         ("wikipedia", texts, 1100),
         ("qa_passages", read_texts(data / "plain" / "qa_passages"), 500),
@@ -104,23 +104,23 @@ def part_of(
         ("plain_text", islice(read_texts(data / "plain" / "plain_text"), 150), 150),
     ):
         made = training_examples(documents, Recipe(faithful=0.4, rewrite=0.6), name=name, seed=seed)
-        found[f"{name}_rules"] = some(split_by_document(made)[part], most, seed)
-    found["wiki_split"] = _corrupted(_wiki_split(data, 600, part, seed), seed)
-    found["gum_summaries"] = _corrupted(_gum_summaries(data, part, seed), seed)
-    progress(f"{_count(found)} with errors made by rules")
+        sets[f"{name}_rules"] = some(split_by_document(made)[part], most, seed)
+    sets["wiki_split"] = _corrupted(_wiki_split(data, 600, part, seed), seed)
+    sets["gum_summaries"] = _corrupted(_gum_summaries(data, part, seed), seed)
+    progress(f"{_count(sets)} with errors made by rules")
     pool = Material.of(texts[:200]).sentences
-    return {n: list(cluttered(e, pool, share=0.2, words_around=70, seed=seed)) for n, e in found.items()}
+    return {n: list(cluttered(e, pool, share=0.2, words_around=70, seed=seed)) for n, e in sets.items()}
 
 
 def some(examples: Iterable[Example], most: int | None, seed: int) -> list[Example]:
-    """Up to `most` examples, drawn evenly, in their order."""
-    found = list(examples)
-    chosen = random.Random(f"{seed}\0default").sample(range(len(found)), min(len(found), most or len(found)))
-    return [found[i] for i in sorted(chosen)]
+    """Return up to `most` examples, drawn evenly, in their original order."""
+    pool = list(examples)
+    chosen = random.Random(f"{seed}\0default").sample(range(len(pool)), min(len(pool), most or len(pool)))
+    return [pool[i] for i in sorted(chosen)]
 
 
 def some_of_each(sets: Mapping[str, list[Example]], most: int, seed: int = 0) -> Examples:
-    """Up to `most` examples of each set, drawn evenly."""
+    """Return up to `most` examples of each set, drawn evenly."""
     return {name: some(examples, most, seed) for name, examples in sets.items()}
 
 
@@ -133,9 +133,10 @@ def _source(example: Example) -> str:
 
 
 def slot_errors(references: Iterable[Example], seed: int = 0) -> Iterator[Example]:
-    """E2E references whose labels say nothing is added, half of them made unfaithful by changed attributes."""
-    rules, draw = Attributes([*(found := list(references))]), random.Random(f"{seed}\0slots")
-    for example in found:
+    """Yield the E2E references labelled as faithful, half of them with attributes changed so that they are wrong."""
+    examples = list(references)
+    rules, draw = Attributes(examples), random.Random(f"{seed}\0slots")
+    for example in examples:
         if example.gold.hallucination:
             continue
         changed = rules.change(example, draw) if draw.random() < 0.5 else "faithful"
@@ -143,7 +144,10 @@ def slot_errors(references: Iterable[Example], seed: int = 0) -> Iterator[Exampl
 
 
 def swapped(example: Example) -> Iterator[Example]:
-    """Is each labelled source covered by the response: the source as response, the response as its source."""
+    """Yield, for each labelled source, an example that asks whether the response covers it.
+
+    The source becomes the response, and the response its source.
+    """
     case = example.case
     for omission in example.gold.omissions:
         text = omission.span.of(case.source(omission.source_id).text)
@@ -153,7 +157,7 @@ def swapped(example: Example) -> Iterator[Example]:
 
 
 def _balanced(examples: Iterable[Example], most: int, seed: int) -> list[Example]:
-    """As many of either label, `most` together."""
+    """Return `most` examples, half with each label; fewer if one label is rare."""
     sides: tuple[list[Example], list[Example]] = [], []
     for example in examples:
         sides[int((example.gold.hallucination or 0.0) >= 0.5)].append(example)
@@ -161,11 +165,14 @@ def _balanced(examples: Iterable[Example], most: int, seed: int) -> list[Example
     return [e for side in sides for e in some(side, count, seed)] if count else []
 
 
-def _corrupted(found: list[Example], seed: int) -> list[Example]:
-    """The examples, about half of them with errors made by rules; a text that offers none stays faithful."""
-    rules, draw = Rules(found, errors=(0.7, 0.3)), random.Random(f"{seed}\0corrupted")
-    made = (rules.change(e, draw) if draw.random() < 0.5 else e for e in found)
-    return [old if isinstance(new, str) else new for old, new in zip(found, made, strict=True)]
+def _corrupted(examples: list[Example], seed: int) -> list[Example]:
+    """Return the examples, about half of them with an error made by rules.
+
+    A text in which the rules find nothing to change stays faithful.
+    """
+    rules, draw = Rules(examples, errors=(0.7, 0.3)), random.Random(f"{seed}\0corrupted")
+    made = (rules.change(e, draw) if draw.random() < 0.5 else e for e in examples)
+    return [old if isinstance(new, str) else new for old, new in zip(examples, made, strict=True)]
 
 
 def _supported(id: str, response: str, source: str, document: str) -> Example:
@@ -173,7 +180,7 @@ def _supported(id: str, response: str, source: str, document: str) -> Example:
 
 
 def _wiki_split(data: Path, most: int, part: str, seed: int) -> list[Example]:
-    """A sentence as the source and the same as two sentences as the response (Botha et al. 2018), and the reverse."""
+    """Return pairs of a sentence and its rewriting as two sentences (Botha et al. 2018), in both directions."""
     made = []
     for file in sorted((data / "plain" / "wiki_split").glob("*.tsv.gz")):
         for i, line in enumerate(gzip.decompress(file.read_bytes()).decode().splitlines()):
@@ -187,14 +194,14 @@ def _wiki_split(data: Path, most: int, part: str, seed: int) -> list[Example]:
 
 
 def _detokenised(text: str) -> str:
-    """Tokenised text as people write it: no blank before punctuation, plain quotes."""
+    """Return tokenised text as people write it: no blank before punctuation, plain quotes."""
     text = re.sub(r" ([.,;:!?%)\]]|'s\b|n't\b|'(?:re|ve|ll|d|m)\b)", r"\1", text.replace("``", '"').replace("''", '"'))
     text = re.sub(r"([(\[$£€]) ", r"\1", text)
     return " ".join(re.sub(r'" ([^"]*?) "', r'"\1"', text).split())
 
 
 def _gum_summaries(data: Path, part: str, seed: int) -> list[Example]:
-    """Documents with summaries of them by people and models, and every third time another document's summary."""
+    """Return documents with summaries by people and models; every third gets a copy with a foreign summary."""
     rows = [row for file in sorted((data / "plain" / "gum").glob("*.jsonl")) for row in jsonl_rows(file)]
     made: list[Example] = []
     for n, row in enumerate(rows):

@@ -1,4 +1,4 @@
-"""The regressions of the default detector: what they read, and how they are fitted, a level at a time."""
+"""The regressions of the default detector: their inputs, and how they are fitted, level by level."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ __all__ = ["PENALTY", "SWAPPED", "LevelRows", "fit_contradiction", "fit_level", 
 
 Floats = NDArray[np.float64]
 SWAPPED = "_swapped"
-"""How the name of a set ends whose responses are sources to cover, and the reverse."""
+"""The suffix of the names of sets whose responses are sources to cover, and whose sources are responses."""
 PENALTY = 0.01
-"""Of the squared weights of each regression, next to a mean loss."""
+"""The weight of the squared weights of each regression, next to a mean loss."""
 _ROUNDS = 8
-"""How often the worst sentence of each response is chosen again while the regression is fitted."""
+"""How many times the worst sentence of each response is chosen again while the regression is fitted."""
 
 
 @dataclass(slots=True)
 class LevelRows:
-    """Labelled items of one level, each of one or more rows of which the highest score counts, and their sets."""
+    """Labelled items of one level with their data sets; the highest-scoring row of an item counts."""
 
     rows: list[Floats] = field(default_factory=list)
     labels: list[bool] = field(default_factory=list)
@@ -54,46 +54,47 @@ class LevelRows:
 def level_rows(
     encoder: Tokens, data: Mapping[str, list[Example]], *, progress: Callable[[str], None] = lambda line: None
 ) -> tuple[dict[Level, LevelRows], LevelRows]:
-    """What the regressions read, of labelled examples by set; sets called `…_swapped` are of sources to cover.
+    """Return the inputs of the regressions for labelled examples by set, and those of the contradiction curve.
 
-    Next to that, of wrong responses of which it is known whether sources contradict them, what the encoder says of it.
+    Sets called `…_swapped` give the rows of sources to cover. The second result has, for each wrong response known to
+    be contradicted or not, the encoder's logit for contradiction.
     """
-    found, kinds = {level: LevelRows() for level in COLUMNS}, LevelRows()
+    by_level, kinds = {level: LevelRows() for level in COLUMNS}, LevelRows()
     for name, examples in data.items():
         scored = score(encoder, [e.case for e in examples], of_sources=name.endswith(SWAPPED))
         for example, one in zip(examples, scored, strict=True):
             if not one.problem and np.isfinite(one.logits).any():
-                _add(found, name, example, one)
-                if (told := told_contradiction(example, one, one.contradictions)) is not None:
-                    kinds.add(name, [np.array([[told[1]]])], [told[0]])
+                _add(by_level, name, example, one)
+                if (contradiction := told_contradiction(example, one, one.contradictions)) is not None:
+                    kinds.add(name, [np.array([[contradiction[1]]])], [contradiction[0]])
         progress(f"{name}: {len(examples)} examples scored")
-    return found, kinds
+    return by_level, kinds
 
 
-def _add(found: Mapping[Level, LevelRows], name: str, example: Example, scored: ScoredResponse) -> None:
+def _add(by_level: Mapping[Level, LevelRows], name: str, example: Example, scored: ScoredResponse) -> None:
     case, target = example.case, response_target(example)
     table = word_table(case, scored)
     if np.isfinite(target):
         label = [target >= GOLD_THRESHOLD]
         source_words = sum(len(words(source.text)) for source in case.sources)
         if not name.endswith(SWAPPED):
-            found[Level.RESPONSE].add(name, [sentence_rows(scored, table, source_words)], label)
+            by_level[Level.RESPONSE].add(name, [sentence_rows(scored, table, source_words)], label)
         elif len(scored.parts) == 1:
-            found[Level.SOURCE].add(name, [source_rows(scored, table, source_words)], label)
-    labels, known = unit_labels(example, scored.units)
-    known &= np.isfinite(scored.logits)
-    if example.gold.verdicts and known.any():
-        found[Level.SPAN].add(name, table.rows[known, None], labels[known] >= GOLD_THRESHOLD)
+            by_level[Level.SOURCE].add(name, [source_rows(scored, table, source_words)], label)
+    labels, is_scored = unit_labels(example, scored.units)
+    is_scored &= np.isfinite(scored.logits)
+    if example.gold.verdicts and is_scored.any():
+        by_level[Level.SPAN].add(name, table.rows[is_scored, None], labels[is_scored] >= GOLD_THRESHOLD)
 
 
 def fit_levels(
     rows: Mapping[Level, LevelRows],
 ) -> tuple[dict[Level, LevelModel], dict[str, dict[str, Any]]]:
-    """A regression for each level (`fit_level`), and the ROC AUC by level and set of what it was fitted on.
+    """Fit a regression for each level (`fit_level`); return them, and the training ROC AUC by level and set.
 
     Raises:
         InputError: If a level has no labels.
-        MissingExtraError: Without scipy.
+        MissingExtraError: If SciPy is not installed.
     """
     models, figures = {}, {}
     for level, items in rows.items():
@@ -109,8 +110,10 @@ def fit_levels(
 
 
 def fit_contradiction(rows: LevelRows) -> tuple[Platt | None, dict[str, float | None]]:
-    """The curve from the encoder's logit to the probability that what is wrong is contradicted, each set with the same
-    weight, and the ROC AUC of each set; no curve where the encoder says nothing of it, or all are of one kind."""
+    """Fit the curve from the encoder's logit to the probability that an error is a contradiction.
+
+    Every set has the same weight. Return the curve (None if all rows are of one kind), and the ROC AUC of each set.
+    """
     if len(set(rows.labels)) < 2:
         return None, {}
     table, labels, sets = np.concatenate(rows.rows), np.array(rows.labels), np.array(rows.sets)
@@ -120,12 +123,12 @@ def fit_contradiction(rows: LevelRows) -> tuple[Platt | None, dict[str, float | 
 
 
 def fit_level(level: Level, items: LevelRows) -> LevelModel:
-    """A logistic regression on the highest row of each item, and the threshold of the highest balanced accuracy, of
-    words F1.
+    """Fit a logistic regression on the highest row of each item, and its threshold.
 
-    Which row is the highest follows from the regression, so that both are found in turns, as in multiple-instance
-    learning (Andrews et al. 2002). What is known to speak for an error, or against one, never gets a weight of the
-    other sign (`combining.SIGNS`). Every set has the same weight.
+    The threshold maximises balanced accuracy, at the level of words F1. Which row is the highest depends on the
+    regression, so the two are found in turns, as in multiple-instance learning (Andrews et al. 2002). A column known to
+    speak for or against an error never gets a weight of the other sign (`combining.SIGNS`). Every set has the same
+    weight.
     """
     try:
         from scipy.optimize import minimize  # type: ignore[import-untyped]
@@ -138,32 +141,32 @@ def fit_level(level: Level, items: LevelRows) -> LevelModel:
     table, ends = np.concatenate(items.rows), np.cumsum([len(item) for item in items.rows])
     starts = np.r_[0, ends[:-1]]
     empty = LinearClassifier.standardising(table)
-    every, y = empty.standardise(table), labels.astype(np.float64)
+    standardised, y = empty.standardise(table), labels.astype(np.float64)
     ranges = {1: (0.0, None), -1: (None, 0.0), 0: (None, None)}
     bounds = [*(ranges[SIGNS.get(name, 0)] for name in COLUMNS[level]), (None, None)]
-    found = np.array([max(0, SIGNS.get(name, 0)) for name in COLUMNS[level]] + [0.0])
+    parameters = np.array([max(0, SIGNS.get(name, 0)) for name in COLUMNS[level]] + [0.0])
     for _ in range(_ROUNDS):
-        logits = every @ found[:-1]
-        x = every[[start + int(np.argmax(logits[start:end])) for start, end in zip(starts, ends, strict=True)]]
+        logits = standardised @ parameters[:-1]
+        x = standardised[[start + int(np.argmax(logits[start:end])) for start, end in zip(starts, ends, strict=True)]]
 
-        def loss(parameters: Floats, x: Floats = x) -> tuple[float, Floats]:
-            weights, logits = parameters[:-1], x @ parameters[:-1] + parameters[-1]
+        def loss(candidate: Floats, x: Floats = x) -> tuple[float, Floats]:
+            weights, logits = candidate[:-1], x @ candidate[:-1] + candidate[-1]
             each = np.logaddexp(0.0, logits) - y * logits
             slope = weight * (np.exp(-np.logaddexp(0.0, -logits)) - y)
             gradient = np.concatenate([x.T @ slope + 2 * PENALTY * weights, [slope.sum()]])
             return float(weight @ each + PENALTY * weights @ weights), gradient
 
-        found = minimize(loss, found, jac=True, bounds=bounds, method="L-BFGS-B").x
+        parameters = minimize(loss, parameters, jac=True, bounds=bounds, method="L-BFGS-B").x
         if (ends - starts == 1).all():
             break
-    fitted = LevelModel(LinearClassifier(empty.mean, empty.scale, found[:-1], found[-1:]), DEFAULT_THRESHOLD)
+    fitted = LevelModel(LinearClassifier(empty.mean, empty.scale, parameters[:-1], parameters[-1:]), DEFAULT_THRESHOLD)
     scores = np.array([fitted.probabilities(item).max() for item in items.rows])
-    balanced = weight.copy()  # both classes of each set alike: balanced accuracy is that of each set, in the mean
+    balanced = weight.copy()  # equal weight for both classes of each set: the mean balanced accuracy over the sets
     if level is not Level.SPAN:
         for name in np.unique(sets):
             for one in (True, False):
-                here = (sets == name) & (labels == one)
-                balanced[here] = 1.0 / max(1, here.sum())
+                members = (sets == name) & (labels == one)
+                balanced[members] = 1.0 / max(1, members.sum())
     threshold = threshold_for_f1 if level is Level.SPAN else threshold_for_balanced_accuracy
     return LevelModel(fitted.classifier, threshold(labels, scores, balanced))
 

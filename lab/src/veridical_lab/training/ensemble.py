@@ -1,8 +1,8 @@
-"""Ensembles and cascades fitted on labels: logistic regressions on the scores of detectors, and when to stop asking.
+"""Fit ensembles and cascades on labels: logistic regressions on the scores of detectors, and stopping rules.
 
 Only the validation part of the split by document is used, because members may have been trained on the training part.
-Regularisation is chosen by cross-validation by document (log loss). Figures, thresholds and cascades rest on
-cross-fitted probabilities: every document is scored by what was fitted on the others.
+Cross-validation by document chooses the regularisation (log loss). Figures, thresholds and cascades rest on
+cross-fitted probabilities: each document is scored by a model fitted on the others.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ __all__ = [
 
 _STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 _FOLDS = 5
-_ALL_SUBSETS = 4  # members up to which every set of them has a combination of its own
+_ALL_SUBSETS = 4  # up to this many members, every subset gets its own combination
 _QUANTILES = 20  # candidates for each threshold of a cascade
 _SWEEPS = 4
 _NO_LABELS = "no level that a member scores has labels of both classes"
@@ -70,18 +70,18 @@ _NO_LABELS = "no level that a member scores has labels of both classes"
 
 @dataclass(frozen=True, slots=True)
 class EnsembleOptions:
-    """How an ensemble is fitted.
+    """Options for fitting an ensemble.
 
     Attributes:
         criterion: What the thresholds optimise (`calibration.thresholding.CRITERIA`).
-        keep: The share of the ensemble's ROC AUC of responses that its cascade keeps, in (0, 1].
-        negative_weights: Whether a member's weight may be negative: the higher its score, the less suspicious.
-        all_data: Fit on all examples, not only on the validation part of the split by document.
+        keep: The share of the ensemble's response-level ROC AUC that its cascade must keep, in (0, 1].
+        negative_weights: Whether a member's weight may be negative, so that a higher score lowers suspicion.
+        all_data: Whether to fit on all examples, not only on the validation part of the split by document.
         seed: Random seed of the split, the folds and the bootstrap.
         resamples: Bootstrap samples of the intervals.
-        data: What the examples are called in the artifact.
-        journal: A folder for judgements of members, from which an interrupted run continues; None: they are not kept.
-        progress: Called with a member's name, how many cases it has judged, and of how many.
+        data: The name of the data in the artifact.
+        journal: A folder that keeps the members' judgements, so that an interrupted run resumes; None: not kept.
+        progress: Called with a member's name, the number of cases it has judged, and their total number.
     """
 
     criterion: str = "f1"
@@ -97,12 +97,15 @@ class EnsembleOptions:
     def __post_init__(self) -> None:
         threshold_fitter(self.criterion)
         if not 0.0 < self.keep <= 1.0:
-            raise InputError(f"a share of {self.keep} is to be kept", hint="above 0 and at most 1")
+            raise InputError(f"keep is {self.keep}", hint="a number above 0 and at most 1")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoreTable:
-    """Labelled items of one level. *Shape:* `rows` (items, members), NaN without a score; the others (items,)."""
+    """Labelled items of one level.
+
+    *Shape:* `rows` (items, members), NaN without a score; `labels` and `documents` (items,).
+    """
 
     rows: Floats
     labels: Bools
@@ -110,11 +113,11 @@ class ScoreTable:
 
     @property
     def learnable(self) -> bool:
-        """Whether both classes are there."""
+        """Whether there are items of both classes."""
         return len(set(self.labels.tolist())) == 2
 
     def folds(self, seed: int) -> np.ndarray | None:
-        """The fold of each item, all of a document in the same one; None for fewer documents than folds."""
+        """Return the fold of each item, the same for all items of a document; None for fewer documents than folds."""
         names = np.unique(self.documents)
         if len(names) < _FOLDS:
             return None
@@ -123,7 +126,7 @@ class ScoreTable:
 
 
 def load_members(specs: Sequence[str]) -> dict[str, Detector]:
-    """The detectors by spec; `InputError` for fewer than two, the same one twice, or an ensemble."""
+    """Load the detectors by spec; `InputError` for fewer than two, a repeated one, or an ensemble."""
     if len(specs) < 2:
         raise InputError(f"{len(specs)} members for an ensemble", hint="name two or more: --members A --members B")
     loaded = [load_detector(spec) for spec in specs]
@@ -131,7 +134,7 @@ def load_members(specs: Sequence[str]) -> dict[str, Detector]:
     if len(set(names)) < len(names):
         raise InputError(f"a member is named twice: {', '.join(names)}", hint="name each detector once")
     if any(parse_spec(spec).name == KIND for spec in specs):
-        raise InputError("an ensemble is no member of an ensemble", hint="name its members")
+        raise InputError("an ensemble cannot be a member of an ensemble", hint="name its members")
     return dict(zip(specs, loaded, strict=True))
 
 
@@ -142,17 +145,17 @@ def fit_ensemble(
     *,
     out: str | Path | None = None,
 ) -> FittedEnsemble:
-    """Fit an ensemble and its cascade, and save them in `out` where it is given.
+    """Fit an ensemble and its cascade, and save them in `out` if it is given.
 
     Args:
-        members: The detectors by the spec under which they are loaded again (`load_members`).
-        examples: Labelled data; without `options.all_data` only the validation part is used.
-        options: What to fit, and how.
+        members: The detectors by the spec that loads them again (`load_members`).
+        examples: Labelled data; only the validation part is used, unless `options.all_data` is set.
+        options: How to fit.
         out: The folder to write.
 
     Raises:
-        InputError: Fewer than two members, too few documents, or no level with labels of both classes.
-        MissingExtraError: Without SciPy.
+        InputError: For fewer than two members, too few documents, or no level with labels of both classes.
+        MissingExtraError: If SciPy is not installed.
     """
     options = options or EnsembleOptions()
     if len(members) < 2:
@@ -164,7 +167,7 @@ def fit_ensemble(
             hint="give more documents, another seed, or use all of them (--all-data) and measure on other data",
         )
     judged = {spec: _judge(spec, detector, used, options) for spec, detector in members.items()}
-    order = sorted(judged, key=lambda spec: judged[spec][0].seconds)  # stable: of equal ones as given
+    order = sorted(judged, key=lambda spec: judged[spec][0].seconds)  # stable: equal costs keep the given order
     tables = labelled_tables(used, [judged[spec][1] for spec in order])
     scored = columns_by_level({i: info_of(members[spec]) for i, spec in enumerate(order)})
     levels: dict[Level, LevelCombinations] = {}
@@ -188,7 +191,7 @@ def fit_ensemble(
     if not levels:
         raise InputError(
             f"nothing can be fitted on {len(used)} examples: "
-            + ("higher scores of no member go with the labels" if figures else _NO_LABELS),
+            + ("no member's scores rise with the labels" if figures else _NO_LABELS),
             hint="give labelled data of more documents; see: veridical data list",
         )
     training = {
@@ -210,7 +213,10 @@ def fit_ensemble(
 def _judge(
     spec: str, detector: Detector, examples: Sequence[Example], options: EnsembleOptions
 ) -> tuple[Member, list[Judgement]]:
-    """The member with its cost, and what it says of `examples`; the time of what loads first is not counted."""
+    """Return the member with its cost, and its judgements of `examples`.
+
+    One case is judged first, untimed, so that the cost leaves out loading a model.
+    """
     remote = info_of(detector).needs_chat_model
     cases = [example.case for example in examples]
     journal = None
@@ -226,42 +232,43 @@ def _judge(
         journal=journal,
         clock=time.perf_counter if remote else time.process_time,
     )
-    if remote:  # how the model is reached is the user's to say, each time
+    if remote:  # the artifact must not say how to reach a chat model: the user does, each time
         spec = str(parse_spec(spec).split(REMOTE_OPTIONS)[1])
     return Member(spec, fingerprint_of(detector), seconds / len(cases), "wall" if remote else "processor"), judgements
 
 
 def labelled_tables(examples: Sequence[Example], by_member: Sequence[Sequence[Judgement]]) -> dict[Level, ScoreTable]:
-    """The labelled items of each level with the score of every member; items that no member scored are left out.
+    """Return the labelled items of each level with the score of each member.
 
-    Words are content words (not NLTK's stop words), as in `veridical calibrate`.
+    Items that no member scored are left out. Words are content words (not NLTK's stop words), as in `veridical
+    calibrate`.
     """
     rows: dict[Level, list[Floats]] = {level: [] for level in Level}
     labels: dict[Level, list[Bools]] = {level: [] for level in Level}
     documents: dict[Level, list[str]] = {level: [] for level in Level}
 
-    def add(level: Level, found: Floats, label: Bools, example: Example) -> None:
-        usable = ~np.isnan(found).all(axis=1)
-        rows[level].append(found[usable])
+    def add(level: Level, scores: Floats, label: Bools, example: Example) -> None:
+        usable = ~np.isnan(scores).all(axis=1)
+        rows[level].append(scores[usable])
         labels[level].append(label[usable])
         documents[level] += [document_of(example)] * int(usable.sum())
 
-    for example, *said in zip(examples, *by_member, strict=True):
+    for example, *judgements in zip(examples, *by_member, strict=True):
         case, gold = example.case, example.gold
         for level, scores, anything in (
-            (Level.RESPONSE, response_scores(said), Judgement(case.id, "anybody", hallucination=0.0)),
-            (Level.COVERAGE, coverage_scores(said), Judgement(case.id, "anybody", omission=0.0)),
+            (Level.RESPONSE, response_scores(judgements), Judgement(case.id, "anybody", hallucination=0.0)),
+            (Level.COVERAGE, coverage_scores(judgements), Judgement(case.id, "anybody", omission=0.0)),
         ):
             pair = pairs(level, example, anything)
             if pair is not None:
                 add(level, scores[None], pair[:, 0] > 0, example)
-        table = word_scores(case, said)
-        label, known = unit_labels(example, table.spans())
-        content = known & _content_words(case.response, table)
+        table = word_scores(case, judgements)
+        label, is_labelled = unit_labels(example, table.spans())
+        content = is_labelled & _content_words(case.response, table)
         add(Level.SPAN, table.scores[content], label[content] >= GOLD_THRESHOLD, example)
         if gold.omissions or gold.judged_sources or (gold.omission is not None and gold.omission < GOLD_THRESHOLD):
             judged = judged_source_spans(case, gold)
-            for id, table in source_word_scores(case, said).items():
+            for id, table in source_word_scores(case, judgements).items():
                 text = case.source(id).text
                 omitted = scores_of_characters(
                     len(text), ((o.span, o.score) for o in gold.omissions if o.source_id == id)
@@ -289,11 +296,11 @@ def fit_combination(
     negative_weights: bool = False,
     scale: LinearClassifier | None = None,
 ) -> Combination:
-    """The logistic regression of the labels on the standardised scores of `members`.
+    """Fit a logistic regression of the labels on the standardised scores of `members`.
 
-    It minimises the mean log loss plus strength / 2 * sum of weights², by L-BFGS-B; without `negative_weights` weights
-    are at least 0. `scale` has the means and deviations to use, default: those of `table`. Raises `MissingExtraError`
-    without SciPy.
+    It minimises the mean log loss plus strength / 2 * sum of weights² by L-BFGS-B. Weights are at least 0 unless
+    `negative_weights` is set. `scale` holds the means and deviations to use; by default they come from `table`. Raise
+    `MissingExtraError` if SciPy is not installed.
     """
     try:
         from scipy.optimize import minimize
@@ -311,7 +318,7 @@ def fit_combination(
         return value, values.T @ slope + penalty * weights
 
     bounds = [(None if negative_weights else 0.0, None)] * len(members) + [(None, None)]
-    found = minimize(
+    solution = minimize(
         loss,
         np.zeros(len(penalty)),
         jac=True,
@@ -319,15 +326,15 @@ def fit_combination(
         bounds=bounds,
         options={"maxiter": 1000, "ftol": 1e-15, "gtol": 1e-9},
     ).x
-    numbers = (plain.mean, plain.scale, found[:-1])
+    numbers = (plain.mean, plain.scale, solution[:-1])
     mean, deviation, weights = (tuple(float(x) for x in array) for array in numbers)
-    return Combination(tuple(members), mean, deviation, weights, float(found[-1]))
+    return Combination(tuple(members), mean, deviation, weights, float(solution[-1]))
 
 
 def _held_out(table: ScoreTable, members: Sequence[int], strength: float, options: EnsembleOptions) -> Floats | None:
-    """The probability of each item by the weights fitted on the other folds; None where a fold lacks a class.
+    """Return the cross-fitted probability of each item; None if a fold lacks a class.
 
-    Means, deviations and the intercept are those of all items: if each fold had its own, the rate of positives in the
+    Means, deviations and the intercept come from all items. With an intercept per fold, the rate of positives in the
     other folds would change the order of items of different folds.
     """
     folds = table.folds(options.seed)
@@ -352,24 +359,27 @@ def _log_loss(labels: Bools, probabilities: Floats) -> float:
 
 
 def _subsets(members: Sequence[int]) -> list[tuple[int, ...]]:
-    """The sets of members that get a combination, all of them first: every one, or where there are many those with one
-    member missing, those that a cascade asks, and single ones."""
-    every = tuple(members)
-    if len(every) <= _ALL_SUBSETS:
-        return [subset for size in range(len(every), 0, -1) for subset in combinations(every, size)]
-    without_one = [tuple(m for m in every if m != gone) for gone in every]
-    prefixes = [every[:size] for size in range(1, len(every))]
-    return list(dict.fromkeys([every, *without_one, *prefixes, *((m,) for m in every)]))
+    """Return the sets of members that get a combination, the full set first.
+
+    With few members these are all subsets; with many, the sets that lack one member, those that a cascade asks, and
+    single members.
+    """
+    full = tuple(members)
+    if len(full) <= _ALL_SUBSETS:
+        return [subset for size in range(len(full), 0, -1) for subset in combinations(full, size)]
+    without_one = [tuple(m for m in full if m != left_out) for left_out in full]
+    prefixes = [full[:size] for size in range(1, len(full))]
+    return list(dict.fromkeys([full, *without_one, *prefixes, *((m,) for m in full)]))
 
 
 def _fit_level(
     level: Level, table: ScoreTable, members: Sequence[int], names: Sequence[str], options: EnsembleOptions
 ) -> tuple[LevelCombinations | None, dict[str, Any]]:
-    """What is fitted for one level, None where no member says anything of the labels; and figures."""
+    """Return the combinations of one level, and figures; no combinations if no member's scores rise with the labels."""
     usable = ~np.isnan(table.rows[:, list(members)]).all(axis=1)
     table = ScoreTable(table.rows[usable], table.labels[usable], table.documents[usable])
     tried = {strength: _held_out(table, members, strength, options) for strength in _STRENGTHS}
-    losses = {s: _log_loss(table.labels, found) for s, found in tried.items() if found is not None}
+    losses = {s: _log_loss(table.labels, scores) for s, scores in tried.items() if scores is not None}
     strength = min(losses, key=losses.__getitem__, default=_STRENGTHS[1])
     fitted = tuple(
         fit_combination(table, subset, strength, negative_weights=options.negative_weights)
@@ -394,7 +404,7 @@ def _fit_level(
         "members": alone,
     }
     if not any(weights.values()):
-        return None, {**figures, "note": "not fitted: higher scores of no member go with the labels"}
+        return None, {**figures, "note": "not fitted: no member's scores rise with the labels"}
     try:
         threshold = float(threshold_fitter(options.criterion)(table.labels, probabilities))
     except UndefinedMetricError as error:
@@ -413,57 +423,56 @@ def _fit_level(
 
 
 def _measured(name: str, table: ScoreTable, scores: Floats, options: EnsembleOptions) -> dict[str, Any]:
-    """A metric of the items that have a score, with its interval by document, as the fields of `Measured`."""
-    there = ~np.isnan(scores)
-    pairs_there = np.column_stack([table.labels, scores])[there].astype(np.float64)
-    documents = table.documents[there].tolist()
-    found = asdict(
-        measure_rows(
-            METRICS[name], list(pairs_there[:, None, :]), documents, resamples=options.resamples, seed=options.seed
-        )
+    """Return the fields of `Measured` for a metric of the scored items, with its interval by document."""
+    scored = ~np.isnan(scores)
+    rows = np.column_stack([table.labels, scores])[scored].astype(np.float64)
+    documents = table.documents[scored].tolist()
+    measured = asdict(
+        measure_rows(METRICS[name], list(rows[:, None, :]), documents, resamples=options.resamples, seed=options.seed)
     )
-    return {key: round(value, 6) if isinstance(value, float) else value for key, value in found.items()}
+    return {key: round(value, 6) if isinstance(value, float) else value for key, value in measured.items()}
 
 
 def _p_value(table: ScoreTable, probabilities: Floats, member: int) -> float | None:
-    """Hanley and McNeil's test of the ensemble and a member, on the items that the member scored."""
-    there = ~np.isnan(table.rows[:, member])
+    """Return the p value of Hanley and McNeil's test of ensemble against member, on the items the member scored."""
+    scored = ~np.isnan(table.rows[:, member])
     try:
-        return round(hanley_mcneil(table.labels[there], probabilities[there], table.rows[there, member]).p, 6)
+        return round(hanley_mcneil(table.labels[scored], probabilities[scored], table.rows[scored, member]).p, 6)
     except UndefinedMetricError:
         return None
 
 
 def _prefixes(table: ScoreTable, strength: float, options: EnsembleOptions) -> Floats | None:
-    """The cross-fitted probability of each item after each member of a cascade. *Shape:* (items, members)"""
+    """Return the cross-fitted probability of each item after each member of a cascade. *Shape:* (items, members)"""
     columns = []
     for size in range(1, table.rows.shape[1] + 1):
-        found = _held_out(table, range(size), strength, options)
-        if found is None:
+        column = _held_out(table, range(size), strength, options)
+        if column is None:
             return None
-        found[np.isnan(table.rows[:, :size]).all(axis=1)] = np.nan  # nobody has said anything yet
-        columns.append(found)
+        column[np.isnan(table.rows[:, :size]).all(axis=1)] = np.nan  # no score so far
+        columns.append(column)
     return np.column_stack(columns)
 
 
 def fit_cascade(
     probabilities: Floats, labels: Bools, seconds: Sequence[float], threshold: float, *, keep: float = 0.99
 ) -> tuple[tuple[Stage, ...], dict[str, Any]]:
-    """The stages with the least cost whose ROC AUC is at least `keep` times that of asking every member.
+    """Find the cheapest stages whose ROC AUC is at least `keep` times that of asking every member.
 
-    The thresholds of a stage are quantiles of what is known after it, on both sides of the threshold that decides in
-    the end; they are optimised one stage after the other, several times over, from asking everybody.
+    Candidate thresholds of a stage are quantiles of the probabilities after it, on both sides of the final threshold.
+    The search starts from asking every member and optimises one stage after the other, several times over.
 
     Args:
-        probabilities: After each member, NaN where none has given a score yet. *Shape:* (items, members)
+        probabilities: The probability of each item after each member, NaN before the first score. *Shape:* (items,
+            members)
         labels: Whether each item is hallucinated. *Shape:* (items,)
-        seconds: Per item, of each member.
-        threshold: From which probability an item is flagged.
-        keep: The share of the area that is kept, in (0, 1].
+        seconds: The seconds per item of each member.
+        threshold: The probability from which an item is flagged.
+        keep: The share of the ROC AUC to keep, in (0, 1].
 
     Returns:
-        The stages, and figures: both areas, the share of the seconds, and which share of the items each member is
-        asked about.
+        The stages, and figures: both ROC AUCs, the share of the seconds, and the share of the items that each member
+        is asked about.
     """
     cost = np.array(seconds, dtype=np.float64)
     stages = [Stage() for _ in cost[1:]]
@@ -472,8 +481,8 @@ def fit_cascade(
     for _ in range(_SWEEPS):
         before = list(stages)
         for i in range(len(stages)):
-            known = probabilities[~np.isnan(probabilities[:, i]), i]
-            for stage in _candidates(known, threshold):
+            after = probabilities[~np.isnan(probabilities[:, i]), i]
+            for stage in _candidates(after, threshold):
                 tried = [*stages[:i], stage, *stages[i + 1 :]]
                 scores, seconds_spent = _run(probabilities, tried, cost)
                 if seconds_spent < spent - 1e-12 and roc_auc(labels, scores) >= keep * whole:
@@ -492,18 +501,18 @@ def fit_cascade(
     }
 
 
-def _candidates(known: Floats, threshold: float) -> list[Stage]:
-    """Pairs of thresholds for one stage: none or a quantile on each side of `threshold`."""
-    if not known.size:
+def _candidates(probabilities: Floats, threshold: float) -> list[Stage]:
+    """Return pairs of thresholds for one stage: none, or a quantile on each side of `threshold`."""
+    if not probabilities.size:
         return []
-    quantiles = np.unique(np.quantile(known, np.linspace(0.0, 1.0, _QUANTILES + 1))).tolist()
+    quantiles = np.unique(np.quantile(probabilities, np.linspace(0.0, 1.0, _QUANTILES + 1))).tolist()
     lows = [0.0, *(q for q in quantiles if 0.0 < q <= threshold), threshold]
     highs = [None, *(q for q in quantiles if q >= threshold), threshold]
     return [Stage(low, high) for low in dict.fromkeys(lows) for high in dict.fromkeys(highs)]
 
 
 def _asked(probabilities: Floats, stages: Sequence[Stage]) -> Bools:
-    """Which members each item is given to. *Shape:* that of `probabilities`"""
+    """Return which members each item is given to. *Shape:* that of `probabilities`"""
     asked = np.ones(probabilities.shape, dtype=bool)
     for i, stage in enumerate(stages):
         after = probabilities[:, i]
@@ -515,7 +524,7 @@ def _asked(probabilities: Floats, stages: Sequence[Stage]) -> Bools:
 
 
 def _run(probabilities: Floats, stages: Sequence[Stage], cost: Floats) -> tuple[Floats, float]:
-    """What a cascade says of each item, and the seconds per item."""
+    """Return the probability of each item at the end of a cascade, and the seconds per item."""
     asked = _asked(probabilities, stages)
     last = asked.sum(axis=1) - 1
     return probabilities[np.arange(len(last)), last], float(asked.mean(axis=0) @ cost)

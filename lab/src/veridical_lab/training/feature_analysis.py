@@ -1,4 +1,4 @@
-"""What word features say of labels: means by label and by word type, and how features and label correlate.
+"""How word features relate to labels: means by label and by word type, and correlations.
 
 Liu et al. 2022, §3.4 with Table 1 and Figure 4, and appendix A with Table 4.
 """
@@ -21,14 +21,14 @@ from veridical_lab.training.features import FeatureTable, feature_table
 
 __all__ = ["DEFAULT_FEATURES", "FeatureAnalysis", "FeatureGroup", "Spread", "analyse_features"]
 
-# the paper's four, and what the sources and the generator say; those that a data set lacks are left out
+# the paper's four, the support by sources and the generator's scores; features that a data set lacks are left out
 DEFAULT_FEATURES = ("probability", "log_probability", "entropy", "tf_idf", "ppmi", "unsupported", "token_score")
 LABEL = "hallucinated"
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Mean and standard deviation of a feature over the units of one label; None where there is none."""
+    """Mean and standard deviation of a feature over the units of one label; None without units."""
 
     mean: float | None
     deviation: float | None
@@ -40,9 +40,9 @@ class FeatureGroup:
 
     Attributes:
         name: "all", "pos:NOUN", "entity:person" …
-        hallucinated: How many units are labelled as hallucinated.
-        other: How many are not.
-        features: For each feature its spread over the hallucinated units, and over the others.
+        hallucinated: The number of units labelled as hallucinated.
+        other: The number of other units.
+        features: For each feature, its spread over the hallucinated units and over the others.
     """
 
     name: str
@@ -53,20 +53,20 @@ class FeatureGroup:
 
 @dataclass(frozen=True, slots=True)
 class FeatureAnalysis:
-    """What features say of the labels of one data set.
+    """The relation of features to the labels of one data set.
 
     Attributes:
-        data: Its name.
+        data: The name of the data set.
         data_hash: The content hash of the examples.
-        unit: What has a label: "word", "phrase" or "auto".
-        units: How many have one.
+        unit: The labelled unit: "word", "phrase" or "auto".
+        units: The number of labelled units.
         features: The names of the features.
-        groups: All units, then those of each part of speech and of each entity type that is there.
-        correlations: Pearson's correlation of the label and the features with each other, the label first; None where
+        groups: All units, then those of each part of speech and of each entity type that occurs.
+        correlations: Pearson's correlation of the label and the features with each other, the label first; None if
             one is constant. *Shape:* (1 + features, 1 + features)
-        left_out: How many responses could not be used, by reason.
-        tagger: What gave parts of speech and entity types.
-        model: The language model, None without one.
+        left_out: The number of responses that could not be used, by reason.
+        tagger: The tagger of parts of speech and entity types.
+        model: The language model; None without one.
         command: The command line.
         date: The date, as YYYY-MM-DD.
     """
@@ -97,23 +97,23 @@ def analyse_features(
     """Extract features from labelled examples, and count, average and correlate them.
 
     Args:
-        extractor: What extracts them.
+        extractor: The feature extractor.
         examples: The labelled cases.
-        data: What they are called.
-        unit: What has a label: "word", "phrase" or "auto" (`training.features`).
-        features: The names of the features; None: those of `DEFAULT_FEATURES` that there are.
-        command: The command line, for the record.
+        data: The name of the data set.
+        unit: The labelled unit: "word", "phrase" or "auto" (`training.features`).
+        features: The names of the features; None: all of `DEFAULT_FEATURES` that the data have.
+        command: The command line to record.
 
     Raises:
         InputError: For data without labels of both classes.
-        UnknownNameError: For a feature that is not there.
+        UnknownNameError: For an unknown feature.
     """
     table = feature_table(extractor, examples, unit)
     if len(set(table.labels.tolist())) < 2:
         reasons = "".join(f"; {count} left out: {reason}" for reason, count in table.left_out.items())
         raise InputError(
-            f"there are {len(table.labels)} labelled words or phrases, not of both classes{reasons}",
-            hint="give data that label where a response is hallucinated",
+            f"the {len(table.labels)} labelled words or phrases are not of both classes{reasons}",
+            hint="give data whose labels mark the hallucinated words",
         )
     numeric = [name for name in table.names if not name.startswith(("pos=", "entity="))]
     chosen = [name for name in DEFAULT_FEATURES if name in numeric] if features is None else list(features)
@@ -123,12 +123,12 @@ def analyse_features(
     columns = np.array([table.names.index(name) for name in chosen])
     values = table.values[:, columns]
     groups = [group_of("all", np.ones(len(table.labels), dtype=bool), table, values, chosen)]
-    for prefix, known in (("pos", PARTS_OF_SPEECH), ("entity", ENTITIES)):
-        places = [table.names.index(f"{prefix}={name}") for name in known]
-        commonest = np.argmax(table.values[:, places], axis=1)
+    for prefix, types in (("pos", PARTS_OF_SPEECH), ("entity", ENTITIES)):
+        type_columns = [table.names.index(f"{prefix}={name}") for name in types]
+        commonest = np.argmax(table.values[:, type_columns], axis=1)
         groups += [
             group_of(f"{prefix}:{name}", commonest == i, table, values, chosen)
-            for i, name in enumerate(known)
+            for i, name in enumerate(types)
             if (commonest == i).any()
         ]
     return FeatureAnalysis(
@@ -150,19 +150,19 @@ def analyse_features(
 def group_of(
     name: str, inside: NDArray[np.bool_], table: FeatureTable, values: NDArray[np.float64], names: Sequence[str]
 ) -> FeatureGroup:
-    """The group of the units `inside`, with the spread of each column of `values` by label."""
+    """Return the group of the units `inside`, with the spread of each column of `values` by label."""
     sides = [inside & table.labels, inside & ~table.labels]
     spreads = {}
     for i, feature in enumerate(names):
-        there = [values[side, i][~np.isnan(values[side, i])] for side in sides]
+        by_label = [values[side, i][~np.isnan(values[side, i])] for side in sides]
         spreads[feature] = [
-            Spread(float(found.mean()), float(found.std())) if len(found) else Spread(None, None) for found in there
+            Spread(float(each.mean()), float(each.std())) if len(each) else Spread(None, None) for each in by_label
         ]
     return FeatureGroup(name, int(sides[0].sum()), int(sides[1].sum()), spreads)
 
 
 def correlations(rows: NDArray[np.float64]) -> list[list[float | None]]:
-    """Pearson's correlation of each pair of columns, over the rows that have both; None where one is constant.
+    """Return Pearson's correlation of each pair of columns, over the rows with both values; None if one is constant.
 
     >>> correlations(np.array([[0.0, 1.0], [1.0, 3.0], [2.0, np.nan]]))
     [[1.0, 1.0], [1.0, 1.0]]

@@ -1,9 +1,8 @@
-"""Word features and labels to a linear classifier, as an artifact that the detector `features` loads.
+"""Train a linear classifier on word features, as an artifact that the detector `features` loads.
 
-Liu et al. 2022, §4: logistic regression and a support vector machine on features of the marked phrase, at most 100
-iterations, stopped once the loss has not dropped for 5. Both are fitted by stochastic gradient descent (scikit-learn)
-on standardised features. The strength of the regularisation, the calibration and the thresholds come from validation
-documents.
+After Liu et al. 2022, §4: logistic regression and a support vector machine on features of the marked phrase, at most
+100 iterations, stopped once the loss has not dropped for 5. Stochastic gradient descent (scikit-learn) fits both on
+standardised features. Validation documents choose regularisation, calibration and thresholds.
 """
 
 from __future__ import annotations
@@ -53,15 +52,15 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class FeatureOptions:
-    """How a feature detector is trained.
+    """Options for training a feature detector.
 
     Attributes:
         classifier: "lr" or "svm".
-        features: Which features there are; `probability` follows from the model.
+        features: The features to use; `probability` follows from the model.
         tagger: "rules" or "spacy:PIPELINE".
-        unit: What has one label: each "word", the judged part of a response as one "phrase" (HaDes), or "auto".
+        unit: The labelled unit: each "word", the judged part of a response as one "phrase" (HaDes), or "auto".
         balanced: Whether both classes get the same total weight.
-        criterion: What the thresholds optimise on validation (`calibration.thresholding.CRITERIA`).
+        criterion: The criterion that thresholds optimise on validation (`calibration.thresholding.CRITERIA`).
         seed: Random seed of the split by document and of the descent.
     """
 
@@ -74,13 +73,13 @@ class FeatureOptions:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for what, value, known in (
+        for what, value, allowed in (
             ("classifier", self.classifier, CLASSIFIERS),
             ("unit", self.unit, UNITS),
             ("context", self.features.context, CONTEXTS),
         ):
-            if value not in known:
-                raise UnknownNameError(what, value, known)
+            if value not in allowed:
+                raise UnknownNameError(what, value, allowed)
         threshold_fitter(self.criterion)
         load_tagger(self.tagger)
         if self.features.template is not None:
@@ -89,13 +88,13 @@ class FeatureOptions:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What features are made from, beside the cases.
+    """The inputs of features besides the cases.
 
     Attributes:
-        model: A causal or masked language model; None: no features of one.
-        statistics: Counts of words; None: made from the texts of the training documents.
+        model: A causal or masked language model; None: no model-based features.
+        statistics: Counts of words; None: count the texts of the training documents.
         token_scores: Scores of the generator's tokens by case.
-        progress: Called with a line of text now and then.
+        progress: Called with lines of text that report progress.
     """
 
     model: LocalModel | None = None
@@ -109,11 +108,11 @@ class FeatureTable:
     """Features and labels of the units of several examples.
 
     Attributes:
-        names: Of the features.
-        values: *Shape:* (units, features); NaN where a unit lacks one.
+        names: The names of the features.
+        values: The features, NaN if a unit lacks one. *Shape:* (units, features)
         labels: Whether each unit is hallucinated. *Shape:* (units,)
-        example: The number of the example that each is of. *Shape:* (units,)
-        left_out: How many examples could not be read, by reason.
+        example: The number of each unit's example. *Shape:* (units,)
+        left_out: The number of examples that could not be read, by reason.
     """
 
     names: tuple[str, ...]
@@ -124,9 +123,9 @@ class FeatureTable:
 
 
 def labelled_units(example: Example, unit: str) -> tuple[list[Span], list[bool]]:
-    """The words of a response (or its one judged phrase) that gold judges, and whether it calls each hallucinated.
+    """Return the words of a response (or its one judged phrase) that gold judges, and whether each is hallucinated.
 
-    Empty for an example whose gold does not say where.
+    Both are empty if the gold does not mark places.
     """
     judged = example.gold.judged
     phrase = labelled_phrase(example) if unit == "auto" else None
@@ -134,29 +133,29 @@ def labelled_units(example: Example, unit: str) -> tuple[list[Span], list[bool]]
         spans = [phrase]
     else:
         spans = list(judged) if unit == "phrase" and judged is not None else words(example.case.response)
-    labels, known = unit_labels(example, spans)
-    return [s for s, there in zip(spans, known, strict=True) if there], (labels[known] > 0).tolist()
+    labels, is_judged = unit_labels(example, spans)
+    return [span for span, flag in zip(spans, is_judged, strict=True) if flag], (labels[is_judged] > 0).tolist()
 
 
 def feature_table(extractor: FeatureExtractor, examples: Sequence[Example], unit: str = "auto") -> FeatureTable:
-    """The features and labels of all units of `examples` (one of `UNITS`)."""
+    """Return the features and labels of all units of `examples`; `unit` is one of `UNITS`."""
     rows: list[Floats] = []
     labels: list[bool] = []
     owners: list[int] = []
     left_out: dict[str, int] = {}
-    for at in range(0, len(examples), _BATCH):
-        batch = examples[at : at + _BATCH]
+    for first in range(0, len(examples), _BATCH):
+        batch = examples[first : first + _BATCH]
         marked = [labelled_units(example, unit) for example in batch]
-        found = extractor.extract([example.case for example in batch], [spans for spans, _ in marked])
-        for i, (extracted, (spans, gold)) in enumerate(zip(found, marked, strict=True), at):
-            problem = extracted.problem or (None if spans else "no label says which words")
+        results = extractor.extract([example.case for example in batch], [spans for spans, _ in marked])
+        for i, (extracted, (spans, gold)) in enumerate(zip(results, marked, strict=True), first):
+            problem = extracted.problem or (None if spans else "no label marks words")
             if problem is not None:
                 left_out[problem] = left_out.get(problem, 0) + 1
                 continue
-            there = ~np.all(np.isnan(extracted.values), axis=1)
-            rows.append(extracted.values[there])
-            labels += [label for label, known in zip(gold, there.tolist(), strict=True) if known]
-            owners += [i] * int(there.sum())
+            has_values = ~np.all(np.isnan(extracted.values), axis=1)
+            rows.append(extracted.values[has_values])
+            labels += [label for label, usable in zip(gold, has_values.tolist(), strict=True) if usable]
+            owners += [i] * int(has_values.sum())
     names = extractor.settings.names
     values = np.concatenate(rows) if rows else np.zeros((0, len(names)))
     return FeatureTable(names, values, np.array(labels, dtype=bool), np.array(owners, dtype=np.int64), left_out)
@@ -174,15 +173,15 @@ def train_features(
 
     Args:
         examples: Labelled cases. Without `validation` they are split by document 70/10/20 (`datasets.split`), and the
-            test part is not looked at.
-        options: What to train.
+            test part is not used.
+        options: How to train.
         inputs: Language model, word statistics, token scores.
         validation: Labelled cases of other documents, for regularisation, calibration and thresholds.
-        out: The folder to save the artifact in; None: it is not saved.
+        out: The folder to save the artifact in; None: do not save it.
 
     Raises:
-        InputError: For a part without labels of both classes, or features that say nothing of the labels.
-        MissingExtraError: Without scikit-learn, or what model or tagger need.
+        InputError: For a part without labels of both classes, or features unrelated to the labels.
+        MissingExtraError: If scikit-learn is not installed, or an extra that the model or the tagger needs.
     """
     options, inputs = options or FeatureOptions(), inputs or Inputs()
     parts = split_by_document(examples, seed=options.seed)
@@ -227,7 +226,7 @@ def train_features(
 
 
 def make_extractor(train: Sequence[Example], options: FeatureOptions, inputs: Inputs) -> FeatureExtractor:
-    """The extractor that the options describe; without word statistics they are counted in the training texts."""
+    """Return the extractor that the options describe; without word statistics, count the training texts."""
     model = inputs.model
     probability = None if model is None else "masked" if model.kind == "masked" else "causal"
     template = options.features.template
@@ -244,7 +243,7 @@ def make_extractor(train: Sequence[Example], options: FeatureOptions, inputs: In
 
 
 def fit_classifier(train: FeatureTable, valid: FeatureTable, options: FeatureOptions) -> tuple[LinearClassifier, float]:
-    """The classifier with the highest ROC AUC on `valid` of those with different regularisation, and its strength."""
+    """Return the classifier with the highest ROC AUC on `valid` over several strengths, and its strength."""
     try:
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import SGDClassifier
@@ -265,7 +264,7 @@ def fit_classifier(train: FeatureTable, valid: FeatureTable, options: FeatureOpt
             random_state=options.seed,
         )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # the limit on iterations is meant
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the limit on iterations is intended
             model.fit(rows, train.labels)
         fitted = replace(
             plain, weights=model.coef_[0].astype(np.float64), intercept=model.intercept_.astype(np.float64)
@@ -283,16 +282,16 @@ def fit_settings(
     extractor: FeatureExtractor,
     options: FeatureOptions,
 ) -> tuple[DetectorSettings, dict[str, Any]]:
-    """Calibration and thresholds on the validation part, as settings; and figures there.
+    """Fit calibration and thresholds on the validation part; return them as settings, and figures.
 
     Raises:
-        InputError: If higher distances do not go with the labels, or no threshold meets the criterion.
+        InputError: If the distances do not rise with the labels, or no threshold meets the criterion.
     """
     distances = classifier.decide(table.values)
     auc = roc_auc(table.labels, distances)
-    wanted = CalibrationOptions(options.criterion, "platt")
+    calibration_options = CalibrationOptions(options.criterion, "platt")
     try:
-        scale = fit_scale(table.labels, distances, wanted)
+        scale = fit_scale(table.labels, distances, calibration_options)
     except UndefinedMetricError as error:
         raise InputError(
             f"nothing can be fitted to the features on validation: {error.message}",

@@ -1,6 +1,7 @@
-"""Training of a generator of answers with several perspectives: a soft prompt (Chang et al. 2024, §2.1).
+"""Train a generator of answers with several perspectives: a soft prompt (Chang et al. 2024, §2.1).
 
-It learns to write, in the key-value format of the task, what `corrupt.argument_responses` composes of given arguments.
+It learns to write, in the key-value format of the task, the answers that `corrupt.argument_responses` composes from
+given arguments.
 """
 
 from __future__ import annotations
@@ -43,19 +44,19 @@ _INTRODUCTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class GeneratorTraining:
-    """How a generator is trained; the defaults are the paper's (appendix B).
+    """Options for training a generator; the defaults are the paper's (appendix B).
 
     Attributes:
         virtual_tokens: The length of the soft prompt.
-        learning_rate: The highest one, reached after `warmup` steps, from where it falls to 0.
-        warmup: Steps; at most half of all.
+        learning_rate: The peak rate, reached after `warmup` steps; it then falls to 0.
+        warmup: Steps of warm-up; at most half of all.
         steps: The most steps.
-        batch: Examples of a step.
+        batch: Examples per step.
         evaluate_every: Steps between two evaluations on validation.
-        patience: After how many evaluations without a better one training ends.
+        patience: Evaluations without a new best before training ends.
         validation_examples: The most validation examples.
-        per_topic: How many draws of arguments to make for each topic, at most.
-        seed: Of the vectors as they begin, the split by topic, and the batches.
+        per_topic: The most draws of arguments for each topic.
+        seed: Random seed of the initial vectors, the split by topic, and the batches.
     """
 
     virtual_tokens: int = 5
@@ -76,10 +77,10 @@ class GeneratorTraining:
 
 
 def task_texts(example: Example) -> tuple[str, str]:
-    """What the generator reads, and what it is to write: the passages of a composed response, after an introduction."""
+    """Return the input of the generator and the text it must write: an introduction and the response's passages."""
     case = replace(example.case, response="")
-    said = example.case.response.split("\n\n")
-    passages = dict(zip(perspectives_of(case), said, strict=True))
+    texts = example.case.response.split("\n\n")
+    passages = dict(zip(perspectives_of(case), texts, strict=True))
     introduction = random.Random(case.id).choice(_INTRODUCTIONS).format(case.question)
     return task_input(case), task_target(Passages(introduction, passages))
 
@@ -94,21 +95,21 @@ def train_generator(
 ) -> Path:
     """Train a soft prompt on composed answers and write it to the folder `out`, a model for `veridical answer`.
 
-    Topics are split 70/10/20; the test part, which is that of `bench perspectives` with the same seed, is not looked
-    at. A folder with a checkpoint of the same training continues from there.
+    Topics are split 70/10/20; the test part, which `bench perspectives` uses with the same seed, is not read. If `out`
+    holds a checkpoint of the same training, training resumes from it.
 
     Args:
-        model: The base model, a decoder, which stays as it is.
-        topics: Topics of whose arguments answers can be composed.
+        model: The base model, a decoder; its weights do not change.
+        topics: Topics with arguments to compose answers from.
         options: How to train.
         out: The folder to write.
-        **running: `checkpoint_minutes`, `stop` (asked after each step whether to save and end) and `progress` (called
-            with a line of text now and then).
+        **running: `checkpoint_minutes`, `stop` (asked after each step; if true, training saves a checkpoint and ends)
+            and `progress` (called with lines of text that report progress).
 
     Raises:
-        InputError: If there is nothing to train or to validate on, the model is no decoder, or `out` holds a checkpoint
-            of another training.
-        TrainingStopped: If `stop` said so.
+        InputError: If there is nothing to train or to validate on, the model is not a decoder, or `out` holds a
+            checkpoint of another training.
+        TrainingStopped: If `stop` returned true.
     """
     options = options or GeneratorTraining()
     progress: Callable[[str], None] = running.pop("progress", lambda line: None)
@@ -120,14 +121,14 @@ def train_generator(
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """The tokens of a task and of what is to be written, which ends with an end token."""
+    """The tokens of a task, and of the text to write, which ends with an end token."""
 
     task: list[int]
     target: list[int]
 
 
 class _Training(Tuning):
-    """One training: its data and soft prompt."""
+    """The data and soft prompt of one training."""
 
     def __init__(
         self,
@@ -140,7 +141,7 @@ class _Training(Tuning):
         import torch
 
         if model.kind != "causal":
-            raise InputError(f"{model.name} is no decoder and writes nothing", hint="a causal language model")
+            raise InputError(f"{model.name} is no decoder and cannot write", hint="a causal language model is needed")
         self.model, self.options = model, options
         self.tuned = with_soft_prompt(model, options.virtual_tokens, options.seed)
         (self.vectors,) = (p for p in self.tuned.parameters() if p.requires_grad)
@@ -170,7 +171,7 @@ class _Training(Tuning):
 
     @property
     def identity(self) -> str:
-        """What must be equal for a checkpoint to be of the same training."""
+        """A digest of everything that two runs must share to use the same checkpoint."""
         return digest_of([asdict(self.options), self.data_hash, self.model.hash])
 
     @property
@@ -179,34 +180,34 @@ class _Training(Tuning):
         return tuned_weights(self.tuned)
 
     def set_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
-        """Set it."""
+        """Set the soft prompt."""
         set_tuned_weights(self.tuned, weights)
 
     def _losses(self, items: Sequence[_Item]) -> torch.Tensor:
-        """The cross-entropy of each token that is to be written. *Shape:* (tokens,)"""
+        """Return the cross-entropy of each target token. *Shape:* (tokens,)"""
         import torch
 
         count = max(len(item.target) for item in items) + 1
         with virtual_tokens(self.model, self.vectors) as virtual:
             logits = last_logits(self.model, [[*virtual, *item.task, *item.target] for item in items], count)
-        read = [logits[i, count - 1 - len(item.target) : count - 1] for i, item in enumerate(items)]
+        predicted = [logits[i, count - 1 - len(item.target) : count - 1] for i, item in enumerate(items)]
         targets = torch.tensor([id for item in items for id in item.target], device=logits.device)
-        return torch.nn.functional.cross_entropy(torch.cat(read), targets, reduction="none")
+        return torch.nn.functional.cross_entropy(torch.cat(predicted), targets, reduction="none")
 
     def loss(self, step: int) -> tuple[torch.Tensor, int]:
-        """The mean cross-entropy of a batch."""
+        """Return the mean cross-entropy of a batch, and its number of tokens."""
         rng = np.random.default_rng((self.options.seed, step))
         items = [self.items["train"][i] for i in rng.integers(len(self.items["train"]), size=self.options.batch)]
         return self._losses(items).mean(), sum(len(item.task) + len(item.target) for item in items)
 
     def figures(self) -> tuple[dict[str, float], str]:
-        """The mean log-likelihood of validation tokens."""
+        """Return the mean log-likelihood of the validation tokens."""
         import torch
 
         valid, losses = self.items["valid"], []
         with torch.inference_mode():
-            for at in range(0, len(valid), self.options.batch):
-                losses.append(self._losses(valid[at : at + self.options.batch]))
+            for start in range(0, len(valid), self.options.batch):
+                losses.append(self._losses(valid[start : start + self.options.batch]))
         mean = float(torch.cat(losses).mean())
         return {"figure": -mean}, f"loss {mean:.4f} on {len(valid)} validation answers"
 

@@ -1,7 +1,7 @@
-"""Training of masked language models on plain text: an encoder and its language-model head (Devlin et al. 2019, §3.1).
+"""Train masked language models on plain text: an encoder and its language-model head (Devlin et al. 2019, §3.1).
 
-An encoder without a head, such as a sentence encoder, gets a new one, tied to its embeddings. Everything random depends
-on the seed and the step alone, so that a training that was interrupted goes on as if it had not been.
+An encoder without a head, such as a sentence encoder, gets a new one, tied to its embeddings. All randomness depends
+only on the seed and the step, so an interrupted training resumes with identical results.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ if TYPE_CHECKING:
 
 __all__ = ["MaskedTraining", "train_masked", "with_masked_head"]
 
-_TOKENISED = 256  # texts at once
-_VALIDATION_TEXTS = 200  # at most
+_TOKENISED = 256  # texts tokenised at once
+_VALIDATION_TEXTS = 200  # the most texts to validate on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaskedTraining:
-    """How a masked language model is trained.
+    """Options for training a masked language model.
 
     Attributes:
-        share: Of the tokens that are predicted: 80 % of them masked, 10 % replaced by another, 10 % left as they are.
-        max_tokens: Of a window, special tokens included; a text is cut into windows, none of two texts.
-        batch_tokens: Tokens of a step, padding included.
+        share: The share of tokens to predict. Of these, 80 % are masked, 10 % replaced by another, 10 % unchanged.
+        max_tokens: The length of a window, special tokens included; a window never spans two texts.
+        batch_tokens: Tokens per step, padding included.
         epochs: Passes over the training part.
-        max_steps: The most steps; None: as many as `epochs` take.
-        learning_rate: The encoder's highest, reached after `warmup` of all steps, from where it falls to 0.
-        head_learning_rate: The head's highest.
-        weight_decay: Of all weight matrices.
-        frozen: Whether the encoder (and its embeddings, to which the head is tied) stays as it is.
+        max_steps: The most steps; None: no limit but `epochs`.
+        learning_rate: The encoder's peak rate, reached after the share `warmup` of all steps; it then falls to 0.
+        head_learning_rate: The head's peak rate.
+        weight_decay: Weight decay of all weight matrices.
+        frozen: Whether the encoder (and its embeddings, to which the head is tied) keeps its weights.
         dropout: Of hidden states and attention in training.
         validation: The share of the texts to validate on (200 at most, one at least).
-        evaluations: How often the validation part is predicted.
-        seed: Of the new head, the order, what is masked and dropout.
+        evaluations: The number of evaluations on the validation part.
+        seed: Random seed of the new head, the order, the masked tokens and dropout.
     """
 
     share: float = 0.15
@@ -83,7 +83,7 @@ class MaskedTraining:
 
 
 def with_masked_head(model: LocalModel, *, seed: int = 0) -> LocalModel:
-    """The encoder `model` with a new language-model head, whose output matrix is that of the embeddings.
+    """Return the encoder `model` with a new language-model head, whose output matrix is its embedding matrix.
 
     Raises:
         InputError: For an architecture without such a head, or a tokenizer without a mask.
@@ -115,22 +115,22 @@ def train_masked(
     out: str | Path,
     **running: Any,
 ) -> Path:
-    """Train a masked language model and write it to the folder `out`, as Hugging Face's classes read it.
+    """Train a masked language model and write it to the folder `out`, in Hugging Face format.
 
-    A folder with a checkpoint of the same training continues from there. The weights with the lowest loss on validation
-    texts are kept. `training.json` says what was trained, and the loss and accuracy of each evaluation.
+    If `out` holds a checkpoint of the same training, training resumes from it. The weights with the lowest loss on
+    validation texts are kept. `training.json` records the options, and the loss and accuracy of each evaluation.
 
     Args:
-        model: An encoder, which gets a new head, or a masked language model. The latter is changed.
-        texts: Plain texts; read as a stream, their tokens kept.
+        model: An encoder, which gets a new head, or a masked language model, which training changes.
+        texts: Plain texts, read as a stream; their tokens are kept in memory.
         options: How to train.
         out: The folder to write.
-        **running: `checkpoint_minutes`, `stop` (asked after each step whether to save and end) and `progress` (called
-            with a line of text now and then).
+        **running: `checkpoint_minutes`, `stop` (asked after each step; if true, training saves a checkpoint and ends)
+            and `progress` (called with lines of text that report progress).
 
     Raises:
         InputError: If there is nothing to train on, or `out` holds a checkpoint of another training.
-        TrainingStopped: If `stop` said so.
+        TrainingStopped: If `stop` returned true.
     """
     progress: Callable[[str], None] = running.pop("progress", lambda line: None)
     training = _Training(model, texts, options or MaskedTraining(), Path(out), progress)
@@ -140,7 +140,7 @@ def train_masked(
 
 
 class _Training(Tuning):
-    """One training: its windows and network."""
+    """The windows and network of one training."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class _Training(Tuning):
 
         self.options, self.progress = options, progress
         if model.kind == "masked":
-            unload(model)  # nobody else who loads it is to get the changed weights
+            unload(model)  # a later load must not get the changed weights
         self.base = base_of(model)
         self.model = model if model.kind == "masked" else with_masked_head(model, seed=options.seed)
         set_dropout(self.model, options.dropout)
@@ -184,7 +184,7 @@ class _Training(Tuning):
         """Tokenise the texts and cut them into windows to train and to validate on."""
         around = special_tokens(self.model)
         room = min(self.options.max_tokens, self.model.max_positions) - len(around.before) - len(around.after)
-        every = max(2, round(1 / self.options.validation))
+        interval = max(2, round(1 / self.options.validation))
         self.train: list[NDArray[np.int32]] = []
         self.valid: list[NDArray[np.int32]] = []
         hashed, number = hashlib.sha256(), 0
@@ -194,10 +194,10 @@ class _Training(Tuning):
             nonlocal number
             for tokens in tokenize_texts(self.model.tokenizer, batch):
                 hashed.update(np.array(tokens.ids, np.int32).tobytes() + b"\n")
-                held_out = number % every == 0 and number // every < _VALIDATION_TEXTS
+                held_out = number % interval == 0 and number // interval < _VALIDATION_TEXTS
                 number += 1
-                for at in range(0, len(tokens.ids), room):
-                    ids = (*around.before, *tokens.ids[at : at + room], *around.after)
+                for start in range(0, len(tokens.ids), room):
+                    ids = (*around.before, *tokens.ids[start : start + room], *around.after)
                     (self.valid if held_out else self.train).append(np.array(ids, np.int32))
             batch.clear()
 
@@ -217,10 +217,7 @@ class _Training(Tuning):
     def _masked(
         self, windows: Sequence[NDArray[np.int32]], rng: np.random.Generator
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-        """A batch with some tokens masked: ids and attention mask, which positions are predicted, and what was there.
-
-        *Shape:* (windows, longest), the same, (predicted,) in the flattened batch, (predicted,).
-        """
+        """Mask some tokens of a batch; return ids, attention mask, predicted positions and their original ids."""
         import torch
 
         tokenizer, device = self.model.tokenizer, self.model.device
@@ -244,32 +241,32 @@ class _Training(Tuning):
         return tuple(torch.from_numpy(a).to(device) for a in (ids, mask, rows, targets))  # type: ignore[return-value]
 
     def _logits(self, windows: Sequence[NDArray[np.int32]], rng: np.random.Generator) -> tuple[torch.Tensor, ...]:
-        """The logits of the predicted tokens of a batch, *shape* (predicted, vocabulary), and these tokens."""
+        """Return the logits of the predicted tokens of a batch, *shape* (predicted, vocabulary), and these tokens."""
         ids, mask, rows, targets = self._masked(windows, rng)
         with head_rows(self.model, rows):
             return self.model.model(input_ids=ids, attention_mask=mask).logits.float(), targets
 
     def loss(self, step: int) -> tuple[torch.Tensor, int]:
-        """The mean cross-entropy of the predicted tokens of a batch."""
+        """Return the mean cross-entropy of the predicted tokens of a batch, and its number of tokens."""
         from torch.nn.functional import cross_entropy
 
-        epoch, at = divmod(step, self.per_epoch)
+        epoch, batch_i = divmod(step, self.per_epoch)
         order = np.random.default_rng((self.options.seed, epoch)).permutation(len(self.train))
-        windows = [self.train[i] for i in order[at * self.rows : (at + 1) * self.rows].tolist()]
+        windows = [self.train[i] for i in order[batch_i * self.rows : (batch_i + 1) * self.rows].tolist()]
         self.model.model.train(not self.options.frozen)
         logits, targets = self._logits(windows, np.random.default_rng((self.options.seed, 1, step)))
         return cross_entropy(logits, targets), sum(map(len, windows))
 
     def figures(self) -> tuple[dict[str, float], str]:
-        """The loss and accuracy on masked tokens of the validation part, always the same ones."""
+        """Return loss and accuracy on the masked tokens of the validation part; the same tokens every time."""
         import torch
         from torch.nn.functional import cross_entropy
 
         self.model.model.train(False)
         total, right, count = 0.0, 0, 0
         with torch.inference_mode():
-            for at in range(0, len(self.valid), self.rows):
-                logits, targets = self._logits(self.valid[at : at + self.rows], np.random.default_rng((0, at)))
+            for start in range(0, len(self.valid), self.rows):
+                logits, targets = self._logits(self.valid[start : start + self.rows], np.random.default_rng((0, start)))
                 total += float(cross_entropy(logits, targets, reduction="sum"))
                 right += int((logits.argmax(-1) == targets).sum())
                 count += len(targets)
@@ -281,21 +278,21 @@ class _Training(Tuning):
 
     @property
     def identity(self) -> str:
-        """What must be equal for a checkpoint to be of the same training."""
+        """A digest of everything that two runs must share to use the same checkpoint."""
         return digest_of([asdict(self.options), self.data_hash, asdict(replace(self.base, name=""))])
 
     @property
     def weights(self) -> dict[str, torch.Tensor]:
-        """All of the network's."""
+        """All weights of the network."""
         weights: dict[str, torch.Tensor] = self.model.model.state_dict()
         return weights
 
     def set_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
-        """Set them."""
+        """Set the weights of the network."""
         self.model.model.load_state_dict(weights)
 
     def finish(self) -> Path:
-        """Write the model to `out`: weights first, the configuration, without which nothing reads the folder, last."""
+        """Write the model to `out`; the configuration comes last, because nothing reads a folder without it."""
         self.model.model.requires_grad_(False).train(False)
         part = self.out / "written"
         try:

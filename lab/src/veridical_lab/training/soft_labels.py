@@ -1,7 +1,7 @@
-"""Soft labels: what a detector says of words and responses, mixed with the labels of the data.
+"""Soft labels: a detector's scores of words and responses, mixed with the labels of the data.
 
-A small classifier that is trained on them learns of every word how sure the larger one is, also where the data label
-whole responses alone (Hinton, Vinyals and Dean 2015, "Distilling the knowledge in a neural network").
+A small classifier trained on them learns how sure the larger one is of each word, also where the data label only whole
+responses (Hinton, Vinyals and Dean 2015, "Distilling the knowledge in a neural network").
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ __all__ = ["mixed"]
 
 
 def mixed(example: Example, judgement: Judgement, weight: float) -> Example:
-    """The example with soft labels: `weight` of the detector's scores, the rest of its own labels.
+    """Return the example with soft labels: `weight` times the detector's scores, the rest from its own labels.
 
-    Where the data say nothing of a word, or of the response, the detector's score counts alone; what it did not judge
-    has no label. An example of which it judged nothing stays as it is.
+    Where the data have no label for a word or for the response, the detector's score counts alone. Parts that the
+    detector did not judge get no label. An example it did not judge at all stays unchanged.
 
     Args:
         example: A labelled example.
-        judgement: What the detector says of it.
-        weight: From 0 to 1.
+        judgement: The detector's judgement of it.
+        weight: The share of the detector's scores, from 0 to 1.
     """
     if judgement.judged == ():
         return example
-    labels, known = unit_labels(example, [verdict.span for verdict in judgement.verdicts])
-    weights = np.where(known, weight, 1.0).tolist()
+    labels, labelled = unit_labels(example, [verdict.span for verdict in judgement.verdicts])
+    weights = np.where(labelled, weight, 1.0).tolist()
     verdicts = tuple(
         replace(verdict, score=w * verdict.score + (1 - w) * label)
         for verdict, label, w in zip(judgement.verdicts, labels.tolist(), weights, strict=True)

@@ -1,7 +1,7 @@
-"""The layer of SummaC Conv, trained on labels of whole responses (Laban et al. 2022, §4.2).
+"""Train the layer of SummaC Conv on labels of whole responses (Laban et al. 2022, §4.2).
 
-A logistic regression reads how many premises fall into each bin of P(entailment), as a mean over the sentences of a
-response; on the histogram of one sentence it gives that sentence's score.
+A logistic regression reads the histogram of P(entailment) over the premises, averaged over the sentences of a response.
+Applied to the histogram of one sentence, it gives that sentence's score.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ def train_summac(
     seed: int = 0,
     out: str | Path | None = None,
 ) -> Artifact:
-    """Train a layer on the probabilities of `scorer`; regularisation is chosen on the validation documents.
+    """Train a layer on the probabilities of `scorer`; validation documents choose its regularisation.
 
     Args:
         scorer: The cross-encoder.
-        examples: Labelled cases with sources. Without `validation` they are split by document 70/10/20, and the last
-            part is not looked at.
-        form: What is compared, and the number of bins.
-        validation: Labelled cases of other documents, for regularisation.
+        examples: Labelled cases with sources. Without `validation` they are split by document 70/10/20; the last part
+            is not used.
+        form: The texts to compare, and the number of bins.
+        validation: Labelled cases of other documents, to choose the regularisation.
         seed: Random seed of the split by document.
-        out: The folder to save the artifact in; None: it is not saved.
+        out: The folder to save the artifact in; None: do not save it.
 
     Raises:
-        InputError: Where the training or the validation part lacks responses of one class.
-        MissingExtraError: Without scikit-learn.
+        InputError: If the training or the validation part lacks responses of one class.
+        MissingExtraError: If scikit-learn is not installed.
     """
     form = form or FORMS["summac-conv"]
     parts = split_by_document(examples, seed=seed)
@@ -77,7 +77,7 @@ def train_summac(
 
 
 def _table(scorer: ClassifierScorer, form: Form, examples: Sequence[Example]) -> LabelledRows:
-    """The mean histogram and the label of each response that has both."""
+    """Return the mean histogram and the label of each response that has both."""
     table = LabelledRows()
     for example, compared in zip(examples, compare(scorer, form, [e.case for e in examples]), strict=True):
         label = pairs(Level.RESPONSE, example, Judgement(example.case.id, "anybody", hallucination=0.0))

@@ -1,7 +1,8 @@
-"""Methods trained and measured on data in which one phrase of each response is labelled: HaDes and its like.
+"""Train and measure methods on data with one labelled phrase per response, such as HaDes.
 
-Liu et al. 2022, §5 and §6: trained on the training part, chosen on the validation part, measured on the test part, in
-two settings: offline, with the context on both sides, and online, where the response ends with the phrase.
+After Liu et al. 2022, §5 and §6: methods train on the training part, choose on the validation part and are measured on
+the test part. There are two settings: offline, with the context on both sides, and online, where the response ends with
+the phrase.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ _BATCH = 256
 class BenchmarkData:
     """Examples with one labelled phrase each, in three parts of different documents.
 
-    `about` says what is measured, in words; `notes` what a reader of the figures must know.
+    `about` names the measured part; `notes` tell a reader of the figures how the parts were made.
     """
 
     name: str
@@ -71,7 +72,7 @@ class BenchmarkData:
 
 
 def labelled(examples: Sequence[Example]) -> list[Example]:
-    """The examples of which one phrase, and no more, is labelled."""
+    """Return the examples with exactly one labelled phrase."""
     return [
         e
         for e in examples
@@ -82,24 +83,24 @@ def labelled(examples: Sequence[Example]) -> list[Example]:
 def read_benchmark(
     data: str, *, validation: str | None = None, test: str | None = None, seed: int = 0
 ) -> BenchmarkData:
-    """The three parts of SET:PATH: its own splits where it has any, else by document (70/10/20).
+    """Read the three parts of SET:PATH: its own splits if it has all three, else a split by document (70/10/20).
 
-    Where no test example is labelled (as in the published HaDes), the validation part is measured, and a tenth of the
-    training documents takes its place; where those to choose on are not of both classes, all training documents do.
+    If no test example is labelled (as in the published HaDes), the validation part is measured, and a tenth of the
+    training documents replaces it. If the validation part lacks a class, all training documents are used in its place.
 
     Args:
-        data: SET:PATH, to train on.
+        data: SET:PATH to train on.
         validation: SET:PATH to choose on, instead of a split of `data`.
-        test: SET:PATH to measure on, likewise.
+        test: SET:PATH to measure on, instead of a split of `data`.
         seed: Random seed of a split by document.
 
     Raises:
-        DataError: For data without labelled phrases, or a part without any.
+        DataError: If a part has no labelled phrases.
     """
     name, _, path = data.partition(":")
-    own = set(load_reader(name).INFO.splits)
+    splits = set(load_reader(name).INFO.splits)
     parts: dict[str, list[Example]] = {"train": [], "valid": [], "test": []}
-    if validation is None and test is None and own >= parts.keys():
+    if validation is None and test is None and splits >= parts.keys():
         parts = {part: list(read(data, part)) for part in parts}
     elif validation is None or test is None:
         parts = split_by_document(read(data), seed=seed)
@@ -132,7 +133,7 @@ def read_benchmark(
 
 
 def cut_behind_phrase(example: Example) -> Example:
-    """The example with a response that ends with its labelled phrase: all that is known while it is generated.
+    """Return the example with its response cut after the labelled phrase, as it is during generation.
 
     >>> from veridical.core.types import Case, Span
     >>> gold = Judgement("1", "human:a", 1.0, judged=(Span(3, 7),))
@@ -146,13 +147,13 @@ def cut_behind_phrase(example: Example) -> Example:
 
 
 def cut_context(example: Example, setting: str) -> Example:
-    """The example as a setting shows it: "online" ends with the phrase, "@N" keeps N words on each side of it.
+    """Return the example as a setting shows it: "online" ends it with the phrase, "@N" keeps N words on each side.
 
     Liu et al. 2022, §6, vary the length of the context in this way (Figure 6).
 
     Args:
         example: An example with one labelled phrase.
-        setting: "offline" or "online", and how many words are kept, such as "offline@20".
+        setting: "offline" or "online", optionally with the number of words to keep, such as "offline@20".
 
     >>> from veridical.core.types import Case, Span
     >>> gold = Judgement("1", "human:a", 1.0, judged=(Span(17, 21),))
@@ -180,32 +181,32 @@ def cut_context(example: Example, setting: str) -> Example:
 
 
 def judge_phrases(detector: Detector, examples: Sequence[Example]) -> list[Judgement]:
-    """The judgements of the labelled phrases by a detector that takes spans; of another all that it says."""
+    """Judge the labelled phrases with a detector that takes spans; any other detector judges the whole responses."""
     judgements: list[Judgement] = []
-    for at in range(0, len(examples), _BATCH):
-        batch = examples[at : at + _BATCH]
+    for start in range(0, len(examples), _BATCH):
+        batch = examples[start : start + _BATCH]
         cases = [example.case for example in batch]
         if isinstance(detector, JudgesSpans):
-            found = detector.judge_spans(cases, [example.gold.judged or () for example in batch])
-            for case, judgement in zip(cases, found, strict=True):
+            judged = detector.judge_spans(cases, [example.gold.judged or () for example in batch])
+            for case, judgement in zip(cases, judged, strict=True):
                 check_judgement(case, judgement)
         else:
-            found = judge(detector, cases)
-        judgements += found
+            judged = judge(detector, cases)
+        judgements += judged
     return judgements
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How methods are measured.
+    """Options for measuring methods.
 
     Attributes:
-        settings: Which of `SETTINGS`; "@N" behind one keeps N words on each side of the phrase.
-        criterion: What each method's threshold optimises on the validation part.
+        settings: Some of `SETTINGS`; a suffix "@N" keeps N words on each side of the phrase.
+        criterion: The criterion that each method's threshold optimises on the validation part.
         resamples: Bootstrap samples of the intervals.
         seed: Random seed of the bootstrap.
-        command: The command line, for the rows.
-        progress: Called with a line of text now and then.
+        command: The command line to record in the rows.
+        progress: Called with lines of text that report progress.
     """
 
     settings: Sequence[str] = SETTINGS
@@ -220,7 +221,7 @@ class RunOptions:
         for setting in self.settings:
             side, _, count = setting.partition("@")
             if "@" in setting and not (count.isdecimal() and int(count) > 0):
-                raise InputError(f"the setting {setting!r} keeps no number of words", hint="such as offline@20")
+                raise InputError(f"the setting {setting!r} names no number of words", hint="such as offline@20")
             if side not in SETTINGS:
                 raise UnknownNameError("setting", setting, SETTINGS)
 
@@ -231,7 +232,7 @@ def benchmark_rows(
     """Train each method in each setting, and yield its result row; the group of a row is its setting.
 
     Raises:
-        InputError: For two methods of one name, and whatever a method raises.
+        InputError: For two methods with the same name; other errors come from the methods.
     """
     options = options or RunOptions()
     names = [method.name for method in methods]
@@ -265,7 +266,7 @@ def benchmark_rows(
 
 
 def fitted_threshold(detector: Detector, validation: Sequence[Example], criterion: str) -> tuple[float, str]:
-    """The score from which a phrase counts as hallucinated, fitted on the validation part; and where it comes from."""
+    """Return the score from which a phrase counts as hallucinated, fitted on the validation part, and its origin."""
     project = METRICS["roc_auc"].rows
     judged = zip(validation, judge_phrases(detector, validation), strict=True)
     rows = [row for example, judgement in judged if (row := project(example, judgement)) is not None]

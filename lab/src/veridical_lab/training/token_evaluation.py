@@ -1,4 +1,4 @@
-"""What a token classifier is worth on validation data, and the thresholds and probabilities fitted there."""
+"""Evaluate a token classifier on validation data, and fit its thresholds and calibration there."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 
 
 def response_target(example: Example) -> float:
-    """The gold score of the whole response; NaN where nothing is known about it."""
+    """Return the gold score of the whole response; NaN if the gold does not tell."""
     gold = example.gold
     if gold.hallucination is not None:
         return gold.hallucination
@@ -42,37 +42,41 @@ def response_target(example: Example) -> float:
 
 
 def contradiction_target(example: Example) -> float:
-    """1 where what is wrong in a response contradicts its sources, 0 where it is in none of them, NaN where unknown.
+    """Return 1 if the errors of a response contradict its sources, 0 if no source speaks of them, else NaN.
 
-    Told by the group "label" (contradiction or neutral) of pairs, and by the "kind" (intrinsic or extrinsic, Maynez et
-    al. 2020) of errors that rules made.
+    The group "label" (contradiction or neutral) of pairs tells, or the "kind" (intrinsic or extrinsic, Maynez et al.
+    2020) of errors made by rules.
     """
     groups = dict(example.group)
-    said = {groups.get("label"), groups.get("kind")}
-    if said & {"contradiction", "intrinsic"}:
+    kinds = {groups.get("label"), groups.get("kind")}
+    if kinds & {"contradiction", "intrinsic"}:
         return 1.0
-    return 0.0 if said & {"neutral", "extrinsic"} else np.nan
+    return 0.0 if kinds & {"neutral", "extrinsic"} else np.nan
 
 
 def told_contradiction(
     example: Example, scored: ScoredResponse, logits: NDArray[np.float64]
 ) -> tuple[bool, float] | None:
-    """Whether a wrong response is contradicted, and the logit of that: of its worst part. None where one is unknown.
+    """Return whether a wrong response is contradicted, and the worst part's logit for it; None if one is unknown.
 
     Args:
         example: The example.
-        scored: Its logits.
-        logits: Of each part, if it is wrong, being contradicted. *Shape:* (parts,)
+        scored: The scores of the example.
+        logits: The log-odds of each part that the sources contradict it, given that it is wrong. *Shape:* (parts,)
     """
     if not logits.size or not response_target(example) >= GOLD_THRESHOLD:
         return None
-    kind, told = contradiction_target(example), float(logits[np.argmax(scored.parts)])
-    return (kind == 1.0, told) if np.isfinite([kind, told]).all() else None
+    kind, logit = contradiction_target(example), float(logits[np.argmax(scored.parts)])
+    return (kind == 1.0, logit) if np.isfinite([kind, logit]).all() else None
 
 
 def labelled_logits(judged: Sequence[tuple[Example, ScoredResponse]]) -> dict[str, NDArray[np.float64]]:
-    """(label, logit) of every labelled unit ("span"), of every labelled response by its own head ("whole") and by its
-    worst unit ("worst"), and of wrong ones whether they are contradicted ("contradiction"), *shape* (n, 2) each."""
+    """Return tables of (label, logit), *shape* (n, 2) each.
+
+    "span" has every labelled unit; "whole" every labelled response with the logit of its own head; "worst" the same
+    responses with the logit of their worst unit; "contradiction" the wrong responses with whether they are
+    contradicted.
+    """
     units: list[NDArray[np.float64]] = [np.zeros((0, 2))]
     whole: list[tuple[bool, float]] = []
     worst: list[tuple[bool, float]] = []
@@ -80,16 +84,16 @@ def labelled_logits(judged: Sequence[tuple[Example, ScoredResponse]]) -> dict[st
     for example, scored in judged:
         if scored.problem:
             continue
-        labels, known = unit_labels(example, scored.units)
+        labels, is_labelled = unit_labels(example, scored.units)
         finite = np.isfinite(scored.logits)
-        units.append(np.column_stack([labels >= GOLD_THRESHOLD, scored.logits])[known & finite])
+        units.append(np.column_stack([labels >= GOLD_THRESHOLD, scored.logits])[is_labelled & finite])
         target = response_target(example)
         if np.isfinite(target) and finite.any():
             whole.append((target >= GOLD_THRESHOLD, scored.whole))
             worst.append((target >= GOLD_THRESHOLD, float(scored.logits[finite].max())))
-        told = told_contradiction(example, scored, scored.contradictions)
-        if told is not None:
-            kinds.append(told)
+        contradiction = told_contradiction(example, scored, scored.contradictions)
+        if contradiction is not None:
+            kinds.append(contradiction)
     tables = {"whole": whole, "worst": worst, "contradiction": kinds}
     return {"span": np.concatenate(units)} | {
         name: np.array(table, dtype=np.float64).reshape(-1, 2) for name, table in tables.items()
@@ -104,7 +108,7 @@ def _auc(table: NDArray[np.float64]) -> float | None:
 
 
 def validation_figures(judged: Sequence[tuple[Example, ScoredResponse]]) -> dict[str, Any]:
-    """ROC AUC over all labelled units and over all labelled responses, None where a class is missing; and counts."""
+    """Return counts, and ROC AUC over labelled units and over labelled responses (None if a class is missing)."""
     tables = labelled_logits(judged)
     return {
         "units": len(tables["span"]),
@@ -117,18 +121,19 @@ def validation_figures(judged: Sequence[tuple[Example, ScoredResponse]]) -> dict
 
 
 def fit_scales(judged: Sequence[tuple[Example, ScoredResponse]], criterion: str) -> tuple[dict[str, Any], list[str]]:
-    """What `TokenSettings` needs of validation data, and a note on each level of which nothing could be fitted.
+    """Fit the scales of `TokenSettings` on validation data; return them, and notes on levels that could not be fitted.
 
-    Such a level, whose labels are of one class or whose logits do not rise with them, keeps its logits as they are,
-    with the threshold 0.5.
+    A level whose labels are all of one class, or whose logits do not rise with the labels, keeps its logits, with the
+    threshold 0.5.
 
     Args:
         judged: Validation examples with their logits.
-        criterion: What the thresholds optimise, one of `calibration.thresholding.CRITERIA`.
+        criterion: The criterion that thresholds optimise, one of `calibration.thresholding.CRITERIA`.
 
     Returns:
-        "span" and "response": their scales, and "contradiction" where one can be fitted; "response_by": which logit
-        stands for a response: of its own head ("whole") or of its worst unit ("worst"), by ROC AUC. And the notes.
+        A dictionary and the notes. "span" and "response" have their scales, "contradiction" too if it can be fitted;
+        "response_by" tells which logit stands for a response, by ROC AUC: its own head's ("whole") or its worst
+        unit's ("worst").
     """
     tables = labelled_logits(judged)
     by_whole, by_worst = _auc(tables["whole"]), _auc(tables["worst"])
@@ -142,16 +147,16 @@ def fit_scales(judged: Sequence[tuple[Example, ScoredResponse]], criterion: str)
         if note is not None:
             notes.append(f"{level}: {note}")
             if level == "contradiction":
-                continue  # no label rather than one that means nothing
+                continue  # better no label than a meaningless one
         assert isinstance(scale.calibration, Platt)
         scales[level] = TokenScale(scale.threshold, scale.calibration.slope, scale.calibration.intercept)
     return {**scales, "response_by": response_by}, notes
 
 
 def fit_or_keep(labels: NDArray[np.bool_], logits: NDArray[np.float64], criterion: str) -> tuple[Scale, str | None]:
-    """The threshold and calibration of logits; where none can be fitted, the logits as they are and why."""
+    """Fit threshold and calibration of logits; if that fails, return the identity scale and the reason."""
     try:
         return fit_scale(labels, logits, CalibrationOptions(criterion, "platt")), None
     except UndefinedMetricError as error:
-        kept = Scale(DEFAULT_THRESHOLD, Platt(1.0, 0.0))
-        return kept, f"scores are not calibrated, the threshold is {DEFAULT_THRESHOLD}: {error.message}"
+        unfitted = Scale(DEFAULT_THRESHOLD, Platt(1.0, 0.0))
+        return unfitted, f"scores are not calibrated, the threshold is {DEFAULT_THRESHOLD}: {error.message}"

@@ -1,7 +1,7 @@
 """Methods that learn to detect hallucinated phrases or words from labelled data, under one small protocol.
 
-A method is named like a detector: "features:svm,model=models/bert". Another package adds one under the entry-point
-group `veridical.methods`. A name of `veridical detectors` is a method, too: it is used as it is, and learns nothing.
+Methods are named like detectors: "features:svm,model=models/bert". Other packages add methods under the entry-point
+group `veridical.methods`. A name from `veridical detectors` is also a method: it is used as it is and learns nothing.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ __all__ = ["METHODS", "ClassifierMethod", "FeatureMethod", "TokenMethod", "load_
 
 
 class TokenMethod(Protocol):
-    """What makes a detector of labelled examples."""
+    """A way to make a detector from labelled examples."""
 
     @property
     def name(self) -> str:
-        """What it is called in results."""
+        """The name of the method in results."""
         ...
 
     def fit(self, train: Sequence[Example], validation: Sequence[Example]) -> Detector:
-        """A detector that learned from `train`, and chose on `validation` what it does not learn.
+        """Return a detector that learned from `train`; `validation` serves for all choices that are not learned.
 
-        One with `judge_spans` (`core.detector.JudgesSpans`) is asked about the labelled phrases; of another the highest
-        verdict on a phrase counts.
+        A detector with `judge_spans` (`core.detector.JudgesSpans`) is asked about the labelled phrases. For any other,
+        the highest verdict on a phrase counts.
         """
         ...
 
 
 class LoadableMethod(Protocol):
-    """A class of methods that can be named in a spec."""
+    """A class of methods that a spec can name."""
 
     @classmethod
     def from_spec(cls, spec: Spec) -> Self:
-        """The method that `spec` describes."""
+        """Return the method that `spec` describes."""
         ...
 
 
@@ -71,7 +71,7 @@ METHODS = Registry(
 
 
 def load_method(text: str) -> TokenMethod:
-    """The method that a spec names; `UnknownNameError` with the nearest names for one that is not there."""
+    """Load the method that a spec names; `UnknownNameError` with the nearest names for an unknown one."""
     spec = parse_spec(text)
     if spec.name in METHODS and not (spec.value and Path(spec.value).is_dir()):
         method: TokenMethod = METHODS.load(spec.name).from_spec(spec)
@@ -81,7 +81,7 @@ def load_method(text: str) -> TokenMethod:
 
 @dataclass(frozen=True, slots=True)
 class ReadyMethod:
-    """A detector that is used as it is."""
+    """A detector used as it is."""
 
     detector: Detector
 
@@ -91,7 +91,7 @@ class ReadyMethod:
         return self.detector.name
 
     def fit(self, train: Sequence[Example], validation: Sequence[Example]) -> Detector:
-        """The detector itself."""
+        """Return the detector itself."""
         return self.detector
 
 
@@ -99,7 +99,7 @@ class ReadyMethod:
 class FeatureMethod:
     """A linear classifier on word features (`training.features`).
 
-    `sources` None: responses are compared with their sources where the training data have any.
+    If `sources` is None, responses are compared with their sources whenever the training data have any.
     """
 
     name: str
@@ -112,41 +112,41 @@ class FeatureMethod:
 
     @classmethod
     def from_spec(cls, spec: Spec) -> FeatureMethod:
-        """The method for `features[:lr|svm][,model=FOLDER,tagger=NAME,statistics=FILE,template=NAME]`.
+        """Return the method for `features[:lr|svm][,model=FOLDER,tagger=NAME,statistics=FILE,template=NAME]`.
 
         Further options: context, sources, max_windows, seed, device, dtype.
         """
-        known = ("context", "device", "dtype", "max_windows", "model", "seed", "sources", "statistics", "tagger")
-        spec.accept((*known, "template"), values=1)
+        allowed = ("context", "device", "dtype", "max_windows", "model", "seed", "sources", "statistics", "tagger")
+        spec.accept((*allowed, "template"), values=1)
         classifier = spec.value or "lr"
         if classifier not in CLASSIFIERS:
             hint = f"{' or '.join(CLASSIFIERS)}, or the folder of a trained detector"
             raise InputError(f"there is no classifier and no folder {classifier!r}", hint=hint)
-        chosen = spec.options
+        given_options = spec.options
         features = FeatureSettings(
             context=spec.choice("context", "both", CONTEXTS),
-            template=chosen.get("template"),
+            template=given_options.get("template"),
             max_windows=spec.whole("max_windows"),
         )
         options = FeatureOptions(
             classifier=classifier,
             features=features,
-            tagger=chosen.get("tagger", "rules"),
+            tagger=given_options.get("tagger", "rules"),
             criterion="balanced_accuracy",
             seed=spec.whole("seed", 0) or 0,
         )
         return cls(
             name=str(spec),
             options=options,
-            sources=spec.flag("sources", True) if "sources" in chosen else None,
-            model=chosen.get("model"),
-            statistics=Path(chosen["statistics"]) if "statistics" in chosen else None,
-            device=chosen.get("device", "auto"),
-            dtype=chosen.get("dtype", "auto"),
+            sources=spec.flag("sources", True) if "sources" in given_options else None,
+            model=given_options.get("model"),
+            statistics=Path(given_options["statistics"]) if "statistics" in given_options else None,
+            device=given_options.get("device", "auto"),
+            dtype=given_options.get("dtype", "auto"),
         )
 
     def fit(self, train: Sequence[Example], validation: Sequence[Example]) -> FeatureDetector:
-        """A detector trained on `train`, with regularisation, calibration and thresholds from `validation`."""
+        """Return a detector trained on `train`; `validation` gives regularisation, calibration and thresholds."""
         sources = any(e.case.sources for e in train) if self.sources is None else self.sources
         options = replace(self.options, features=replace(self.options.features, sources=sources))
         model = None
@@ -168,11 +168,11 @@ class ClassifierMethod:
 
     @classmethod
     def from_spec(cls, spec: Spec) -> ClassifierMethod:
-        """The method for `tokens:model=FOLDER[,pooling=max,hidden=N,mode=online,attention=prefix,epochs=N,frozen=yes]`.
+        """Return the method for `tokens:model=FOLDER[,OPTION=VALUE,…]`.
 
-        Further options: learning_rate, seed, sources, device.
+        Options: pooling, hidden, mode, attention, epochs, frozen, learning_rate, seed, sources, device.
         """
-        known = (
+        allowed = (
             "attention",
             "device",
             "epochs",
@@ -184,7 +184,7 @@ class ClassifierMethod:
             "pooling",
             "seed",
         )
-        spec.accept((*known, "sources"), values=0)
+        spec.accept((*allowed, "sources"), values=0)
         if "model" not in spec.options:
             raise InputError("tokens needs a transformer to train", hint="tokens:model=FOLDER")
         pairs = PairSettings(sources=spec.flag("sources", True))
@@ -202,7 +202,7 @@ class ClassifierMethod:
         return cls(str(spec), spec.options["model"], options, spec.options.get("device", "auto"))
 
     def fit(self, train: Sequence[Example], validation: Sequence[Example]) -> Tokens:
-        """A classifier trained on `train`; early stop, calibration and thresholds from `validation`."""
+        """Return a classifier trained on `train`; `validation` gives early stop, calibration and thresholds."""
         folder = tempfile.TemporaryDirectory(prefix="veridical-tokens-")
         model = load(self.model, device=self.device, dtype="fp32", kinds=READERS)
         train_tokens(model, {"data": train}, self.options, out=folder.name, validation={"data": validation})

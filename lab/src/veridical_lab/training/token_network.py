@@ -28,7 +28,10 @@ _SHORT = 512  # tokens
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Item:
-    """A window with the targets of its units, of its response, and of what is wrong there (NaN: unknown)."""
+    """A window with the targets of its units and of its response, and whether its errors are contradictions.
+
+    NaN stands for an unknown target.
+    """
 
     labelled: LabelledWindow
     targets: NDArray[np.float32]
@@ -37,19 +40,19 @@ class Item:
 
 
 class TokenNetwork:
-    """A backbone with the heads of a token classifier, as they are trained.
+    """A backbone with the heads of a token classifier, in training.
 
     Args:
-        runner: Runs the backbone, which is changed unless it is frozen.
+        runner: Runs the backbone; training changes the backbone unless it is frozen.
         options: How to train.
-        start_from: The head to begin with; None: a random one.
+        start_from: The head of an earlier training to begin with; None: a random one.
 
     Attributes:
         head_settings: The form of the heads.
-        parameters: All that are trained, the heads' first.
+        parameters: All trained parameters, the heads' first.
 
     Raises:
-        InputError: If the head to begin with has another form.
+        InputError: If `start_from` has another form.
     """
 
     def __init__(self, runner: PairRunner, options: TokenTraining, start_from: PairHead | None = None) -> None:
@@ -68,21 +71,21 @@ class TokenNetwork:
             contradiction=options.contradiction_weight > 0,
         )
         if not options.frozen:
-            unload(model)  # nobody else who loads it is to get the changed weights
+            unload(model)  # a later load must not get the changed weights
         model.model.requires_grad_(not options.frozen)
         set_dropout(model, options.dropout)
         self.head = torch_head(width, self.head_settings, options.seed).to(model.device)
         if start_from is not None:
             if start_from.settings != self.head_settings:
                 raise InputError(
-                    f"the head to begin with is {start_from.settings}, this one {self.head_settings}",
+                    f"the head to begin with has {start_from.settings}, this training {self.head_settings}",
                     hint="train with the same unit, pooling, hidden units and features",
                 )
             self.head.load_state_dict({name: torch.from_numpy(t.copy()) for name, t in start_from.tensors.items()})
         self.parameters = [p for group in self.groups() for p in group["params"]]
 
     def groups(self) -> list[dict[str, Any]]:
-        """The parameters of the heads and of the backbone with their highest learning rates, as an optimiser's."""
+        """Return the parameters of heads and backbone with their peak learning rates, as an optimiser's groups."""
         groups = [
             {"params": list(self.head.parameters()), "lr": self.options.head_learning_rate},
             {"params": [p for p in self.backbone.parameters() if p.requires_grad], "lr": self.options.learning_rate},
@@ -98,21 +101,23 @@ class TokenNetwork:
         return weights
 
     def set_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
-        """Set all weights."""
+        """Set all weights that training changes."""
         for name, target in self.weights.items():
             target.copy_(weights[name])
 
     def numpy_head(self) -> PairHead:
-        """The heads as they are now."""
+        """Return the heads with their current weights."""
         tensors = {name: t.detach().float().cpu().numpy().copy() for name, t in self.head.state_dict().items()}
         return PairHead(self.head_settings, tensors)
 
     def loss(self, rows: Sequence[Sequence[Item]], class_weights: tuple[float, float]) -> torch.Tensor:
-        """The loss of a batch: cross-entropy of units, of responses, of responses whose wrong words are unknown, and of
+        """Return the loss of a batch: the weighted sum of up to four cross-entropies.
+
+        They are those of units, of responses, of the worst unit of responses whose wrong words are unknown, and of
         contradiction against absence.
 
         Args:
-            rows: The items of each row of the batch; all of a row have the same prompt.
+            rows: The items of each row of the batch; items of a row share a prompt.
             class_weights: The weights of hallucinated and of other units.
         """
         import torch
@@ -132,37 +137,37 @@ class TokenNetwork:
         targets = torch.from_numpy(np.concatenate([item.targets for item in items])).to(device)
         responses = torch.tensor([item.response for item in items], device=device, dtype=torch.float32)
         smooth = self.options.label_smoothing
-        known = torch.isfinite(targets)
+        has_target = torch.isfinite(targets)
         total = states.new_zeros(())
-        if known.any():
-            target = targets[known]
+        if has_target.any():
+            target = targets[has_target]
             positive, negative = (torch.tensor(weight, device=device) for weight in class_weights)
             weight = torch.where(target >= GOLD_THRESHOLD, positive, negative)
-            losses = cross_entropy(unit_logits[known], target * (1 - smooth) + smooth / 2, reduction="none")
+            losses = cross_entropy(unit_logits[has_target], target * (1 - smooth) + smooth / 2, reduction="none")
             total = total + (losses * weight).sum() / weight.sum()
         labelled = torch.isfinite(responses)
         if labelled.any():
             target = responses[labelled] * (1 - smooth) + smooth / 2
             total = total + self.options.response_weight * cross_entropy(whole_logits[labelled], target)
         unlocated = labelled & (responses >= GOLD_THRESHOLD)
-        unlocated &= torch.zeros(len(items), device=device).index_add_(0, of_item, known.float()) == 0
+        unlocated &= torch.zeros(len(items), device=device).index_add_(0, of_item, has_target.float()) == 0
         for row in torch.nonzero(unlocated)[:, 0].tolist():
             logits = unit_logits[of_item == row]
-            if len(logits):  # a smooth maximum: some word of it is wrong
+            if len(logits):  # a smooth maximum, because at least one word must be wrong
                 worst = (torch.softmax(logits, 0) * logits).sum()
                 target = responses[row] * (1 - smooth) + smooth / 2
                 total = total + self.options.response_weight * cross_entropy(worst, target) / len(items)
         kinds = torch.tensor([item.contradiction for item in items], device=device, dtype=torch.float32)
-        told = torch.isfinite(kinds)
-        if kind_logits is not None and told.any():
-            target = kinds[told] * (1 - smooth) + smooth / 2
-            total = total + self.options.contradiction_weight * cross_entropy(kind_logits[told], target)
+        has_kind = torch.isfinite(kinds)
+        if kind_logits is not None and has_kind.any():
+            target = kinds[has_kind] * (1 - smooth) + smooth / 2
+            total = total + self.options.contradiction_weight * cross_entropy(kind_logits[has_kind], target)
         return total
 
     def _states(self, rows: Sequence[Sequence[Item]]) -> tuple[torch.Tensor, list[Item], list[int], list[int]]:
-        """The states of all positions of a batch, (positions, width), and its items.
+        """Return the states of all positions of a batch, *(positions, width)*, and its items.
 
-        With them, for each item, where in the states its response starts and where the state of the whole response is.
+        For each item, also return the positions of its response's start and of the state of the whole response.
         """
         import torch
 
@@ -171,10 +176,10 @@ class TokenNetwork:
         autocast = torch.autocast(model.device.type, dtype=torch.bfloat16) if enabled else nullcontext()
         gradients = torch.no_grad() if self.options.frozen else nullcontext()
         with autocast, gradients:  # type: ignore[attr-defined]
-            states, in_row = self.runner.forward([[item.labelled.window for item in row] for row in rows])
+            states, starts_by_row = self.runner.forward([[item.labelled.window for item in row] for row in rows])
         items, starts, wholes = [], [], []
-        for r, (row, of_row) in enumerate(zip(rows, in_row, strict=True)):
-            for item, start in zip(row, of_row, strict=True):
+        for r, (row, row_starts) in enumerate(zip(rows, starts_by_row, strict=True)):
+            for item, start in zip(row, row_starts, strict=True):
                 items.append(item)
                 starts.append(r * states.shape[1] + start)
                 wholes.append(r * states.shape[1] + self.runner.whole_position(item.labelled.window, start))
@@ -183,7 +188,7 @@ class TokenNetwork:
     def _pooled(
         self, states: torch.Tensor, items: Sequence[Item], starts: Sequence[int]
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """The pooled state of every unit of a batch, (units, width), and their features, (units, features)."""
+        """Return the pooled state of every unit, *(units, width)*, and the features, *(units, features)*."""
         import torch
 
         tokens: list[int] = []
@@ -212,18 +217,19 @@ class TokenNetwork:
 
 @contextmanager
 def eager_attention(model: LocalModel, max_tokens: int) -> Iterator[None]:
-    """Let a network on a CPU compute attention without a fused kernel while the context lasts, where its windows are
-    short: that is a third faster there, backward pass included.
+    """Compute attention without a fused kernel while the context lasts, on a CPU and with short windows.
+
+    There this is a third faster, backward pass included.
     """
-    before = model.model.config._attn_implementation
-    wanted = model.device.type == "cpu" and 0 < max_tokens <= _SHORT
+    previous = model.model.config._attn_implementation
+    applies = model.device.type == "cpu" and 0 < max_tokens <= _SHORT
     try:
-        if wanted:
+        if applies:
             model.model.set_attn_implementation("eager")
         yield
     finally:
-        if wanted:
-            model.model.set_attn_implementation(before)
+        if applies:
+            model.model.set_attn_implementation(previous)
 
 
 def set_dropout(model: LocalModel, rate: float) -> None:

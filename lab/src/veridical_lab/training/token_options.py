@@ -1,4 +1,4 @@
-"""How a token classifier is trained."""
+"""Options for training a token classifier."""
 
 from __future__ import annotations
 
@@ -13,38 +13,39 @@ __all__ = ["TokenTraining"]
 
 @dataclass(frozen=True, slots=True)
 class TokenTraining:
-    """How a token classifier is trained.
+    """Options for training a token classifier.
 
     Attributes:
         pairs: How cases are presented to the model.
         unit: "word" (its tokens pooled, Liu et al. 2022) or "token".
         pooling: "max" or "mean".
         hidden: Hidden units of the tanh layer; 0: a linear head; None: as many as the backbone is wide.
-        mode: "offline" (the whole response is seen) or "online" (only what is left of a token).
-        attention: "full", or "prefix": the prompt does not see the response, so that many responses to one prompt are
-            trained on (and judged) in one pass over it.
-        group: With "prefix" attention, how many responses to a prompt share a pass in training at most.
+        mode: "offline" (a token sees the whole response) or "online" (a token sees only the text to its left).
+        attention: "full", or "prefix": the prompt does not see the response, so one pass over a prompt trains on (and
+            judges) many responses to it.
+        group: With "prefix" attention, the most responses to a prompt that share a pass in training.
         dropout: Of hidden states and attention in training.
-        lexical: Whether the head also gets what the sources have of each word (`detectors.tokens.lexical`).
-        frozen: Whether the backbone stays as it is.
-        learning_rate: The backbone's highest, reached after `warmup` of all steps (at most half), then falling to 0.
-        head_learning_rate: The heads' highest.
-        weight_decay: Of all weight matrices.
+        lexical: Whether the head also reads how each word overlaps with the sources (`detectors.tokens.lexical`).
+        frozen: Whether the backbone keeps its weights.
+        learning_rate: The backbone's peak rate, reached after the share `warmup` of all steps (at most half); it then
+            falls to 0.
+        head_learning_rate: The heads' peak rate.
+        weight_decay: Weight decay of all weight matrices.
         epochs: The most passes over the training part.
-        batch_tokens: Tokens of a step, padding included.
-        evaluations: How often per epoch the validation part is judged.
-        patience: After how many evaluations without a better one training ends.
+        batch_tokens: Tokens per step, padding included.
+        evaluations: Evaluations on the validation part per epoch.
+        patience: Evaluations without a new best before training ends.
         class_weights: Whether both classes of units get the same total weight.
-        label_smoothing: How far a label is moved to the middle; 0 to below 1.
+        label_smoothing: How far labels are moved towards 0.5; 0 to below 1.
         response_weight: Weight of the loss on labels of whole responses, beside 1 for units.
-        contradiction_weight: Weight of the loss on what tells contradiction from absence, where the data say which it
-            is; 0: there is no such head.
-        soft_labels: Whether scores of gold verdicts are targets as they are (distillation), instead of 0 or 1.
+        contradiction_weight: Weight of the loss of the head that tells contradiction from absence, on data that say
+            which it is; 0: no such head.
+        soft_labels: Whether the targets are the scores of gold verdicts (distillation), instead of 0 or 1.
         per_set: The most training examples of each data set; None: all.
         validation_per_set: The most validation examples of each data set.
         criterion: What the thresholds optimise on validation (`calibration.thresholding.CRITERIA`).
-        bf16: Whether matrix products are computed in bf16 (weights stay in fp32).
-        seed: Of the split by document, the order, the initial head and dropout.
+        bf16: Whether to compute matrix products in bf16 (weights stay in fp32).
+        seed: Random seed of the split by document, the order, the initial head and dropout.
     """
 
     pairs: PairSettings = field(default_factory=PairSettings)
@@ -89,5 +90,5 @@ class TokenTraining:
 
     @property
     def reads_lexical(self) -> bool:
-        """Whether the head gets what the sources have of each word: `lexical`, where the sources are read."""
+        """Whether the head reads how words overlap with the sources: needs `lexical` and sources."""
         return self.lexical and self.pairs.sources

@@ -1,7 +1,7 @@
-"""Training of token and span classifiers: a backbone and a head on labelled units, or on labels of whole responses.
+"""Train token and span classifiers: a backbone and a head, on labelled units or labelled responses.
 
-Liu et al. 2022, §4.2 and §5. Labels of tokens, of marked phrases and of whole responses train one model. Everything
-random depends on the seed and the step alone, so that a training that was interrupted goes on as if it had not been.
+After Liu et al. 2022, §4.2 and §5. Labels of tokens, marked phrases and whole responses train one model. All randomness
+depends only on the seed and the step, so an interrupted training resumes with identical results.
 """
 
 from __future__ import annotations
@@ -58,24 +58,24 @@ def train_tokens(
 ) -> Path:
     """Train a token classifier and write it to the folder `out`, which the detector `tokens` reads.
 
-    Documents are split 70/10/20 (`datasets.split`); the test part is not looked at. A folder with a checkpoint of the
-    same training goes on from there.
+    Documents are split 70/10/20 (`datasets.split`); the test part is not used. If `out` holds a checkpoint of the same
+    training, training resumes from it.
 
     Args:
-        model: The backbone. It is changed unless it is frozen.
-        data: The examples of each data set by its name.
+        model: The backbone. Training changes it unless it is frozen.
+        data: The examples by data set.
         options: How to train.
         out: The folder to write.
-        start_from: The head to begin with, of an earlier training; None: a random one.
-        validation: The examples to validate on, by data set, beside which all of `data` are trained on; None: a tenth
-            of the documents of each of `data`.
-        checkpoint_minutes: How often what was reached is saved.
-        stop: Asked after every step whether to save and end; `TrainingStopped` is raised then.
-        progress: Called with a line of text now and then.
+        start_from: The head of an earlier training to begin with; None: a random one.
+        validation: The examples to validate on, by data set; all of `data` is then used for training. None: validate
+            on a tenth of the documents of each data set.
+        checkpoint_minutes: Minutes between two checkpoints.
+        stop: Asked after every step; if true, training saves a checkpoint and raises `TrainingStopped`.
+        progress: Called with lines of text that report progress.
 
     Raises:
-        InputError: If a part has no labelled case, the head to begin with has another form, or `out` holds a
-            checkpoint of another training.
+        InputError: If a part has no labelled case, `start_from` has another form, or `out` holds a checkpoint of
+            another training.
     """
     options = options or TokenTraining()
     out = Path(out)
@@ -86,7 +86,7 @@ def train_tokens(
 
 
 class _Training(Tuning):
-    """One training: its data and network."""
+    """The data and network of one training."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class _Training(Tuning):
         super().__init__(schedule, optimiser, out, progress)
 
     def _split(self, data: Mapping[str, Sequence[Example]], validation: Mapping[str, Sequence[Example]] | None) -> None:
-        """The items to train on, and the examples to validate on by data set."""
+        """Set the items to train on, and the examples to validate on by data set."""
         self.items: list[Item] = []
         self.validation: dict[str, list[Example]] = {}
         self.examples = {"train": 0, "valid": 0}
@@ -146,9 +146,9 @@ class _Training(Tuning):
                 )
             )
             items = list(self._items(train))
-            known = sum(bool(np.isfinite(item.targets).any()) for item in items)
+            with_words = sum(bool(np.isfinite(item.targets).any()) for item in items)
             self.progress(
-                f"{name}: {len(train)} examples to train on ({len(items)} windows, {known} with labelled words), "
+                f"{name}: {len(train)} examples to train on ({len(items)} windows, {with_words} with labelled words), "
                 f"{len(valid)} to validate on"
             )
             self.items += items
@@ -158,7 +158,7 @@ class _Training(Tuning):
             self.examples["valid"] += len(valid)
         if not self.items or not self.validation:
             raise InputError(
-                "there is nothing to train or to validate on", hint="give data with labels, of ten documents or more"
+                "there is nothing to train or to validate on", hint="give labelled data of ten documents or more"
             )
 
     def _items(self, examples: Sequence[Example]) -> Iterator[Item]:
@@ -168,21 +168,21 @@ class _Training(Tuning):
             if isinstance(encoding, CannotJudgeError):
                 continue
             units = given_units(example) or units_of(example.case.response, encoding.spans, self.options.unit)
-            targets, known = unit_labels(example, units, soft=self.options.soft_labels)
-            targets = np.where(known, targets, np.nan)
+            targets, is_labelled = unit_labels(example, units, soft=self.options.soft_labels)
+            targets = np.where(is_labelled, targets, np.nan)
             response, kind = response_target(example), contradiction_target(example)
             features = lexical_features(example.case, units) if self.options.reads_lexical else None
-            for labelled in label_windows(encoding, units, features):
-                inside = targets[labelled.units].astype(np.float32)
-                # of a response read in parts, a part is only known to be wrong where its words say so
+            for window in label_windows(encoding, units, features):
+                in_window = targets[window.units].astype(np.float32)
+                # one window of a wrong response may be right: only its own words tell
                 whole = response
                 if len(encoding.windows) > 1 and response > 0:
-                    whole = float(inside.max()) if len(inside) and np.isfinite(inside).all() else np.nan
-                if np.isfinite(inside).any() or np.isfinite(whole):
-                    yield Item(labelled, inside, whole, kind if whole >= GOLD_THRESHOLD else np.nan)
+                    whole = float(in_window.max()) if len(in_window) and np.isfinite(in_window).all() else np.nan
+                if np.isfinite(in_window).any() or np.isfinite(whole):
+                    yield Item(window, in_window, whole, kind if whole >= GOLD_THRESHOLD else np.nan)
 
     def _batches(self, epoch: int) -> list[list[list[int]]]:
-        """The batches of an epoch, each of rows of items: of similar length, in random order."""
+        """Return the batches of an epoch, in random order; each batch has rows of items of similar length."""
         if epoch in self._epochs:
             return self._epochs[epoch]
         rng = np.random.default_rng((self.options.seed, epoch))
@@ -192,26 +192,26 @@ class _Training(Tuning):
         order = order[np.argsort(lengths[order] // 16 + rng.random(len(order)) * 4, kind="stable")]
         batches: list[list[list[int]]] = [[]]
         longest = 0
-        for at in order.tolist():
-            longest = max(longest, int(lengths[at]))
+        for row_i in order.tolist():
+            longest = max(longest, int(lengths[row_i]))
             if batches[-1] and longest * (len(batches[-1]) + 1) > self.options.batch_tokens:
                 batches.append([])
-                longest = int(lengths[at])
-            batches[-1].append(rows[at])
+                longest = int(lengths[row_i])
+            batches[-1].append(rows[row_i])
         self._epochs = {epoch: [batches[i] for i in rng.permutation(len(batches)).tolist()]}
         return self._epochs[epoch]
 
     def loss(self, step: int) -> tuple[torch.Tensor, int]:
-        """The loss of a batch."""
-        epoch, at = divmod(step, self.per_epoch)
+        """Return the loss of a batch and its number of tokens."""
+        epoch, batch_i = divmod(step, self.per_epoch)
         batches = self._batches(epoch)
-        rows = [[self.items[i] for i in row] for row in batches[min(at, len(batches) - 1)]]
+        rows = [[self.items[i] for i in row] for row in batches[min(batch_i, len(batches) - 1)]]
         self.model.model.train(not self.options.frozen)
         tokens = sum(row_length([item.labelled.window for item in row]) for row in rows)
         return self.network.loss(rows, self.class_weights), tokens
 
     def judged(self) -> dict[str, list[tuple[Example, ScoredResponse]]]:
-        """The validation examples of each data set as the network now scores them."""
+        """Score the validation examples of each data set with the network as it is now."""
         self.model.model.train(False)
         head = self.network.numpy_head()
         judged = {}
@@ -222,13 +222,13 @@ class _Training(Tuning):
         return judged
 
     def figures(self) -> tuple[dict[str, Any], str]:
-        """The mean ROC AUC of the validation part over the data sets: of words where these are labelled."""
+        """Return the mean ROC AUC over the validation data sets: of words where labelled, else of responses."""
         sets = {name: validation_figures(pairs) for name, pairs in self.judged().items()}
         values = [f["unit_roc_auc"] if f["unit_roc_auc"] is not None else f["roc_auc"] for f in sets.values()]
-        known = [value for value in values if value is not None]
-        if not known:
+        defined = [value for value in values if value is not None]
+        if not defined:
             raise InputError("the validation part has labels of one class only", hint="give more data")
-        mean = float(np.mean(known))
+        mean = float(np.mean(defined))
         shown = ", ".join(
             f"{name} {' / '.join('-' if v is None else f'{v:.3f}' for v in (f['unit_roc_auc'], f['roc_auc']))}"
             for name, f in sets.items()
@@ -237,16 +237,16 @@ class _Training(Tuning):
 
     @property
     def identity(self) -> str:
-        """What must be equal for a checkpoint to be of the same training."""
+        """A digest of everything that two runs must share to use the same checkpoint."""
         return digest_of([asdict(self.options), self.data_hash, self.model.hash, self.examples])
 
     @property
     def weights(self) -> dict[str, torch.Tensor]:
-        """The network's."""
+        """The weights of the network."""
         return self.network.weights
 
     def set_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
-        """Set them."""
+        """Set the weights of the network."""
         self.network.set_weights(weights)
 
     def finish(self) -> Path:
@@ -282,6 +282,6 @@ class _Training(Tuning):
 
 
 def given_units(example: Example) -> list[Span] | None:
-    """What is one unit of a response because gold judges it as one phrase; None where its words or tokens are."""
+    """Return the one phrase that gold judges as a unit; None if words or tokens are the units."""
     phrase = labelled_phrase(example)
     return None if phrase is None else [phrase]

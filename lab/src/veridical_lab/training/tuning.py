@@ -1,7 +1,6 @@
-"""The loop in which a network, or a small set of its weights, is tuned: steps, early stop on validation, checkpoints.
+"""The training loop for a network or a small set of its weights: steps, early stopping on validation, checkpoints.
 
-Everything random depends on the seed and the step alone, so that an interrupted training continues as if it had not
-been interrupted.
+All randomness depends only on the seed and the step, so an interrupted training resumes with identical results.
 """
 
 from __future__ import annotations
@@ -38,9 +37,9 @@ class Schedule:
 
     Attributes:
         steps: The most steps.
-        warmup: Steps until the highest learning rate, at most half of all.
+        warmup: Steps until the peak learning rate, at most half of all.
         evaluate_every: Steps between two evaluations.
-        patience: After how many evaluations without a better one training ends.
+        patience: Evaluations without a new best before training ends.
         seed: The random seed.
     """
 
@@ -52,18 +51,18 @@ class Schedule:
 
     @classmethod
     def of(cls, options: Any) -> Schedule:
-        """What options with attributes of these names say."""
+        """Return the schedule in `options`, an object with attributes of the same names."""
         return cls(**{field.name: getattr(options, field.name) for field in fields(cls)})
 
 
 class Tuning(ABC):
-    """One training.
+    """A training loop; subclasses provide weights, loss and validation figures.
 
     Args:
-        schedule: Its steps.
-        optimiser: Of all that is trained; its learning rates are the highest ones, from where they fall to 0.
-        out: The folder that the checkpoint is kept in.
-        progress: Called with a line of text now and then.
+        schedule: The steps.
+        optimiser: The optimiser of all trained parameters; its learning rates are the peak rates.
+        out: The folder that keeps the checkpoint.
+        progress: Called with lines of text that report progress.
     """
 
     def __init__(
@@ -84,7 +83,7 @@ class Tuning(ABC):
     @property
     @abstractmethod
     def identity(self) -> str:
-        """What must be equal for a checkpoint to be of the same training."""
+        """A digest of everything that two runs must share to use the same checkpoint."""
 
     @property
     @abstractmethod
@@ -93,21 +92,21 @@ class Tuning(ABC):
 
     @abstractmethod
     def set_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
-        """Set all of them."""
+        """Set all weights that training changes."""
 
     @abstractmethod
     def loss(self, step: int) -> tuple[torch.Tensor, int]:
-        """The loss of a step, and how many tokens it reads."""
+        """Return the loss of a step, and the number of tokens it reads."""
 
     @abstractmethod
     def figures(self) -> tuple[dict[str, Any], str]:
-        """What the weights are worth on validation, and how to say it; of "figure" more is better."""
+        """Evaluate the weights on validation; return figures and a line of text. A higher "figure" is better."""
 
     def run(self, *, stop: Callable[[], bool] | None = None, checkpoint_minutes: float = 10.0) -> None:
-        """Take all steps that are left, then set the best weights.
+        """Take all remaining steps, then set the best weights.
 
         Raises:
-            TrainingStopped: If `stop`, which is asked after each step, says so; a checkpoint is kept.
+            TrainingStopped: If `stop`, asked after each step, returns true; a checkpoint is saved first.
         """
         self.resume()
         for step in remaining_steps(
@@ -129,10 +128,10 @@ class Tuning(ABC):
         """Take one optimiser step."""
         import torch
 
-        began = time.monotonic()
+        started = time.monotonic()
         scale = scale_at(step, self.schedule.steps, min(self.schedule.warmup / self.schedule.steps, 0.5))
-        for group, highest in zip(self.optimiser.param_groups, self.rates, strict=True):
-            group["lr"] = highest * scale
+        for group, peak in zip(self.optimiser.param_groups, self.rates, strict=True):
+            group["lr"] = peak * scale
         torch.manual_seed(self.schedule.seed * 1_000_003 + step)
         loss, tokens = self.loss(step)
         loss.backward()
@@ -140,7 +139,7 @@ class Tuning(ABC):
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
         self.reached.step = step + 1
-        self._since.append((float(loss.detach()), tokens, time.monotonic() - began))
+        self._since.append((float(loss.detach()), tokens, time.monotonic() - started))
         if self.reached.step % _REPORTED == 0:
             losses, counts, seconds = (np.array(values) for values in zip(*self._since, strict=True))
             self.progress(
@@ -150,7 +149,7 @@ class Tuning(ABC):
             self._since = []
 
     def evaluate(self) -> None:
-        """Measure on validation; keep the weights where the figure is the best so far."""
+        """Evaluate on validation; keep the weights if the figure is the best so far."""
         figures, shown = self.figures()
         value, reached = figures["figure"], self.reached
         reached.history.append({"step": reached.step, **figures})
@@ -163,13 +162,13 @@ class Tuning(ABC):
         self.save_checkpoint()
 
     def save_checkpoint(self) -> None:
-        """Save all that is needed to go on."""
+        """Save everything that resuming needs."""
         weights = {"now": self.weights, "best": self.best_weights}
         states = [self.optimiser.state.get(parameter, {}) for parameter in self.parameters]
         save_checkpoint(self.out / CHECKPOINT, self.identity, self.reached, weights, states)
 
     def resume(self) -> None:
-        """Go on from the checkpoint in `out`, if there is one; `InputError` if it is of another training."""
+        """Resume from the checkpoint in `out`, if there is one; `InputError` if it is of another training."""
         checkpoint = resume_checkpoint(self.out / CHECKPOINT, self.identity, len(self.parameters))
         if checkpoint is None:
             return

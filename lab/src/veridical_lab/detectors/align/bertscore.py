@@ -1,7 +1,8 @@
 """BERTScore (Zhang et al. 2020): precision, recall and F1 of greedy matches between contextual embeddings.
 
-The numbers are those of the package bert-score on the same encoder and layer; texts longer than the encoder are read
-in windows here, where bert-score cuts them. Chang et al. 2024, footnote 5, compare responses with arguments by it.
+The numbers equal those of the package bert-score with the same encoder and layer, except for texts longer than the
+encoder's limit: these are read in windows here, while bert-score cuts them. Chang et al. 2024, footnote 5, compare
+responses with arguments by it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class BertScore:
 
 
 def idf_weights(texts: Sequence[TextStates]) -> dict[int, float]:
-    """The inverse document frequency of each token id, log((n + 1) / (texts with it + 1)); `texts` are the n texts."""
+    """Return the inverse document frequency of each token id: log((n + 1) / (texts with it + 1)) over n texts."""
     counts = Counter(int(id) for text in texts for id in np.unique(text.ids))
     return {id: log((len(texts) + 1) / (count + 1)) for id, count in counts.items()}
 
@@ -53,12 +54,12 @@ def bert_score(
         candidates: The texts whose tokens count for precision.
         references: As many texts, whose tokens count for recall.
         layer: The block whose output is compared, from 1 (bert-score's `num_layers`).
-        idf: Whether tokens are weighted by their inverse document frequency in `references`.
-        baseline: What unrelated texts have as (precision, recall, F1); each score x becomes (x - b) / (1 - b).
+        idf: Whether to weight tokens by their inverse document frequency in `references`.
+        baseline: The (precision, recall, F1) of unrelated texts; each score x becomes (x - b) / (1 - b).
 
     Raises:
-        InputError: Another number of references than candidates, a layer that the model does not have, or a model
-            whose numbers are not finite.
+        InputError: If the numbers of candidates and references differ, the model lacks the layer, or its states are
+            not finite.
     """
     if len(candidates) != len(references):
         raise InputError(f"{len(candidates)} candidates but {len(references)} references")
@@ -82,7 +83,7 @@ def bert_score(
             precision = float(matches.cosines[:, 0] @ wa / wa.sum()) if wa.any() else float("nan")
             recall = float(matches.column_cosines @ wb / wb.sum()) if wb.any() else float("nan")
             values = [precision, recall, 2 * precision * recall / (precision + recall)]
-            if np.isnan(values).any():  # all weights are 0, as where every reference is the same
+            if np.isnan(values).any():  # all weights are 0, for example if all references are equal
                 values = [0.0 if np.isnan(value) else value for value in values]
         if baseline is not None:
             values = [(value - low) / (1 - low) for value, low in zip(values, baseline, strict=True)]

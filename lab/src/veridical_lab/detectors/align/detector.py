@@ -1,9 +1,8 @@
-"""Words judged by their best matches among the other text's contextual embeddings, with or without training.
+"""Judge words by their best matches among the other text's contextual embeddings, with or without training.
 
-Response and sources are encoded once each, apart (late interaction, after BERTScore, Zhang et al. 2020, which Chang et
-al. 2024, footnote 5, use in this way): the time grows linearly with both, and a source that many responses share is
-read once. The same matrix is read in both directions: for the words of the response, and for the words of the sources
-that must be covered.
+Response and sources are encoded separately, once each (late interaction, after BERTScore, Zhang et al. 2020, as Chang
+et al. 2024, footnote 5, use it). Time grows linearly with both, and a source shared by many responses is read once. One
+matrix serves both directions: words of the response, and words of the sources that must be covered.
 """
 
 from __future__ import annotations
@@ -45,20 +44,20 @@ STORAGE = ("auto", "fp32", "bf16", "fp16")
 KIND = "align"
 _ENCODER_OPTIONS = ("idf", "layer", "revision", "values", "window")
 _OPTIONS = ("device", "dtype", "storage", "store")
-_GROUP_CHARACTERS = 2_000_000  # of different texts that are encoded together: 0.8 GB of states of width 384 in fp32
+_GROUP_CHARACTERS = 2_000_000  # of distinct texts encoded together: 0.8 GB of states of width 384 in fp32
 Weights = Callable[[WordMatches, Sequence[WordMatches]], Floats]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AlignScorer:
-    """How matches become scores: heads where a level has one, else the untrained mapping.
+    """Turns matches into scores: by a head if a level has one, else by the untrained mapping.
 
     Attributes:
         baseline: The cosine that counts as no support.
         values: Whether the untrained mapping compares numbers and names by value.
         heads: The heads by level.
         scales: The fitted threshold and calibration by level.
-        idf: The inverse document frequency of each token id for the features; None: all 0. *Shape:* (vocabulary,)
+        idf: The inverse document frequency of each token id, for the features; None: all 0. *Shape:* (vocabulary,)
     """
 
     baseline: float
@@ -68,13 +67,13 @@ class AlignScorer:
     idf: Floats | None = None
 
     def features(self, matches: WordMatches) -> Floats:
-        """What the heads on words read. *Shape:* (words, features)"""
+        """Return the input of the heads on words. *Shape:* (words, features)"""
         table = self.idf
         weights = np.zeros(len(matches.text.spans)) if table is None else idf_of_words(matches, table)
         return features(matches, weights)
 
     def raw(self, matches: WordMatches, level: Level) -> Floats:
-        """The score of each word before calibration. *Shape:* (words,)"""
+        """Return the score of each word before calibration. *Shape:* (words,)"""
         head = (self.heads or {}).get(level)
         if head is None:
             return untrained_scores(matches, self.baseline, self.values)
@@ -83,7 +82,7 @@ class AlignScorer:
     def whole(
         self, parts: Sequence[tuple[Floats, WordMatches]], level: Level, weights: Sequence[Floats | None]
     ) -> float:
-        """The score of whole texts from their words' raw scores, before calibration."""
+        """Return the score of whole texts from the raw scores of their words, before calibration."""
         head = (self.heads or {}).get(level)
         if head is not None:
             return float(head.scores(pool(parts)[None])[0])
@@ -92,13 +91,13 @@ class AlignScorer:
         return float(np.average(means, weights=sizes))
 
     def calibrated(self, scores: Sequence[float], level: Level) -> list[float]:
-        """Scores on the scale of what comes out."""
+        """Calibrate scores; without a fitted scale they stay as they are."""
         scale = (self.scales or {}).get(level)
         return list(scores) if scale is None else scale.apply(scores)
 
 
 def idf_of_words(matches: WordMatches, table: Floats) -> Floats:
-    """The mean weight, over each word's tokens, by a table over token ids. *Shape:* (words,)"""
+    """Return the mean weight of each word's tokens in a table over token ids. *Shape:* (words,)"""
     text = matches.text
     token, word = text.pairs[:, 0], text.pairs[:, 1]
     count = len(text.spans)
@@ -111,20 +110,20 @@ class Align:
     """Words without a close match among the source's contextual embeddings (late interaction); untrained or trained.
 
     `path` is a local encoder in Hugging Face format (or a hub name), or a folder that `veridical train align` wrote (it
-    has a `detector.json`). A response word's score comes from its best matches among all sources, and each verdict
-    names the closest source words; a source word's omission, where the source must be covered, from the same matrix
-    read the other way. `hallucination` and `omission` are the mean over content words, or what a trained head makes of
-    them; of perspectives the worst counts.
+    has a `detector.json`). A response word is scored by its best matches among all sources, and its verdict names the
+    closest source words. If a source must be covered, its words are scored as omitted from the same matrix, read in the
+    other direction. `hallucination` and `omission` are means over content words, or the scores of trained heads. The
+    worst perspective counts.
 
     Args:
         path: The encoder, or the trained artifact.
-        layer: The layer whose states are compared; None: the last. (An encoder alone; an artifact has its own.)
-        idf: Whether content words are weighted by how rare they are in the sentences of the sources.
+        layer: The layer whose states are compared; None: the last. (Only for an encoder; an artifact has its own.)
+        idf: Whether to weight content words by their rarity in the sentences of the sources.
         values: Whether numbers, dates and names are compared by value.
-        window: The most tokens read at once; None: as many as the encoder can, at most 512.
-        store: A folder in which the embeddings of sources are kept.
-        storage: The precision of kept embeddings: "fp32", "bf16", "fp16", or "auto", that of the model.
-        model: Where the encoder of an artifact is now. Default: where it was at training.
+        window: The most tokens read at once; None: the encoder's limit, at most 512.
+        store: A folder to keep the embeddings of sources in.
+        storage: The precision of stored embeddings: "fp32", "bf16", "fp16", or "auto", the model's.
+        model: The current folder of an artifact's encoder. Default: its folder at training.
         device: "auto", "cpu", "cuda", "cuda:N" or "mps".
         dtype: "auto", "fp32", "bf16" or "fp16". Default for an artifact: that of training.
         revision: The commit of a hub model.
@@ -149,9 +148,9 @@ class Align:
         revision: str | None = None,
         name: str | None = None,
     ) -> None:
-        for kind, value, known in (("storage", storage, STORAGE), ("dtype", dtype or "auto", DTYPES)):
-            if value not in known:
-                raise UnknownNameError(f"{kind} of align", value, known)
+        for kind, value, allowed in (("storage", storage, STORAGE), ("dtype", dtype or "auto", DTYPES)):
+            if value not in allowed:
+                raise UnknownNameError(f"{kind} of align", value, allowed)
         self.path = path
         self.layer = layer
         self.idf = idf
@@ -167,7 +166,7 @@ class Align:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Align:
-        """The detector for `align:ENCODER[,layer=N,idf=yes,…]` or `align:ARTIFACT[,model=FOLDER,…]`."""
+        """Return the detector for `align:ENCODER[,layer=N,idf=yes,…]` or `align:ARTIFACT[,model=FOLDER,…]`."""
         if spec.value is None:
             raise InputError(
                 f"{KIND} needs an encoder",
@@ -197,7 +196,7 @@ class Align:
 
     @property
     def trained(self) -> bool:
-        """Whether `path` is an artifact: it has a `detector.json`, which no encoder has."""
+        """Whether `path` is an artifact: it has a `detector.json`, unlike an encoder."""
         return (Path(self.path) / DETECTOR).is_file()
 
     @cached_property
@@ -209,13 +208,13 @@ class Align:
 
     @property
     def thresholds(self) -> dict[Level, float]:
-        """Those of an artifact, fitted on validation documents; none without training."""
+        """The thresholds of an artifact, fitted on validation documents; none without training."""
         if not self.trained:
             return {}
         return {level: scale.threshold for level, scale in self._artifact[1].scale_of_levels().items()}
 
     def base(self) -> LocalModel:
-        """The encoder, loaded; `InputError` for a decoder, or another encoder than the artifact's."""
+        """Load the encoder; `InputError` for a decoder, or for another encoder than the artifact's."""
         if not self.trained:
             place, dtype = self.path, self.dtype or "auto"
             return load(place, revision=self.revision, device=self.device, dtype=dtype, kinds=("encoder",))
@@ -230,7 +229,7 @@ class Align:
 
     @cached_property
     def reader(self) -> AlignReader:
-        """What encodes texts; it is made, and the model loaded, on first use."""
+        """The reader that encodes texts; the first use loads the model."""
         model = self.base()
         if self.trained:
             settings = self._artifact[1]
@@ -243,7 +242,7 @@ class Align:
 
     @cached_property
     def scorer(self) -> AlignScorer:
-        """How matches become scores."""
+        """The scorer that turns matches into scores."""
         if not self.trained:
             return AlignScorer(unrelated_cosine(self.reader), self.values)
         artifact, settings, heads = self._artifact
@@ -252,7 +251,7 @@ class Align:
         return AlignScorer(settings.baseline, True, heads, settings.scale_of_levels(), table)
 
     def fingerprint(self) -> dict[str, Any]:
-        """What its scores depend on: its options and the encoder, which this loads, or what was trained."""
+        """Return everything the scores depend on: the artifact, or the options and the encoder, which this loads."""
         if not self.trained:
             options = {name: getattr(self, name) for name in ("idf", "values", "storage")}
             layers = {"layers": list(self.reader.layers), "window": self.reader.window}
@@ -265,15 +264,15 @@ class Align:
         return {"align": digest_of(about), "storage": self.storage}
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """One judgement per case; each text is encoded once, and all texts of a group of cases together."""
+        """Judge each case; each text is encoded once, together with the other texts of a group of cases."""
         comparable = [case for case in cases if case.sources and has_words(case.response)]
         matched: dict[int, CaseMatches] = {}
         for group in grouped(comparable):
-            matched |= {id(case): found for case, found in zip(group, self.reader.match(group), strict=True)}
+            matched |= {id(case): matches for case, matches in zip(group, self.reader.match(group), strict=True)}
         return [self.judgement(case, matched.get(id(case))) for case in cases]
 
     def judgement(self, case: Case, matched: CaseMatches | None) -> Judgement:
-        """The judgement of a case from its matches; None where the response has no words or there are no sources."""
+        """Turn the matches of a case into its judgement; they are None if there are no words or no sources."""
         if matched is not None and matched.problem is not None:
             to_cover = any(source.must_cover for source in case.sources)
             note = f"not judged: {matched.problem}"
@@ -320,8 +319,8 @@ class Align:
             for other, word, cosine in matches.closest[i]:
                 place = matches.others[other].spans[word]
                 evidence.append(Evidence(case.sources[other].id, place, min(max(cosine, 0.0), 1.0)))
-            what = "number" if matches.value[i] else "name"
-            reason = f"the sources have no such {what}" if missing[i] else None
+            kind = "number" if matches.value[i] else "name"
+            reason = f"the sources have no such {kind}" if missing[i] else None
             verdicts.append(Verdict(span, scores[i], evidence=tuple(evidence), reason=reason))
         if unread:
             notes.append("the encoder has no token for a part of the response: it was not judged")
@@ -330,7 +329,7 @@ class Align:
     def _omissions(
         self, case: Case, matched: CaseMatches | None, notes: list[str]
     ) -> tuple[float | None, tuple[Omission, ...], tuple[SourceSpan, ...] | None]:
-        """The score of coverage, an omission for each word of the sources to cover, and what of them was judged."""
+        """Return the score of coverage, an omission for each word of the sources to cover, and the judged spans."""
         omissions: list[Omission] = []
         judged: list[SourceSpan] = []
         parts: list[tuple[Source, tuple[Floats, WordMatches] | None]] = []
@@ -338,38 +337,38 @@ class Align:
         for source in case.sources:
             if not source.must_cover:
                 continue
-            found = None if matched is None else matched.sources.get(source.id)
-            if found is None and (not has_words(source.text) or (matched is not None and matched.response is None)):
+            matches = None if matched is None else matched.sources.get(source.id)
+            if matches is None and (not has_words(source.text) or (matched is not None and matched.response is None)):
                 left_out = True
                 notes.append(f"source {source.id!r} has nothing to compare; its coverage was not judged")
-            elif found is None:  # an empty response covers nothing
+            elif matches is None:  # an empty response covers nothing
                 omissions += [Omission(source.id, span, 1.0, "not in the response") for span in words(source.text)]
                 judged.append(SourceSpan(source.id, Span(0, len(source.text))))
                 parts.append((source, None))
             else:
-                raw = self.scorer.raw(found, Level.SOURCE)
+                raw = self.scorer.raw(matches, Level.SOURCE)
                 scores = self.scorer.calibrated(raw.tolist(), Level.SOURCE)
-                read = found.text.has_tokens
-                omissions += [Omission(source.id, s, scores[i]) for i, s in enumerate(found.text.spans) if read[i]]
-                unread = [span for i, span in enumerate(found.text.spans) if not read[i]]
+                read = matches.text.has_tokens
+                omissions += [Omission(source.id, s, scores[i]) for i, s in enumerate(matches.text.spans) if read[i]]
+                unread = [span for i, span in enumerate(matches.text.spans) if not read[i]]
                 left_out = left_out or bool(unread)
                 judged += [SourceSpan(source.id, span) for span in complement(unread, len(source.text))]
-                parts.append((source, (raw, found)))
+                parts.append((source, (raw, matches)))
         if not parts:
             return None, (), () if left_out else None
-        wholes = []
+        scores_of_groups = []
         for group in by_perspective(parts):
             compared = [part for part in group if part is not None]
             if len(compared) < len(group):
-                wholes.append(1.0)
+                scores_of_groups.append(1.0)
                 continue
             weights = [self._weights(matches, [matches.text]) for _, matches in compared]
             whole = self.scorer.whole(compared, Level.COVERAGE, weights)
-            wholes += self.scorer.calibrated([whole], Level.COVERAGE)
-        return max(wholes), tuple(omissions), tuple(judged) if left_out else None
+            scores_of_groups += self.scorer.calibrated([whole], Level.COVERAGE)
+        return max(scores_of_groups), tuple(omissions), tuple(judged) if left_out else None
 
     def _weights(self, matches: WordMatches, documents: Sequence[Any]) -> Floats | None:
-        """The weight of each word by how rare its tokens are in the sentences of `documents`; None: all the same."""
+        """Return the weight of each word by its tokens' rarity in the sentences of `documents`; None: all equal."""
         if not self.idf:
             return None
         counts = [document.document_frequencies for document in documents]
@@ -377,24 +376,24 @@ class Align:
         ids = matches.text.tokens.ids
         table = np.full(int(ids.max(initial=0)) + 1, np.log(total + 1.0))
         for id in np.unique(ids).tolist():
-            table[id] = np.log((total + 1.0) / (sum(found.get(id, 0) for _, found in counts) + 1.0))
+            table[id] = np.log((total + 1.0) / (sum(by_id.get(id, 0) for _, by_id in counts) + 1.0))
         return idf_of_words(matches, table)
 
 
 def grouped(cases: Sequence[Case], limit: int = _GROUP_CHARACTERS) -> Iterator[list[Case]]:
-    """The cases in groups, in order, whose different texts have at most about `limit` characters together."""
+    """Yield the cases in groups, in order; the distinct texts of a group have about `limit` characters or fewer."""
     group: list[Case] = []
     seen: set[str] = set()
-    held = 0
+    group_size = 0
     for case in cases:
         new = {case.response, *(source.text for source in case.sources)} - seen
         size = sum(map(len, new))
-        if group and held + size > limit:
+        if group and group_size + size > limit:
             yield group
-            group, seen, held = [], set(), 0
+            group, seen, group_size = [], set(), 0
             size = len(case.response) + sum(len(source.text) for source in case.sources)
         group.append(case)
         seen |= {case.response, *(source.text for source in case.sources)}
-        held += size
+        group_size += size
     if group:
         yield group

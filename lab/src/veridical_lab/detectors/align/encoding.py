@@ -1,7 +1,7 @@
-"""Texts of any length as one contextual embedding per token, from an encoder that reads windows of them.
+"""Encode texts of any length as one contextual embedding per token, in windows.
 
-Windows overlap, and each token's embedding is taken from the window where it has most context, so that the time grows
-linearly with the text. Windows of all texts are batched by length; the result does not depend on the batch.
+Windows overlap, and each token's embedding comes from the window that gives it most context, so time grows linearly
+with the text. Windows of all texts are batched by length; the result does not depend on the batch.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["AlignWindow", "TextStates", "encode_texts", "encode_windows", "torch_dtype", "windows_of"]
 
-_OVERLAP = 4  # windows share a quarter, so that a token has an eighth of a window of context on both sides
-_GROUP_TOKENS = 1 << 15  # of windows whose states are held in fp32 before they are stored
+_OVERLAP = 4  # windows share a quarter, so each token has at least an eighth of a window of context on both sides
+_GROUP_TOKENS = 1 << 15  # tokens of windows whose states are held in fp32 before they are stored
 Ints = NDArray[np.int64]
 
 
@@ -33,8 +33,8 @@ Ints = NDArray[np.int64]
 class TextStates:
     """The tokens of one text, without special tokens: `states` (layers, tokens, width), each of length 1.
 
-    `offsets` are the characters of each token, *shape* (tokens, 2); `ids` its ids, *shape* (tokens,). `problem` says
-    why there are no states, None if there are.
+    `offsets` are the characters of each token, *shape* (tokens, 2); `ids` are the token ids, *shape* (tokens,).
+    `problem` says why there are no states; None if there are.
     """
 
     states: torch.Tensor
@@ -45,7 +45,7 @@ class TextStates:
 
 @dataclass(frozen=True, slots=True)
 class AlignWindow:
-    """Tokens `start` to `end` of a text are read at once; the embeddings of `first` to `last` are taken from there."""
+    """A window of a text: tokens `start` to `end` are read, and the embeddings of `first` to `last` are kept."""
 
     start: int
     end: int
@@ -54,16 +54,16 @@ class AlignWindow:
 
 
 def torch_dtype(name: str) -> torch.dtype:
-    """The torch type that `name` ("fp32", "bf16" or "fp16") stands for."""
+    """Return the torch type for `name`: "fp32", "bf16" or "fp16"."""
     import torch
 
     return {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[name]
 
 
 def windows_of(count: int, size: int) -> list[AlignWindow]:
-    """Overlapping windows of at most `size` tokens over `count` tokens, evenly spaced; each token belongs to one.
+    """Return evenly spaced, overlapping windows of at most `size` tokens over `count` tokens.
 
-    It is the one in which the nearer edge that cuts the text is furthest away.
+    Each token belongs to one window: the one whose nearer edge (an edge that cuts the text) is furthest away.
 
     >>> windows_of(10, 8)
     [AlignWindow(start=0, end=8, first=0, last=5), AlignWindow(start=2, end=10, first=5, last=10)]
@@ -91,13 +91,13 @@ def encode_texts(
     Args:
         model: An encoder.
         texts: The texts.
-        layers: Whose states to return: 0 for the embeddings, i for what the i-th block hands on.
-        window: The most tokens that the model reads at once, special tokens included; None: as many as it can.
+        layers: The layers to return: 0 for the embeddings, i for the output of the i-th block.
+        window: The most tokens read at once, special tokens included; None: the model's limit.
         storage: The precision of the states: "fp32", "bf16" or "fp16".
-        specials: Whether the special tokens before and behind a text are returned, too (with characters 0 to 0).
+        specials: Whether to return the special tokens before and after a text, too (with characters 0 to 0).
 
     Raises:
-        InputError: For a layer that the model does not have, or a window without room.
+        InputError: If the model lacks a layer, or the window has no room for text.
     """
     import torch
 
@@ -113,9 +113,9 @@ def encode_texts(
     plan = [(i, window) for i, each in enumerate(tokens) for window in windows_of(len(each.ids), room)]
     plan.sort(key=lambda item: item[1].end - item[1].start)
     problems: dict[int, str] = {}
-    for i, window_, found in encode_windows(model, tokens, plan, layers):
-        if isinstance(found, str):
-            problems.setdefault(i, found)
+    for i, window_, window_states in encode_windows(model, tokens, plan, layers):
+        if isinstance(window_states, str):
+            problems.setdefault(i, window_states)
             continue
         first, last = len(before) + window_.first, len(before) + window_.last
         if window_.first == 0:
@@ -123,7 +123,7 @@ def encode_texts(
         if window_.last == len(tokens[i].ids):
             last += len(after)
         skipped = len(around.before) + window_.first - window_.start - (len(before) if window_.first == 0 else 0)
-        states[i][:, first:last] = found[:, skipped : skipped + last - first].to(states[i].dtype)
+        states[i][:, first:last] = window_states[:, skipped : skipped + last - first].to(states[i].dtype)
     offsets = [[(0, 0)] * len(before) + each.offsets + [(0, 0)] * len(after) for each in tokens]
     return [
         TextStates(
@@ -139,34 +139,34 @@ def encode_texts(
 def encode_windows(
     model: LocalModel, tokens: Sequence[Tokens], plan: Sequence[tuple[int, AlignWindow]], layers: Sequence[int]
 ) -> Iterator[tuple[int, AlignWindow, torch.Tensor | str]]:
-    """Yield the states (layers, tokens, width) of all tokens of each window, special tokens included.
+    """Yield the states of all tokens of each window, special tokens included. *Shape:* (layers, tokens, width)
 
-    They have length 1, in fp32; in place of them may be why there are none.
+    States have length 1, in fp32. If a window cannot be read, the reason stands in their place.
 
     Args:
         model: An encoder.
         tokens: The tokens of each text.
-        plan: (index of a text, window), best in the order of their lengths.
-        layers: Whose states.
+        plan: (index of a text, window) pairs, preferably sorted by length.
+        layers: The layers to return.
     """
     import torch
 
     around = special_tokens(model)
     runner = Runner(model)
-    wanted = RequestedOutputs(logprobs=False, layers=tuple(layers))
-    at = 0
-    while at < len(plan):
+    requested = RequestedOutputs(logprobs=False, layers=tuple(layers))
+    next_i = 0
+    while next_i < len(plan):
         group: list[tuple[int, AlignWindow]] = []
-        held = 0
-        while at < len(plan) and (not group or held < _GROUP_TOKENS):
-            group.append(plan[at])
-            held += plan[at][1].end - plan[at][1].start
-            at += 1
-        read = []
+        group_tokens = 0
+        while next_i < len(plan) and (not group or group_tokens < _GROUP_TOKENS):
+            group.append(plan[next_i])
+            group_tokens += plan[next_i][1].end - plan[next_i][1].start
+            next_i += 1
+        to_read = []
         for i, window in group:
             ids = (*around.before, *tokens[i].ids[window.start : window.end], *around.after)
-            read.append(Encoded(ids, 0, (None,) * len(ids)))
-        for (i, window), result in zip(group, runner.run(read, wanted), strict=True):
+            to_read.append(Encoded(ids, 0, (None,) * len(ids)))
+        for (i, window), result in zip(group, runner.run(to_read, requested), strict=True):
             if result.failed:
                 yield i, window, result.failed
             else:

@@ -1,4 +1,4 @@
-"""Texts encoded once each: those of many cases together, kept in memory and, where asked, in a folder."""
+"""Encode each text once: those of many cases together, kept in memory and optionally in a folder."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from veridical_lab.detectors.align.words import EncodedText, WordMatches, match_
 
 __all__ = ["AlignReader", "CaseMatches", "default_layer", "unrelated_cosine"]
 
-_WINDOW = 512  # tokens; attention over longer windows takes more time than it gains
-_MEMORY = 1 << 30  # bytes of sources that are kept in memory
+_WINDOW = 512  # tokens; longer windows cost more time than they gain
+_MEMORY = 1 << 30  # bytes of sources kept in memory
 Matched = tuple[WordMatches | None, dict[str, WordMatches]]
 
 
 class CaseMatches:
-    """The words of a case's response among those of its sources, and the other way round.
+    """The words of a case's response among those of its sources, and the reverse.
 
     Attributes:
-        response: None where the response or all sources have no words with tokens.
-        sources: The matches of each source that must be covered, by id; not those of one without words.
-        problem: Why the case could not be compared, None if it could.
+        response: The matches of the response; None if it or all sources have no words with tokens.
+        sources: The matches of each source that must be covered, by id; sources without words are left out.
+        problem: Why the case could not be compared; None if it could.
     """
 
     def __init__(
@@ -42,15 +42,15 @@ class CaseMatches:
 
 
 class AlignReader:
-    """Encodes texts with one model, each once.
+    """Encodes texts with one model, each text once.
 
     Args:
         model: An encoder.
-        layers: Whose states are compared; the last is the one that evidence comes from.
-        window: The most tokens read at once; None: as many as the model can, at most 512.
-        storage: The precision of kept states.
-        store: A folder for the states of sources; None: they are kept in memory only.
-        memory: How many bytes of sources to keep in memory.
+        layers: The layers whose states are compared; the last gives the evidence.
+        window: The most tokens read at once; None: the model's limit, at most 512.
+        storage: The precision of stored states.
+        store: A folder for the states of sources; None: keep them in memory only.
+        memory: The most bytes of sources to keep in memory.
     """
 
     def __init__(
@@ -73,27 +73,27 @@ class AlignReader:
         self.store = None if store is None else EmbeddingStore(store, about)
 
     def read(self, sources: Sequence[str], others: Sequence[str] = ()) -> dict[str, EncodedText]:
-        """The encoded texts by text; `sources` are looked up and kept, `others` are encoded for this call."""
-        found: dict[str, EncodedText] = {}
+        """Return the encoded texts by text; `sources` are looked up and kept, `others` are not."""
+        encoded: dict[str, EncodedText] = {}
         for text in dict.fromkeys(sources):
-            kept = self.recent.get(text)
-            if kept is None and self.store is not None:
+            cached = self.recent.get(text)
+            if cached is None and self.store is not None:
                 stored = self.store.read(text)
-                kept = None if stored is None else EncodedText(text, stored)
-                if kept is not None:
-                    self.recent.put(text, kept, kept.size)
-            if kept is not None:
-                found[text] = kept
-        wanted = [text for text in dict.fromkeys((*sources, *others)) if text not in found]
-        states = encode_texts(self.model, wanted, self.layers, window=self.window, storage=self.storage)
-        to_keep = set(sources)
-        for text, tokens in zip(wanted, states, strict=True):
-            found[text] = EncodedText(text, tokens)
-            if text in to_keep and tokens.problem is None:
-                self.recent.put(text, found[text], found[text].size)
+                cached = None if stored is None else EncodedText(text, stored)
+                if cached is not None:
+                    self.recent.put(text, cached, cached.size)
+            if cached is not None:
+                encoded[text] = cached
+        missing = [text for text in dict.fromkeys((*sources, *others)) if text not in encoded]
+        states = encode_texts(self.model, missing, self.layers, window=self.window, storage=self.storage)
+        to_cache = set(sources)
+        for text, tokens in zip(missing, states, strict=True):
+            encoded[text] = EncodedText(text, tokens)
+            if text in to_cache and tokens.problem is None:
+                self.recent.put(text, encoded[text], encoded[text].size)
                 if self.store is not None:
                     self.store.write(text, tokens)
-        return found
+        return encoded
 
     def match(self, cases: Sequence[Case], *, closest: bool = True) -> list[CaseMatches]:
         """Compare the response of each case with its sources; all texts are encoded together.
@@ -110,9 +110,9 @@ class AlignReader:
     def compare(
         self, texts: Mapping[str, EncodedText], wanted: Iterable[tuple[str, str]]
     ) -> dict[tuple[str, str], list[Matches]]:
-        """By layer, the best matches of a response's tokens in a source, for (response, source) pairs of `texts`.
+        """Return, by layer, the best matches of a response's tokens in a source.
 
-        All responses to a source are compared with it in one pass.
+        `wanted` are (response, source) pairs of `texts`. All responses to a source are compared with it in one pass.
         """
         import torch
 
@@ -126,10 +126,12 @@ class AlignReader:
             for i in range(len(self.layers)) if readable else ():
                 rows = torch.cat([texts[text].tokens.states[i] for text in readable])
                 allowed = texts[source].token_word >= 0
-                found = best_matches(rows, texts[source].tokens.states[i], columns_allowed=allowed, both=False)
+                matches = best_matches(rows, texts[source].tokens.states[i], columns_allowed=allowed, both=False)
                 for text, (start, end) in zip(readable, pairwise(ends), strict=True):
-                    own = Matches(found.cosines[start:end], found.columns[start:end], found.column_cosines, found.rows)
-                    compared.setdefault((text, source), []).append(own)
+                    response_matches = Matches(
+                        matches.cosines[start:end], matches.columns[start:end], matches.column_cosines, matches.rows
+                    )
+                    compared.setdefault((text, source), []).append(response_matches)
         return compared
 
     def _match(
@@ -145,13 +147,13 @@ class AlignReader:
         problem = next((t.tokens.problem for t in (response, *others) if t.tokens.problem), None)
         if problem or not len(response.pairs):
             return CaseMatches(None, {}, problem)
-        found: list[list[Matches]] = []  # by source and layer
-        matched: dict[str, WordMatches] = {}
+        matches_by_source: list[list[Matches]] = []
+        source_matches: dict[str, WordMatches] = {}
         for source, other in zip(case.sources, others, strict=True):
             if not source.must_cover:
-                found.append(forward[case.response, source.text])
+                matches_by_source.append(forward[case.response, source.text])
                 continue
-            found.append(
+            matches_by_source.append(
                 [
                     best_matches(
                         rows, columns, rows_allowed=response.token_word >= 0, columns_allowed=other.token_word >= 0
@@ -160,26 +162,26 @@ class AlignReader:
                 ]
             )
             if len(other.pairs):
-                back = [(layer.column_cosines[:, None], layer.rows[:, None]) for layer in found[-1]]
-                matched[source.id] = match_words(other, [response], *zip(*back, strict=True), closest=False)
+                back = [(layer.column_cosines[:, None], layer.rows[:, None]) for layer in matches_by_source[-1]]
+                source_matches[source.id] = match_words(other, [response], *zip(*back, strict=True), closest=False)
         if not any(len(other.pairs) for other in others):
-            return CaseMatches(None, matched)
+            return CaseMatches(None, source_matches)
         shifts = [0, *accumulate(len(other.tokens.ids) for other in others)]
         cosines, places = [], []
-        for layer in zip(*found, strict=True):
+        for layer in zip(*matches_by_source, strict=True):
             values = np.concatenate([one.cosines for one in layer], 1)
             index = [np.where(m.columns >= 0, m.columns + s, -1) for m, s in zip(layer, shifts, strict=False)]
             order = np.argsort(-values, axis=1, kind="stable")[:, :3]
             cosines.append(np.take_along_axis(values, order, 1))
             places.append(np.take_along_axis(np.concatenate(index, 1), order, 1))
-        return CaseMatches(match_words(response, others, cosines, places, closest=closest), matched)
+        return CaseMatches(match_words(response, others, cosines, places, closest=closest), source_matches)
 
 
 def default_layer(model: LocalModel) -> int:
-    """The layer that is compared where none is named: the last, the best one of encoders of sentences.
+    """Return the layer to compare by default: the last, which is best for sentence encoders.
 
-    Encoders that were trained on masked words alone compare better by a layer about two thirds up (Zhang et al. 2020,
-    appendix B).
+    For encoders trained on masked words only, a layer about two thirds up compares better (Zhang et al. 2020, appendix
+    B).
     """
     return int(model.model.config.get_text_config().num_hidden_layers)
 
@@ -197,24 +199,23 @@ _UNRELATED = (
 
 
 def unrelated_cosine(reader: AlignReader) -> float:
-    """The mean cosine of a word's best match in texts about other things: what no support at all looks like.
+    """Return the mean cosine of a word's best match in texts about other things.
 
-    It is the baseline of BERTScore's rescaling (Zhang et al. 2020, §4), found for the encoder and layer at hand.
+    It is the cosine of no support at all, and the baseline of BERTScore's rescaling (Zhang et al. 2020, §4), computed
+    for the given encoder and layer.
     """
     texts = reader.read((), _UNRELATED)
     means = []
     for i, text in enumerate(_UNRELATED):
         values = []
         for other in _UNRELATED[:i] + _UNRELATED[i + 1 :]:
-            here, there = texts[text], texts[other]
-            for each in (here, there):
+            one, two = texts[text], texts[other]
+            for each in (one, two):
                 if each.tokens.problem:
                     raise InputError(f"{reader.model.name}: {each.tokens.problem}")
             values.append(
-                best_matches(
-                    here.tokens.states[-1], there.tokens.states[-1], columns_allowed=there.token_word >= 0, k=1
-                )
+                best_matches(one.tokens.states[-1], two.tokens.states[-1], columns_allowed=two.token_word >= 0, k=1)
             )
-        best = np.max([found.cosines[:, 0] for found in values], axis=0)
+        best = np.max([matches.cosines[:, 0] for matches in values], axis=0)
         means.append(float(best[texts[text].token_word >= 0].mean()))
     return float(np.clip(np.mean(means), 0.0, 0.95))

@@ -1,7 +1,7 @@
-"""From matches to scores: the untrained mapping, and heads trained on labels, as an artifact has them.
+"""From matches to scores: the untrained mapping, and trained heads loaded from an artifact.
 
-Without training a word's score is 0 where its best match is identical and 1 where it is no better than among texts
-about other things. A number or name that the other texts do not have scores 1, a number that they write otherwise 0.
+Without training, a word scores 0 if its best match is identical, and 1 if its best match is no better than among texts
+about other things. A number or name that the other texts lack scores 1; a number they write differently scores 0.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 
 
 def untrained_scores(matches: WordMatches, baseline: float, values: bool = True) -> Floats:
-    """The score of each word without training, in [0, 1]. *Shape:* (words,)
+    """Return the score of each word without training, in [0, 1]. *Shape:* (words,)
 
     Args:
         matches: The matches.
@@ -45,17 +45,20 @@ def untrained_scores(matches: WordMatches, baseline: float, values: bool = True)
 
 
 def content_mean(scores: Floats, matches: WordMatches, weights: Floats | None = None) -> float:
-    """The mean score of the content words with tokens (of all words where none is one); `weights` may be given."""
-    chosen = matches.text.has_tokens & matches.content
-    if not chosen.any():
-        chosen = matches.text.has_tokens
+    """Return the mean score of the content words with tokens, or of all words with tokens if there are none.
+
+    `weights` are optional. *Shape:* (words,)
+    """
+    counted = matches.text.has_tokens & matches.content
+    if not counted.any():
+        counted = matches.text.has_tokens
     w = np.ones(len(scores)) if weights is None else weights
-    w = w if w[chosen].any() else np.ones(len(scores))
-    return float(min(max(scores[chosen] @ w[chosen] / w[chosen].sum(), 0.0), 1.0))
+    w = w if w[counted].any() else np.ones(len(scores))
+    return float(min(max(scores[counted] @ w[counted] / w[counted].sum(), 0.0), 1.0))
 
 
 def pool(parts: Sequence[tuple[Floats, WordMatches]]) -> Floats:
-    """What a head reads of one or more whole texts: see `POOLED`, over their content words. *Shape:* (4,)"""
+    """Return the input of a head on whole texts: `POOLED` over their content words. *Shape:* (4,)"""
     chosen = [s[m.text.has_tokens & m.content] for s, m in parts]
     scores = np.sort(np.concatenate(chosen))[::-1]
     if not len(scores):
@@ -65,15 +68,15 @@ def pool(parts: Sequence[tuple[Floats, WordMatches]]) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class AlignSettings:
-    """What an artifact of `veridical train align` holds beside weights.
+    """The settings in an artifact of `veridical train align`, besides the weights.
 
     Attributes:
-        layers: Whose states are compared.
-        window: The most tokens read at once; None: as many as the model can.
+        layers: The layers whose states are compared.
+        window: The most tokens read at once; None: the model's limit.
         baseline: The cosine that counts as no support, for levels without a head.
-        features: The columns that the heads on words read.
+        features: The feature columns that the heads on words read.
         heads: The levels that have a head.
-        scales: By level the threshold, and the calibration or None.
+        scales: The threshold of each level, and its calibration or None.
     """
 
     layers: list[int]
@@ -84,12 +87,12 @@ class AlignSettings:
     scales: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """The settings as an artifact has them."""
+        """Return the settings as JSON values."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, settings: Mapping[str, Any], path: Path) -> AlignSettings:
-        """The settings in an artifact; `DataError` with the first field that is missing or invalid."""
+        """Read the settings of an artifact; `DataError` names the first missing or invalid field."""
         from pydantic import TypeAdapter, ValidationError
 
         hint = "copy the folder again, or train again: veridical train align"
@@ -116,7 +119,10 @@ class AlignSettings:
         return loaded
 
     def scale_of_levels(self) -> dict[Level, Scale]:
-        """The fitted threshold and calibration of each level; `KeyError`, `TypeError` or `ValueError` if damaged."""
+        """Return the fitted threshold and calibration of each level.
+
+        Raise `KeyError`, `TypeError` or `ValueError` if they are damaged.
+        """
         scales = {}
         for name, about in self.scales.items():
             calibration = about["calibration"]
@@ -128,7 +134,7 @@ class AlignSettings:
 
 
 def load_heads(artifact: Artifact, settings: AlignSettings, path: Path) -> dict[Level, LogisticLayer]:
-    """The heads in an artifact by level; `DataError` for weights that are missing, of a wrong shape or not finite."""
+    """Load the heads of an artifact by level; `DataError` for weights that are missing, misshapen or not finite."""
     heads = {}
     for name in settings.heads:
         size = len(settings.features) if name in (Level.SPAN, Level.SOURCE) else len(POOLED)

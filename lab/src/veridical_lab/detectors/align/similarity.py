@@ -1,4 +1,4 @@
-"""The best matches between two texts' embeddings by cosine, both ways in one pass over blocks of the matrix."""
+"""The best matches between two texts' embeddings by cosine, in both directions, found block by block."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Matches", "best_matches"]
 
-BLOCK = 4096  # columns of the matrix that are held at once, in fp32
-_ROWS = 1024  # and rows
+BLOCK = 4096  # columns of the matrix held at once, in fp32
+_ROWS = 1024  # rows held at once
 _NONE = -2.0  # below any cosine
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -25,8 +25,8 @@ Bools = NDArray[np.bool_]
 class Matches:
     """The `k` best matches of each row among the columns, best first, and the best row of each column.
 
-    *Shape:* `cosines`, `columns` (rows, k); `column_cosines`, `rows` (columns,), without elements where they were not
-    asked for. A cosine of -2 and the index -1 are for no match.
+    *Shape:* `cosines`, `columns` (rows, k); `column_cosines`, `rows` (columns,), or empty if not requested. A cosine of
+    -2 and the index -1 mean no match.
     """
 
     cosines: Floats
@@ -45,15 +45,15 @@ def best_matches(
     k: int = 3,
     block: int = BLOCK,
 ) -> Matches:
-    """Compare every row with every column; only a block of the matrix is in memory.
+    """Compare every row with every column, with only a block of the matrix in memory.
 
     Args:
         rows: Embeddings of length 1. *Shape:* (rows, width)
-        columns: Embeddings of length 1, in any precision, also memory-mapped. *Shape:* (columns, width)
+        columns: Embeddings of length 1, in any precision, possibly memory-mapped. *Shape:* (columns, width)
         rows_allowed: Which rows may be the match of a column; None: all. *Shape:* (rows,)
         columns_allowed: Which columns may be the match of a row; None: all. *Shape:* (columns,)
         both: Whether to find the best row of each column, too.
-        k: How many matches of a row to return.
+        k: The number of matches to return per row.
         block: The number of columns compared at once.
     """
     import torch
@@ -64,24 +64,24 @@ def best_matches(
     index = torch.full((n, k), -1)
     back = torch.full((m if both else 0,), _NONE)
     back_index = torch.full((m if both else 0,), -1)
-    # a bias that leaves cosines of allowed columns as they are, added within the product
+    # addmm adds a bias within the product, which rules out columns that are not allowed
     bias = torch.zeros(m) if columns_allowed is None else torch.from_numpy(np.where(columns_allowed, 0.0, -4.0)).float()
     forbidden = None if rows_allowed is None else torch.from_numpy(~rows_allowed)
-    for at in range(0, m, block):
-        part = columns[at : at + block].float().T
+    for first in range(0, m, block):
+        part = columns[first : first + block].float().T
         for top in range(0, n, _ROWS):
             some = slice(top, top + _ROWS)
-            cosines = torch.addmm(bias[at : at + block], queries[some], part)
+            cosines = torch.addmm(bias[first : first + block], queries[some], part)
             if both:
-                free = cosines - bias[at : at + block]
+                free = cosines - bias[first : first + block]
                 if forbidden is not None:
                     free = free.masked_fill(forbidden[some, None], _NONE)
                 values, places = free.max(0)
-                better = values > back[at : at + block]
-                back[at : at + block][better] = values[better]
-                back_index[at : at + block][better] = places[better] + top
+                better = values > back[first : first + block]
+                back[first : first + block][better] = values[better]
+                back_index[first : first + block][better] = places[better] + top
             values, places = cosines.topk(min(k, cosines.shape[1]))
-            values, places = torch.cat([best[some], values], 1), torch.cat([index[some], places + at], 1)
+            values, places = torch.cat([best[some], values], 1), torch.cat([index[some], places + first], 1)
             best[some], order = values.topk(k)
             index[some] = places.gather(1, order)
     index[best < -1.5] = -1

@@ -1,7 +1,7 @@
-"""Encoded texts that are kept: a folder of memory-mapped files, one per text, and the latest ones in memory.
+"""Storage of encoded texts: a folder of memory-mapped files, one per text, and the latest ones in memory.
 
 A file's name is a hash of the text, the model's weights and configuration, the layers, the window and the precision, so
-that encoders share a folder. Files are written whole or not at all, and checked against their own hash when read.
+encoders can share a folder. Files are written whole or not at all, and checked against their own hash when read.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class EmbeddingStore:
     """The states of texts in a folder.
 
     Args:
-        folder: Where the files are; it is made when the first is written.
-        encoder: What the states depend on beside the text, as JSON: model, layers, window, precision.
+        folder: The folder of the files; writing the first file makes it.
+        encoder: Everything else that the states depend on, as JSON values: model, layers, window, precision.
     """
 
     def __init__(self, folder: str | Path, encoder: Mapping[str, Any]) -> None:
@@ -38,14 +38,14 @@ class EmbeddingStore:
             raise DataError("a file, where a folder is expected", path=self.folder, hint="name a folder for the store")
 
     def path(self, text: str) -> Path:
-        """The file in which the states of `text` are, or would be."""
+        """Return the path of the file for `text`, whether or not it exists."""
         digest = hashlib.sha256(f"{self.encoder}\0".encode() + text.encode("utf-8", "surrogatepass"))
         return self.folder / f"{digest.hexdigest()[:40]}.safetensors"
 
     def read(self, text: str) -> TextStates | None:
-        """The states of `text`, memory-mapped; None where they are not stored.
+        """Read the states of `text`, memory-mapped; None if they are not stored.
 
-        Raises `DataError` for a file that is damaged, or of another encoder or text.
+        Raise `DataError` for a file that is damaged, or of another encoder or text.
         """
         from safetensors import SafetensorError, safe_open
 
@@ -69,7 +69,7 @@ class EmbeddingStore:
         return TextStates(tensors["states"], tensors["offsets"].numpy(), tensors["ids"].numpy())
 
     def write(self, text: str, states: TextStates) -> None:
-        """Store the states of `text`; `OutputError` where the folder cannot be written."""
+        """Store the states of `text`; `OutputError` if the folder cannot be written."""
         import torch
         from safetensors.torch import save_file
 
@@ -91,12 +91,12 @@ class EmbeddingStore:
 
 
 def text_digest(text: str) -> str:
-    """The SHA-256 of a text, which may hold half of a surrogate pair."""
+    """Return the SHA-256 of a text, which may hold half of a surrogate pair."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def content_digest(tensors: Mapping[str, Any]) -> str:
-    """The SHA-256 of tensors by name, whatever their order."""
+    """Return the SHA-256 of tensors by name, whatever their order."""
     import torch
 
     digest = hashlib.sha256()
@@ -108,7 +108,7 @@ def content_digest(tensors: Mapping[str, Any]) -> str:
 
 
 class RecentTexts(Generic[T]):
-    """What was made of the latest texts, up to a number of bytes; the least recently used is dropped first."""
+    """A cache of values by text, limited to a number of bytes; it drops the least recently used first."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -119,14 +119,14 @@ class RecentTexts(Generic[T]):
         return len(self._kept)
 
     def get(self, text: str) -> T | None:
-        """What was kept of `text`, None if nothing is."""
+        """Return the value of `text`, or None."""
         if text not in self._kept:
             return None
         self._kept.move_to_end(text)
         return self._kept[text][0]
 
     def put(self, text: str, value: T, size: int) -> None:
-        """Keep `value`, of `size` bytes; one that is larger than the limit is not kept."""
+        """Keep `value`, of `size` bytes, unless it is larger than the limit."""
         if size > self.limit or text in self._kept:
             return
         self._kept[text] = (value, size)

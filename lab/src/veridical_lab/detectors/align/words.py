@@ -1,7 +1,6 @@
-"""The words of an encoded text with their best matches in other texts: what scores and features are made of.
+"""The words of a text with their best matches in other texts, from which scores and features are made.
 
-The same for both directions: the words of a response among those of the sources, and the words of a source among those
-of the response.
+It works in both directions: the words of a response among those of the sources, and the reverse.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ Bools = NDArray[np.bool_]
 
 
 class EncodedText:
-    """A text with its tokens' states, its words, and which tokens make which word.
+    """A text with the states of its tokens, its words, and the words that each token belongs to.
 
     Attributes:
         spans: The words.
-        pairs: (token, word) for each token that shares a character with a word, in order. *Shape:* (pairs, 2)
-        token_word: The word of each token, -1 for a token of none. *Shape:* (tokens,)
+        pairs: (token, word) for each token and word that share a character, in order. *Shape:* (pairs, 2)
+        token_word: The word of each token, -1 for a token outside words. *Shape:* (tokens,)
         has_tokens: Whether each word has a token. *Shape:* (words,)
     """
 
@@ -52,22 +51,22 @@ class EncodedText:
 
     @cached_property
     def profile(self) -> Profile:
-        """Its words as word overlap compares them by value."""
+        """The words as word overlap compares them by value."""
         return Profile(self.text, WORDS["values"])
 
     @cached_property
     def lower(self) -> list[str]:
-        """The words in small letters."""
+        """The words in lower case."""
         return [span.of(self.text).lower().replace("’", "'") for span in self.spans]
 
     @cached_property
     def distinct(self) -> frozenset[str]:
-        """The different words in small letters."""
+        """The distinct words in lower case."""
         return frozenset(self.lower)
 
     @cached_property
     def document_frequencies(self) -> tuple[int, dict[int, int]]:
-        """How many sentences it has, and in how many of them each token id is."""
+        """The number of sentences, and the number of sentences that contain each token id."""
         starts = np.array([span.start for span in sentences(self.text)], dtype=np.int64)
         if not len(starts):
             return 0, {}
@@ -79,28 +78,28 @@ class EncodedText:
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes in memory."""
+        """The approximate size in memory, in bytes."""
         return int(self.tokens.states.nbytes) + 32 * len(self.tokens.ids) + 300 * len(self.spans) + 3 * len(self.text)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WordMatches:
-    """The words of a text among those of the other texts. *Shapes:* (words,) unless said.
+    """The words of a text among those of the other texts. *Shapes:* (words,) unless stated.
 
     Attributes:
         text: The text.
-        cosine: The mean, over a word's tokens, of the cosine of the best match. *Shape:* (layers, words)
-        lowest: The least over its tokens, of the last layer.
-        top: The mean over its tokens of the `K` best, of the last layer.
-        where: The place of its best match: which word of all others in a row, -1 without one.
-        closest: For each word its closest words elsewhere, best first: (index of the other text, word, cosine).
-        content: Whether it counts as a content word.
-        found: Whether a content word is in another text, compared by value.
-        exact: Whether the word is in another text as it is written, but for capitals.
-        value: Whether it is (in) a number, date, time or quantity.
-        name: Whether it is a name.
+        cosine: The mean, over a word's tokens, of the best match's cosine. *Shape:* (layers, words)
+        lowest: The lowest cosine of a best match over the word's tokens, in the last layer.
+        top: The mean cosine of the `K` best matches, over the word's tokens, in the last layer.
+        where: The word's best match, as an index into the concatenated words of the other texts; -1 without one.
+        closest: For each word, its closest words elsewhere, best first: (index of the other text, word, cosine).
+        content: Whether the word counts as a content word.
+        found: Whether the word is a content word that another text contains, compared by value.
+        exact: Whether another text contains the word as written, apart from capitals.
+        value: Whether the word is or is part of a number, date, time or quantity.
+        name: Whether the word is a name.
         others: The other texts.
-        other_words: How many words they have.
+        other_words: The number of words of the other texts.
     """
 
     text: EncodedText
@@ -126,13 +125,14 @@ def match_words(
     *,
     closest: bool,
 ) -> WordMatches:
-    """What the best matches of a text's tokens say of its words.
+    """Derive the matches of a text's words from those of its tokens.
 
     Args:
         text: The text.
         others: The other texts.
-        cosines: For each layer the best cosines of each token, best first. *Shape:* (tokens, k)
-        places: For each layer which tokens of all others in a row those are, -1 for none. *Shape:* (tokens, k)
+        cosines: For each layer, the highest cosines of each token, best first. *Shape:* (tokens, k)
+        places: For each layer, the tokens with those cosines, as indices into the concatenated tokens of the other
+            texts; -1 for none. *Shape:* (tokens, k)
         closest: Whether to list the closest words of each word.
     """
     count, token, word = len(text.spans), text.pairs[:, 0], text.pairs[:, 1]
@@ -141,16 +141,16 @@ def match_words(
     main, place = cosines[-1], places[-1]
     lowest = np.full(count, 1.0)
     np.minimum.at(lowest, word, np.maximum(main[token, 0], -1.0))
-    known = np.maximum(np.where(place[token] < 0, main[token, :1], main[token]), -1.0)
-    top = np.bincount(word, known.mean(1), count) / per_word
-    # all words of all others in a row
+    best_cosines = np.maximum(np.where(place[token] < 0, main[token, :1], main[token]), -1.0)
+    top = np.bincount(word, best_cosines.mean(1), count) / per_word
+    # the words of the other texts, concatenated
     shifts = [0, *accumulate(len(other.spans) for other in others)]
     row_of_words = np.concatenate([other.token_word + shift for other, shift in zip(others, shifts, strict=False)])
     where = np.full(count, -1)
     order = np.lexsort((-main[token, 0], word))
     firsts = order[np.r_[True, word[order][1:] != word[order][:-1]]] if len(order) else order
-    reached = place[token[firsts], 0]
-    where[word[firsts]] = np.where(reached >= 0, row_of_words[reached], -1)
+    best_places = place[token[firsts], 0]
+    where[word[firsts]] = np.where(best_places >= 0, row_of_words[best_places], -1)
     lists: list[list[tuple[float, int]]] = [[] for _ in range(count)]
     for t, w in text.pairs.tolist() if closest else ():
         lists[w] += [
@@ -164,8 +164,8 @@ def match_words(
         rows = list(chosen.items())[:K]
         named.append(tuple((i := bisect_right(shifts, r) - 1, r - shifts[i], c) for r, c in rows))
     support = word_support(text.profile, text.spans, [other.profile for other in others])
-    content, found, value = np.array(support, dtype=bool).reshape(-1, 3).T
-    seen: frozenset[str] = frozenset().union(*(other.distinct for other in others))
+    content, supported, value = np.array(support, dtype=bool).reshape(-1, 3).T
+    other_distinct: frozenset[str] = frozenset().union(*(other.distinct for other in others))
     names = np.array([is_name(text.text, span) for span in text.spans], dtype=bool)
     return WordMatches(
         text,
@@ -175,8 +175,8 @@ def match_words(
         where,
         tuple(named),
         content=content,
-        found=found,
-        exact=np.array([word in seen for word in text.lower], dtype=bool),
+        found=supported,
+        exact=np.array([word in other_distinct for word in text.lower], dtype=bool),
         value=value,
         name=names & content,
         others=tuple(others),
@@ -211,12 +211,12 @@ FEATURES = (
 
 
 def feature_names(layers: Sequence[int]) -> list[str]:
-    """The names of the columns of `features`, for states of so many layers."""
+    """Return the names of the columns of `features`, for states of the given layers."""
     return [*(f"layer {layer}" for layer in layers), *FEATURES]
 
 
 def features(matches: WordMatches, idf: Floats) -> Floats:
-    """What a trained head reads of each word, in the order of `feature_names`. *Shape:* (words, features).
+    """Return the input of a trained head for each word, in the order of `feature_names`. *Shape:* (words, features)
 
     `idf` is the inverse document frequency of each word (the mean over its tokens). *Shape:* (words,)
     """
@@ -230,9 +230,9 @@ def features(matches: WordMatches, idf: Floats) -> Floats:
     near = np.zeros(count)
     for shift in (-4, -3, -2, -1, 1, 2, 3, 4):
         i = np.arange(count)
-        there = i + shift
-        inside = (there >= 0) & (there < count)
-        neighbour = matches.where[np.clip(there, 0, max(count - 1, 0))] if count else matches.where
+        neighbour_i = i + shift
+        inside = (neighbour_i >= 0) & (neighbour_i < count)
+        neighbour = matches.where[np.clip(neighbour_i, 0, max(count - 1, 0))] if count else matches.where
         near += inside & (neighbour >= 0) & (matches.where >= 0) & (np.abs(neighbour - matches.where) <= 8)
     columns = [
         matches.lowest,

@@ -1,4 +1,4 @@
-"""A trained classifier as a folder: `detector.json`, and the tuned weights alone."""
+"""A trained classifier as a folder: `detector.json`, and only the tuned weights."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ __all__ = ["KIND", "METHODS", "ClassifierSettings", "load_classifier", "save_cla
 
 KIND = "classifier"
 METHODS = ("prompt", "lora", "head", "full")
-"""A soft prompt, LoRA, a linear head on a model that stays as it is, or a linear head with all weights tuned."""
+"""A soft prompt, LoRA, a linear head on a frozen model, or a linear head with all weights tuned."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassifierSettings:
-    """What a classifier judges, and how.
+    """The task of a classifier, its method and its inputs.
 
     Attributes:
         task: "hallucination" or "coverage".
-        method: What is tuned, one of `METHODS`.
-        unit: What is read at once, one of `UNITS`: "whole" (the whole case), "part" (a sentence of the response, or a
-            source; the worst counts), or "pair" (a sentence and a source; the best pair of a part counts, and then
-            the worst part).
-        labels: What a decoder answers where there is no error, and where there is one.
+        method: The tuning method, one of `METHODS`.
+        unit: The text read at once, one of `UNITS`: "whole" (the whole case), "part" (a sentence of the response, or a
+            source; the worst counts), or "pair" (a sentence and a source; the best pair of a part counts, then the
+            worst part).
+        labels: A decoder's answers without an error and with one.
         virtual_tokens: The length of a soft prompt.
         rank: The rank of LoRA.
-        max_tokens: The most tokens of a part; None: as many as the model reads. A longer case is not judged.
-        scales: By "whole" and "part": threshold and calibration of the margin between the labels' log-likelihoods.
+        max_tokens: The most tokens of a part; None: the model's limit. A longer case is not judged.
+        scales: Threshold and calibration of the margin between the labels' log-likelihoods, for "whole" and "part".
     """
 
     task: str = "hallucination"
@@ -52,29 +52,29 @@ class ClassifierSettings:
     scales: Mapping[str, Scale] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for what, value, known in (
+        for what, value, allowed in (
             ("task", self.task, TASKS),
             ("method", self.method, METHODS),
             ("unit", self.unit, UNITS),
         ):
-            if value not in known:
-                raise UnknownNameError(f"{what} of a classifier", value, known)
+            if value not in allowed:
+                raise UnknownNameError(f"{what} of a classifier", value, allowed)
         if min(self.virtual_tokens, self.rank, self.max_tokens or 1) < 1:
             raise InputError("virtual_tokens, rank and max_tokens are counts of at least 1")
 
     @property
     def answers(self) -> bool:
-        """Whether the score comes from a language model's labels, and not from a head."""
+        """Whether the score comes from a language model's labels instead of a head."""
         return self.method in ("prompt", "lora")
 
     @property
     def levels(self) -> dict[str, Level]:
-        """The level of the score of a whole case, and of a part where parts are judged."""
+        """The level of the score of a whole case, and of a part if parts are judged."""
         whole, part = (Level.RESPONSE, Level.SPAN) if self.task == "hallucination" else (Level.COVERAGE, Level.SOURCE)
         return {"whole": whole} if self.unit == "whole" else {"whole": whole, "part": part}
 
     def scale(self, unit: str) -> Scale:
-        """What was fitted for the scores of "whole" cases or of a "part"; without a fit, softmax over the labels."""
+        """Return the fitted scale of "whole" cases or of a "part"; without a fit, the softmax over the labels."""
         return self.scales.get(unit, Scale(0.5, Platt(1.0, 0.0)))
 
 
@@ -85,7 +85,7 @@ def save_classifier(
     folder: str | Path,
     records: tuple[dict[str, Any], dict[str, Any]] = ({}, {}),
 ) -> Path:
-    """Write the classifier to `folder`; `records` say how it was trained and what it is worth on validation data."""
+    """Write the classifier to `folder`; `records` hold its training and its validation figures."""
     about = asdict(settings)
     about["scales"] = {
         unit: {"threshold": scale.threshold, **(scale.calibration.parameters() if scale.calibration else {})}
@@ -95,16 +95,16 @@ def save_classifier(
 
 
 def load_classifier(folder: str | Path) -> tuple[Artifact, ClassifierSettings]:
-    """The classifier in `folder`; `DataError` if it is damaged."""
+    """Load the classifier in `folder`; `DataError` if it is damaged."""
     artifact = load_artifact(folder, KIND)
     path = Path(folder) / DETECTOR
     try:
-        given = dict(artifact.settings)
+        stored = dict(artifact.settings)
         scales = {
             unit: Scale(float(about["threshold"]), Platt(float(about["slope"]), float(about["intercept"])))
-            for unit, about in given.pop("scales").items()
+            for unit, about in stored.pop("scales").items()
         }
-        settings = ClassifierSettings(**{**given, "labels": tuple(given["labels"]), "scales": scales})
+        settings = ClassifierSettings(**{**stored, "labels": tuple(stored["labels"]), "scales": scales})
     except (AttributeError, InputError, KeyError, TypeError, ValueError) as error:
         raise DataError(f"the settings cannot be used: {error}", path=path, hint="train the classifier again") from None
     if not artifact.tensors or not all(np.isfinite(array).all() for array in artifact.tensors.values()):

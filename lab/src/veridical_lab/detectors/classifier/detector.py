@@ -26,11 +26,11 @@ from veridical_lab.detectors.local.forced_decoding import NO_WORDS
 
 __all__ = ["Classifier", "Scored", "score_cases"]
 
-Scored = tuple[list[tuple[CasePart, float]], str | None]  # the margin of each part, and why there is none
+Scored = tuple[list[tuple[CasePart, float]], str | None]  # the margin of each part, or none and the reason
 
 
 def score_cases(network: ClassifierNetwork, cases: Sequence[Case]) -> list[Scored]:
-    """The parts of each case with their margins, or why it could not be judged; parts of all cases share batches."""
+    """Return the parts of each case with their margins, or why it cannot be judged; all parts share batches."""
     settings = network.settings
     parts: list[tuple[list[CasePart], str | None]] = []
     encoded: list[tuple[EncodedPart, ...]] = []
@@ -50,15 +50,15 @@ def score_cases(network: ClassifierNetwork, cases: Sequence[Case]) -> list[Score
 class Classifier:
     """YES/NO classifiers of whole responses and of coverage, by a tuned prompt, LoRA or a head (`train classifier`).
 
-    A case is read as question, response and arguments, and the score is the softmax over the log-likelihoods of two
-    labels, calibrated on validation data. A classifier of hallucination scores the response, one of coverage what had
-    to be covered; of two folders each gives its part. One that judges parts also scores sentences or sources.
+    A case is read as question, response and arguments. The score is the softmax over the log-likelihoods of two labels,
+    calibrated on validation data. A classifier of hallucination scores the response, a classifier of coverage the
+    sources to cover; with two folders, each adds its score. A classifier of parts also scores sentences or sources.
 
     Args:
         paths: One or two folders that `veridical train classifier` wrote.
-        model: Where the base model is now. Default: where it was at training.
+        model: The current folder of the base model. Default: its folder at training.
         device: As in `models.load`.
-        dtype: As in `models.load`. Default: that of training.
+        dtype: As in `models.load`. Default: the one at training.
         name: Default: "classifier:" and the folders.
     """
 
@@ -87,7 +87,7 @@ class Classifier:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Classifier:
-        """The detector for `classifier:PATH[,PATH][,model=FOLDER,device=…,dtype=…]`."""
+        """Return the detector for `classifier:PATH[,PATH][,model=FOLDER,device=…,dtype=…]`."""
         if spec.accept(("device", "dtype", "model"), values=2).value is None:
             raise InputError(
                 "classifier needs a trained classifier", hint="classifier:FOLDER, from `veridical train classifier`"
@@ -97,7 +97,7 @@ class Classifier:
 
     @property
     def thresholds(self) -> dict[Level, float]:
-        """As fitted on validation data."""
+        """The thresholds fitted on validation data."""
         return {
             level: settings.scale(unit).threshold
             for _, settings in self.artifacts
@@ -106,7 +106,7 @@ class Classifier:
 
     @cached_property
     def networks(self) -> list[ClassifierNetwork]:
-        """The networks, loaded; `InputError` where the base model is another one, with the difference named."""
+        """The networks, loaded; `InputError` naming the difference if the base model is another one."""
         return [self._network(*pair) for pair in zip(self.paths, self.artifacts, strict=True)]
 
     def _network(self, path: Path, loaded: tuple[Artifact, ClassifierSettings]) -> ClassifierNetwork:
@@ -129,7 +129,7 @@ class Classifier:
         return network
 
     def fingerprint(self) -> dict[str, Any]:
-        """On what its scores depend: the settings, the tuned weights and the base models."""
+        """Return everything the scores depend on: the settings, the tuned weights and the base models."""
         digests = []
         for artifact, _ in self.artifacts:
             base = artifact.base
@@ -140,14 +140,14 @@ class Classifier:
         return {"classifier": digests, "dtype": self.dtype}
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """One judgement per case; parts of all cases are batched together."""
+        """Judge each case; parts of all cases share batches."""
         if not cases:
             return []
         scored = [score_cases(network, cases) for network in self.networks]
         return [self._judgement(case, [of_task[i] for of_task in scored]) for i, case in enumerate(cases)]
 
     def _judgement(self, case: Case, scored: Sequence[Scored]) -> Judgement:
-        """The judgement that the margins of a case result in."""
+        """Turn the margins of a case into its judgement."""
         if not has_words(case.response) or not case.sources:
             return not_judged(case, self.name, NO_WORDS if case.sources else "there are no sources to compare with")
         judgement = Judgement(case.id, self.name)
@@ -177,8 +177,8 @@ class Classifier:
                 if source is not None
             ]
             judgement = replace(judgement, omission=whole, omissions=tuple(omissions))
-            read = {source.id for source in sources if source is not None}
-            if settings.unit != "whole" and any(s.must_cover and s.id not in read for s in case.sources):
+            judged_ids = {source.id for source in sources if source is not None}
+            if settings.unit != "whole" and any(s.must_cover and s.id not in judged_ids for s in case.sources):
                 spans = tuple(SourceSpan(o.source_id, o.span) for o in omissions)
                 judgement = replace(judgement, judged_sources=spans)
         return judgement

@@ -1,7 +1,8 @@
 """The network of a classifier: a language model with tuned weights, and how it scores parts of cases.
 
-The score of a part is a margin, in training and in use: the log-likelihood of the label for an error minus that of the
-other one (its logistic function is the softmax over the two, Chang et al. 2024, §3.3), or what a linear head gives.
+The score of a part is a margin, in training and in judging: the log-likelihood of the label for an error minus that of
+the other label (its logistic function is the softmax over the two, Chang et al. 2024, §3.3), or the output of a linear
+head.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ if TYPE_CHECKING:
 __all__ = ["ClassifierNetwork", "label_tokens"]
 
 Ids = tuple[int, ...]
-_BATCH_TOKENS = {"cpu": 4096}  # of a pass, padding included; elsewhere `_MORE_TOKENS`
+_BATCH_TOKENS = {"cpu": 4096}  # per pass, padding included; other devices: `_MORE_TOKENS`
 _MORE_TOKENS = 32768
 
 
 def label_tokens(model: LocalModel, labels: tuple[str, str]) -> tuple[Ids, Ids]:
-    """The token ids of both labels; `InputError` where the tokenizer has none of its own for one."""
+    """Return the token ids of both labels; `InputError` if the tokenizer has no distinct tokens for them."""
     tokenizer = model.tokenizer
     both = tuple(tuple(tokenizer(label, add_special_tokens=False)["input_ids"]) for label in labels)
     for label, ids in zip(labels, both, strict=True):
@@ -58,17 +59,17 @@ class ClassifierNetwork:
     """A model with its tuned weights.
 
     Args:
-        model: The model that is tuned. It stays as it is: weights that change are copied first.
-        settings: What is tuned.
-        seed: Of the tuned weights as they begin.
+        model: The model to tune. It does not change: tuned weights are copied first.
+        settings: The settings.
+        seed: Random seed of the initial tuned weights.
 
     Attributes:
         model: The model with the tuned weights.
         max_tokens: The most tokens of a part.
 
     Raises:
-        InputError: A decoder is needed and the model is none, or has no tokens for the labels.
-        MissingExtraError: Without `peft`, for a soft prompt and LoRA.
+        InputError: If a decoder is needed and the model is none, or it has no tokens for the labels.
+        MissingExtraError: If `peft` is not installed, which a soft prompt and LoRA need.
     """
 
     def __init__(self, model: LocalModel, settings: ClassifierSettings, seed: int = 0) -> None:
@@ -110,26 +111,26 @@ class ClassifierNetwork:
         return weights
 
     def set_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
-        """Set all tuned weights; `InputError` where names or shapes differ."""
-        own = self.weights
-        if {name: w.shape for name, w in own.items()} != {name: w.shape for name, w in weights.items()}:
+        """Set all tuned weights; `InputError` if names or shapes differ."""
+        current = self.weights
+        if {name: w.shape for name, w in current.items()} != {name: w.shape for name, w in weights.items()}:
             raise InputError("the weights are not those of this classifier", hint="train the classifier again")
         if self.settings.answers:
             set_tuned_weights(self._tuned, weights)
             return
-        for name, weight in own.items():
+        for name, weight in current.items():
             weight.copy_(weights[name])
 
     @property
     def parameters(self) -> list[torch.nn.Parameter]:
-        """What is trained."""
+        """The trained parameters."""
         if self.settings.answers:
             return [p for p in self._tuned.parameters() if p.requires_grad]
-        own = self.model.model.parameters() if self.settings.method == "full" else ()
-        return [*self._head.parameters(), *own]
+        of_model = self.model.model.parameters() if self.settings.method == "full" else ()
+        return [*self._head.parameters(), *of_model]
 
     def encode(self, part: CasePart) -> tuple[EncodedPart, ...] | str:
-        """The tokens of a part's readings, or why it cannot be judged."""
+        """Return the tokens of a part's readings, or why it cannot be judged."""
         task, answers = self.settings.task, self.settings.answers
         encoded = tuple(
             encode_reading(self.model, reading, task, answers=answers, apart=self._apart) for reading in part.readings
@@ -140,7 +141,7 @@ class ClassifierNetwork:
         return encoded
 
     def margins(self, batch: Sequence[EncodedPart]) -> torch.Tensor:
-        """The margin of each reading, differentiable. *Shape:* (readings,)"""
+        """Return the margin of each reading, differentiable. *Shape:* (readings,)"""
         if not self.settings.answers:
             pooled: torch.Tensor = self._head(self._pooled(batch))[:, 0]
             return pooled
@@ -152,60 +153,63 @@ class ClassifierNetwork:
         table = logits.log_softmax(-1).unflatten(0, (len(batch), len(longest)))
         return self._margin(
             lambda context, token: next(
-                table[:, at, count - 1 - len(long) + len(context), token]
-                for at, long in enumerate(longest)
+                table[:, long_i, count - 1 - len(long) + len(context), token]
+                for long_i, long in enumerate(longest)
                 if long[: len(context)] == context
             )
         )
 
     def scores(self, parts: Sequence[Sequence[EncodedPart]]) -> NDArray[np.float64]:
-        """The margin of each part, the lowest of its readings; what occurs in several parts is read once."""
-        return np.array([min(known) for known in self._scores_of_readings(parts)])
+        """Return the margin of each part, the lowest of its readings; repeated readings are computed once."""
+        return np.array([min(margins) for margins in self._scores_of_readings(parts)])
 
     def lowest(self, parts: Sequence[Sequence[EncodedPart]]) -> list[int]:
-        """Which reading of each part has the lowest margin."""
-        return [int(np.argmin(known)) for known in self._scores_of_readings(parts)]
+        """Return, for each part, the index of the reading with the lowest margin."""
+        return [int(np.argmin(margins)) for margins in self._scores_of_readings(parts)]
 
     def _scores_of_readings(self, parts: Sequence[Sequence[EncodedPart]]) -> list[list[float]]:
         readings = list(dict.fromkeys(reading for part in parts for reading in part))
-        known = dict(zip(readings, self._scores(readings).tolist(), strict=True))
-        return [[known[reading] for reading in part] for part in parts]
+        margin_of = dict(zip(readings, self._scores(readings).tolist(), strict=True))
+        return [[margin_of[reading] for reading in part] for part in parts]
 
     def _scores(self, readings: Sequence[EncodedPart]) -> NDArray[np.float64]:
-        """The margin of each reading, computed in batches; what readings begin with in common is read once."""
+        """Return the margin of each reading, computed in batches; common beginnings are computed once."""
         import torch
 
         if not self.settings.answers:
             order = sorted(range(len(readings)), key=lambda i: len(readings[i].ids))
             margins = np.zeros(len(readings))
-            with self._remembering(), torch.no_grad():  # not inference: what is kept may be trained on
+            with self._remembering(), torch.no_grad():  # not inference mode: training may reuse the kept states
                 for chosen in self._batches([len(readings[i].ids) for i in order]):
                     indices = [order[i] for i in chosen]
                     margins[indices] = self.margins([readings[i] for i in indices]).double().cpu().numpy()
             return margins
         rows = [(each.ids, i, context) for i, each in enumerate(readings) for context in self._contexts]
-        rows.sort(key=lambda row: row[0] + row[2])  # those that begin alike are neighbours
-        wanted = sorted(set(self.labels[0] + self.labels[1]))
-        logprobs = {context: np.zeros((len(readings), len(wanted)), np.float32) for context in self._contexts}
+        rows.sort(key=lambda row: row[0] + row[2])  # puts rows with a common beginning next to each other
+        label_ids = sorted(set(self.labels[0] + self.labels[1]))
+        logprobs = {context: np.zeros((len(readings), len(label_ids)), np.float32) for context in self._contexts}
         with self._virtual() as virtual:
             for chosen in self._batches([len(virtual) + len(ids) + len(context) for ids, _, context in rows]):
                 prompts = [(*virtual, *rows[i][0], *rows[i][2]) for i in chosen]
                 logits, _ = read_prompts(CachedForward(self.model), prompts)
-                values = logits.log_softmax(-1)[:, wanted].cpu().numpy()
+                values = logits.log_softmax(-1)[:, label_ids].cpu().numpy()
                 for i, of_row in zip(chosen, values, strict=True):
                     logprobs[rows[i][2]][rows[i][1]] = of_row
         result: NDArray[np.float64] = np.asarray(
-            self._margin(lambda context, token: logprobs[context][:, wanted.index(token)]), np.float64
+            self._margin(lambda context, token: logprobs[context][:, label_ids.index(token)]), np.float64
         )
         return result
 
     @property
     def _contexts(self) -> list[Ids]:
-        """What a label has been begun with where one of its tokens is predicted; () is its first one."""
+        """The beginnings of a label after which one of its tokens is predicted; () precedes its first token."""
         return sorted({label[:n] for label in self.labels for n in range(len(label))})
 
     def _margin(self, logprob: Any) -> Any:
-        """What (context, next token) -> log-probability makes of the labels: that of an error minus the other."""
+        """Return the log-likelihood of the error label minus that of the other.
+
+        `logprob` maps (context, next token) to log-probabilities.
+        """
         fine, error = (sum(logprob(label[:n], label[n]) for n in range(len(label))) for label in self.labels)
         return error - fine
 
@@ -217,12 +221,12 @@ class ClassifierNetwork:
 
     @property
     def _apart(self) -> bool:
-        """Whether the two texts of a part are read apart: by a head on an encoder that stays as it is."""
+        """Whether the two texts of a part are read separately: by a head on a frozen encoder."""
         return self.settings.method == "head" and self.model.kind == "encoder"
 
     @contextmanager
     def _remembering(self) -> Iterator[None]:
-        """Keep the states of texts while the context lasts, where weights stay as they are."""
+        """Keep the states of texts while the context lasts, if weights do not change."""
         before = self.known_states
         if before is None and self.settings.method == "head":
             self.known_states = {}
@@ -232,29 +236,30 @@ class ClassifierNetwork:
             self.known_states = before
 
     def _pooled(self, batch: Sequence[EncodedPart]) -> torch.Tensor:
-        """What the head reads of each reading. *Shape:* (readings, width or 4 times that)
+        """Return the input of the head for each reading. *Shape:* (readings, width or 4 times that)
 
-        A decoder's state at the last token, the mean over an encoder's tokens; of two texts read apart both (scaled to
-        the same length), their difference without sign and their product, element by element.
+        For a decoder it is the state at the last token, for an encoder the mean over tokens. For two texts read
+        separately it has both (scaled to the same length), their absolute difference and their product, element by
+        element.
         """
         import torch
 
         texts = [(part.ids, part.types) for part in batch]
         texts += [(part.other, (0,) * len(part.other)) for part in batch if part.other]
-        known = {} if self.known_states is None else self.known_states
-        missing = list({ids: (ids, types) for ids, types in texts if ids not in known}.values())
+        states_of = {} if self.known_states is None else self.known_states
+        missing = list({ids: (ids, types) for ids, types in texts if ids not in states_of}.values())
         if missing:
-            known |= dict(zip((ids for ids, _ in missing), self._states(missing), strict=True))
-        states = torch.stack([known[part.ids] for part in batch])
+            states_of |= dict(zip((ids for ids, _ in missing), self._states(missing), strict=True))
+        states = torch.stack([states_of[part.ids] for part in batch])
         if not self._apart:
             return states
         scale = states.shape[1] ** 0.5
         one = torch.nn.functional.normalize(states) * scale
-        two = torch.nn.functional.normalize(torch.stack([known[part.other] for part in batch])) * scale
+        two = torch.nn.functional.normalize(torch.stack([states_of[part.other] for part in batch])) * scale
         return torch.cat([one, two, (one - two).abs(), one * two], 1)
 
     def _states(self, texts: Sequence[tuple[Ids, Ids]]) -> torch.Tensor:
-        """The pooled state of texts, given as (ids, types). *Shape:* (texts, width)"""
+        """Return the pooled state of texts, given as (ids, types). *Shape:* (texts, width)"""
         import torch
 
         ids, mask = rectangle(self.model, [ids for ids, _ in texts])
@@ -270,7 +275,7 @@ class ClassifierNetwork:
             return (states * (mask[..., None] / mask.sum(-1)[:, None, None])).sum(1)
 
     def _batches(self, lengths: Sequence[int]) -> list[list[int]]:
-        """Neighbouring rows, as many as fit into a pass with padding."""
+        """Return batches of neighbouring rows, as many as fit into a pass with padding."""
         most = _BATCH_TOKENS.get(self.model.device.type, _MORE_TOKENS)
         batches: list[list[int]] = []
         longest = 0

@@ -1,9 +1,8 @@
-"""What a classifier reads: a case as a whole, or one sentence of the response, or one argument, at a time.
+"""The input of a classifier: a whole case, or one sentence of the response or one argument at a time.
 
-In pairs, a sentence and an argument are read at a time, and what any text of the other side supports is supported.
-
-The key-value format of Chang et al. 2024, appendix B: question, response and arguments as one JSON object, whose next
-value is the label. An encoder reads the same texts as a pair.
+In pairs, it reads one sentence with one argument; support by any text of the other side is enough. The format is the
+key-value format of Chang et al. 2024, appendix B: question, response and arguments as one JSON object, whose next value
+is the label. An encoder reads the same texts as a pair.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ TASKS: Mapping[str, str] = {"hallucination": "only what is given", "coverage": "
 """The two tasks, and the key whose value is the label."""
 
 UNITS = ("whole", "part", "pair")
-"""What is read at once: the whole case (the paper); a sentence of the response with all sources, or a source with the
+"""The text read at once: the whole case (the paper); a sentence of the response with all sources, or a source with the
 whole response; or a sentence and a source."""
 
 
 @dataclass(frozen=True, slots=True)
 class CasePart:
-    """What is judged at once; `span` of the response or `source` where it is a part of the case.
+    """A unit of judgement: a whole case, a `span` of the response, or a `source`.
 
-    `readings` are the texts to read, as fields; the lowest score of them counts. In pairs, `pairs` has the id of the
-    source and the sentence of the response that each of them is made of.
+    `readings` are the texts to read, as fields; the lowest of their scores counts. In pairs, `pairs` has the source id
+    and the response sentence of each reading.
     """
 
     readings: tuple[Mapping[str, Any], ...]
@@ -45,9 +44,9 @@ class CasePart:
 
 @dataclass(frozen=True, slots=True)
 class EncodedPart:
-    """The token ids of a reading, and which text of a pair each is of (all 0 for a decoder).
+    """The token ids of a reading, and the text of a pair that each belongs to (all 0 for a decoder).
 
-    `other` is the second text where the two of a pair are read apart.
+    `other` is the second text if the two of a pair are read separately.
     """
 
     ids: tuple[int, ...]
@@ -56,7 +55,7 @@ class EncodedPart:
 
 
 def parts_of(case: Case, task: str, unit: str) -> list[CasePart]:
-    """The parts of a case for one of `TASKS`, none where it has nothing to judge.
+    """Return the parts of a case for one of `TASKS`; none if there is nothing to judge.
 
     >>> case = Case("1", "It is fast. It is red.", (Source("a", "Fast.", "pro", True),), question="Good?")
     >>> [part.readings for part in parts_of(case, "hallucination", "part")][0]
@@ -64,34 +63,34 @@ def parts_of(case: Case, task: str, unit: str) -> list[CasePart]:
     >>> [[reading["response"] for reading in part.readings] for part in parts_of(case, "coverage", "pair")]
     [['It is fast.', 'It is red.']]
     """
-    given = [source for source in case.sources if has_words(source.text)]
-    to_cover = [source for source in given if source.must_cover]
-    if not has_words(case.response) or not (to_cover if task == "coverage" else given):
+    with_words = [source for source in case.sources if has_words(source.text)]
+    to_cover = [source for source in with_words if source.must_cover]
+    if not has_words(case.response) or not (to_cover if task == "coverage" else with_words):
         return []
-    asked = {"question": case.question} if case.question else {}
+    question = {"question": case.question} if case.question else {}
     if unit == "whole":
-        read = _by_perspective(to_cover if task == "coverage" else given)
-        return [CasePart(({**asked, "response": case.response, "arguments": read},))]
-    said = [span for span in sentences(case.response) if has_words(span.of(case.response))]
+        grouped = _by_perspective(to_cover if task == "coverage" else with_words)
+        return [CasePart(({**question, "response": case.response, "arguments": grouped},))]
+    spoken = [span for span in sentences(case.response) if has_words(span.of(case.response))]
     in_pairs = unit == "pair"
     if task == "coverage":
-        responses = [span.of(case.response) for span in said] if in_pairs else [case.response]
+        responses = [span.of(case.response) for span in spoken] if in_pairs else [case.response]
         return [
             CasePart(
-                tuple({**asked, "response": text, "argument": source.text} for text in responses),
+                tuple({**question, "response": text, "argument": source.text} for text in responses),
                 source=source,
-                pairs=tuple((source.id, span) for span in said) if in_pairs else (),
+                pairs=tuple((source.id, span) for span in spoken) if in_pairs else (),
             )
             for source in to_cover
         ]
-    arguments = [_by_perspective(each) for each in ([[source] for source in given] if in_pairs else [given])]
+    arguments = [_by_perspective(each) for each in ([[source] for source in with_words] if in_pairs else [with_words])]
     return [
         CasePart(
-            tuple({**asked, "arguments": each, "response": span.of(case.response)} for each in arguments),
+            tuple({**question, "arguments": each, "response": span.of(case.response)} for each in arguments),
             span=span,
-            pairs=tuple((source.id, span) for source in given) if in_pairs else (),
+            pairs=tuple((source.id, span) for source in with_words) if in_pairs else (),
         )
-        for span in said
+        for span in spoken
     ]
 
 
@@ -105,7 +104,10 @@ def _by_perspective(sources: Sequence[Source]) -> dict[str, list[str]]:
 def encode_reading(
     model: LocalModel, reading: Mapping[str, Any], task: str, *, answers: bool, apart: bool = False
 ) -> EncodedPart:
-    """The tokens of a reading; with `answers` they end where the label begins, `apart` are an encoder's two texts."""
+    """Return the tokens of a reading.
+
+    With `answers` they end where the label begins; with `apart` they are an encoder's two separate texts.
+    """
     if model.kind == "encoder":
         one, two = (_plain(value) for name, value in reading.items() if name != "question")
         if apart:

@@ -1,4 +1,4 @@
-"""What was fitted for an ensemble, as a folder with `detector.json`: numbers, and the specs of the members."""
+"""The artifact of a fitted ensemble: a folder with `detector.json`, which holds numbers and the members' specs."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Member:
 
     Attributes:
         detector: Its spec.
-        fingerprint: On what its scores depended when the ensemble was fitted (`core.detector.fingerprint_of`).
-        seconds: What it took per response of the data that the ensemble was fitted on.
-        clock: Which seconds: "processor" (of all threads), or "wall" where it asks a chat model.
+        fingerprint: The fingerprint of the detector at the time of the fit (`core.detector.fingerprint_of`).
+        seconds: Its seconds per response on the data of the fit.
+        clock: The kind of seconds: "processor" (of all threads), or "wall" if it asks a chat model.
     """
 
     detector: str
@@ -41,9 +41,9 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """When a cascade stops after a member: the response-level probability so far is below or at least these.
+    """A stopping rule of a cascade after a member: it stops if the response-level probability is low or high enough.
 
-    `flag_from` None: it never stops there because the response looks hallucinated; `clear_below` 0: nor the reverse.
+    It stops below `clear_below` (0: never) and from `flag_from` (None: never).
     """
 
     clear_below: float = 0.0
@@ -52,10 +52,13 @@ class Stage:
     def __post_init__(self) -> None:
         check_threshold(self.clear_below)
         if self.flag_from is not None and check_threshold(self.flag_from) < self.clear_below:
-            raise InputError(f"a stage is clear below {self.clear_below} and flags from {self.flag_from}")
+            raise InputError(
+                f"a stage clears below {self.clear_below} and flags from {self.flag_from}",
+                hint="flag_from must not be lower than clear_below",
+            )
 
     def decides(self, probability: float) -> bool:
-        """Whether no further member is asked; False for NaN.
+        """Return whether the cascade stops at this probability; False for NaN.
 
         >>> Stage(0.1, 0.9).decides(0.05), Stage(0.1, 0.9).decides(0.1), Stage(0.1, 0.9).decides(0.9)
         (True, False, True)
@@ -65,14 +68,14 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FittedEnsemble:
-    """What was fitted for several detectors together; `detector.json` of the folder holds it.
+    """Several detectors fitted together; the folder's `detector.json` holds it.
 
     Attributes:
         members: The detectors, the cheapest first.
-        levels: What was fitted for each level.
-        cascade: When to stop after each member but the last; () where no cascade could be fitted.
-        training: On which data, with which options, when; for people to read.
-        validation: Figures by level, and of the cascade; for people to read.
+        levels: The combinations of each level.
+        cascade: The stopping rule after each member but the last; () without a cascade.
+        training: Data, options and date of the fit, for people to read.
+        validation: Figures by level and of the cascade, for people to read.
     """
 
     members: tuple[Member, ...]
@@ -85,18 +88,18 @@ class FittedEnsemble:
         if len(self.members) < 2:
             raise InputError(f"an ensemble of {len(self.members)}", hint="two or more members")
         if not self.levels:
-            raise InputError("nothing is fitted for the ensemble")
+            raise InputError("the ensemble has no fitted level", hint="one or more")
         for level, fitted in self.levels.items():
             if any(c.members[-1] >= len(self.members) for c in fitted.combinations):
-                raise InputError(f"a combination for the level {level} names a member that is not there")
+                raise InputError(f"a combination for the level {level} names a member that does not exist")
         if self.cascade and (len(self.cascade) != len(self.members) - 1 or Level.RESPONSE not in self.levels):
             raise InputError("a cascade has one stage per member but the last, and a fit for responses")
 
 
 def load_ensemble(folder: str | Path) -> FittedEnsemble:
-    """What was fitted, from `folder`.
+    """Load the fitted ensemble in `folder`.
 
-    Raises `DataError` for a folder that holds no such thing, a trained detector of another kind, or a damaged one.
+    Raise `DataError` for a folder without one, with a trained detector of another kind, or with damaged files.
     """
     try:
         fitted: FittedEnsemble = decode(description(folder, KIND), KIND)
@@ -105,5 +108,5 @@ def load_ensemble(folder: str | Path) -> FittedEnsemble:
         raise DataError(error.message, path=Path(folder) / DETECTOR, hint=hint) from None
     for member in fitted.members:
         if member.detector.partition(":")[0].strip() == KIND:
-            raise DataError("an ensemble is no member of an ensemble", path=Path(folder) / DETECTOR)
+            raise DataError("an ensemble cannot be a member of an ensemble", path=Path(folder) / DETECTOR)
     return fitted

@@ -1,7 +1,7 @@
-"""How the scores of several members become one score: logistic regressions fitted on labels, or their mean.
+"""Combine the scores of several members into one: logistic regressions fitted on labels, or the mean.
 
-Rows have one column per member, NaN where it gave no score. Each set of members that may be left has a regression of
-its own, so that a missing member changes the weights of the others and not the meaning of the result. NumPy alone.
+Rows have one column per member, NaN without a score. Each likely set of remaining members has its own regression, so a
+missing member changes the weights of the others but not the meaning of the result. Needs only NumPy.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ __all__ = ["Combination", "LevelCombinations", "Mean"]
 class Combination:
     """A logistic regression on the standardised scores of some members.
 
-    P = 1 / (1 + exp(-(intercept + sum of weight * (score - mean) / deviation))); a score that is missing counts as
-    the mean, one more than five deviations away as five.
+    P = 1 / (1 + exp(-(intercept + sum of weight * (score - mean) / deviation))). A missing score counts as the mean; a
+    score more than five deviations away counts as five away.
 
     Attributes:
-        members: The columns that it reads, ascending.
-        mean: Of each of them on the data that it was fitted on.
-        deviation: Likewise, above 0.
-        weights: Of each of them.
-        intercept: The log odds where every score is at its mean.
+        members: The columns it reads, ascending.
+        mean: The mean score of each of these members on the data of the fit.
+        deviation: Their standard deviations there, above 0.
+        weights: Their weights.
+        intercept: The log-odds if every score is at its mean.
     """
 
     members: tuple[int, ...]
@@ -53,11 +53,11 @@ class Combination:
 
     @property
     def classifier(self) -> LinearClassifier:
-        """The same as arrays."""
+        """The same numbers as arrays."""
         return LinearClassifier(*map(np.array, (self.mean, self.deviation, self.weights, [self.intercept])))
 
     def probabilities(self, rows: Floats) -> Floats:
-        """The probability of each row *(n, all members)*. *Shape:* (n,)
+        """Return the probability of each row *(n, all members)*. *Shape:* (n,)
 
         >>> Combination((1,), (0.5,), (0.25,), (2.0,), 0.0).probabilities(np.array([[0.9, 0.5], [0.9, np.nan]]))
         array([0.5, 0.5])
@@ -67,7 +67,7 @@ class Combination:
         return probability
 
     def contributions(self, rows: Floats) -> Floats:
-        """weight * standardised score of each member, 0 of the others. *Shape:* that of `rows`"""
+        """Return weight * standardised score of each member, 0 for the others. *Shape:* that of `rows`"""
         parts = np.zeros(rows.shape)
         parts[:, list(self.members)] = self.classifier.contributions(rows[:, list(self.members)])
         return parts
@@ -75,9 +75,9 @@ class Combination:
 
 @dataclass(frozen=True, slots=True)
 class LevelCombinations:
-    """What was fitted for one level: the first combination for all members that score it, the others for some of them.
+    """The combinations of one level: the first for all members that score it, the others for some of them.
 
-    `threshold` is the probability from which it flags, in [0, 1].
+    `threshold` is the probability from which items are flagged, in [0, 1].
     """
 
     threshold: float
@@ -86,7 +86,7 @@ class LevelCombinations:
     def __post_init__(self) -> None:
         check_threshold(self.threshold)
         if not self.combinations:
-            raise InputError("nothing is fitted for a level")
+            raise InputError("a level has no combination", hint="one or more")
 
     @property
     def members(self) -> tuple[int, ...]:
@@ -94,25 +94,26 @@ class LevelCombinations:
         return self.combinations[0].members
 
     def combination_for(self, present: Sequence[int]) -> Combination:
-        """The combination of `present` alone; else the smallest one of them and others, which count as average."""
-        wanted = set(present)
-        fitting = [c for c in self.combinations if wanted <= set(c.members)]
+        """Return the smallest combination that contains all `present` members; the absent ones count as average."""
+        needed = set(present)
+        fitting = [c for c in self.combinations if needed <= set(c.members)]
         return min(fitting, key=lambda c: len(c.members), default=self.combinations[0])
 
     def combine(self, rows: Floats) -> tuple[Floats, Floats]:
-        """The probability of each row *(n, all members)* by those that gave a score, and what each member adds to it.
+        """Return the probability of each row *(n, all members)*, and what each member adds to its log-odds.
 
-        *Shape:* (n,), NaN where no member that scores this level gave a score, and that of `rows`, NaN likewise.
+        *Shape:* (n,), NaN if no member that scores this level gave a score; and that of `rows`, NaN for members without
+        a score.
         """
         probabilities, parts = np.full(len(rows), np.nan), np.full(rows.shape, np.nan)
-        there = ~np.isnan(rows)
-        there[:, [i for i in range(rows.shape[1]) if i not in self.members]] = False
-        patterns, which = np.unique(there, axis=0, return_inverse=True)
+        has_score = ~np.isnan(rows)
+        has_score[:, [i for i in range(rows.shape[1]) if i not in self.members]] = False
+        patterns, pattern_of_row = np.unique(has_score, axis=0, return_inverse=True)
         for number, pattern in enumerate(patterns):
             present = np.flatnonzero(pattern)
             if present.size:
                 combination = self.combination_for(present.tolist())
-                same = np.flatnonzero(which.ravel() == number)
+                same = np.flatnonzero(pattern_of_row.ravel() == number)
                 probabilities[same] = combination.probabilities(rows[same])
                 parts[np.ix_(same, present)] = combination.contributions(rows[same])[:, present]
         return probabilities, parts
@@ -120,17 +121,17 @@ class LevelCombinations:
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """The mean of the members' scores, where nothing is fitted; `members` are the columns that count."""
+    """The mean of the members' scores, if nothing is fitted; `members` are the columns that count."""
 
     members: tuple[int, ...]
     threshold: float = DEFAULT_THRESHOLD
 
     def combine(self, rows: Floats) -> tuple[Floats, Floats]:
-        """The mean of each row, and what each member adds to it, counted from 0.5; NaN as in `LevelCombinations`."""
+        """Return the mean of each row, and what each member adds to it, from 0.5; NaN as in `LevelCombinations`."""
         counted = rows[:, list(self.members)]
-        there = ~np.isnan(counted)
-        count = np.maximum(there.sum(axis=1), 1)
-        mean = np.where(there.any(axis=1), np.where(there, counted, 0.0).sum(axis=1) / count, np.nan)
+        has_score = ~np.isnan(counted)
+        count = np.maximum(has_score.sum(axis=1), 1)
+        mean = np.where(has_score.any(axis=1), np.where(has_score, counted, 0.0).sum(axis=1) / count, np.nan)
         parts = np.full(rows.shape, np.nan)
         parts[:, list(self.members)] = (counted - DEFAULT_THRESHOLD) / count[:, None]
         return mean, parts

@@ -1,7 +1,7 @@
-"""Several detectors as one, and what each of them adds to the decision; as a cascade, no more of them than are needed.
+"""Several detectors as one, with the contribution of each; as a cascade, only as many of them as are needed.
 
-What could not be used of a member (not installed, its folder gone, a case that it refuses) is left out with a note, and
-the weights are those fitted for the members that are left. Where none is left, nothing is judged.
+A member that cannot be used (not installed, its folder gone, a case that it refuses) is left out with a note. The
+remaining members get the weights that were fitted for them. If none remains, nothing is judged.
 """
 
 from __future__ import annotations
@@ -55,24 +55,24 @@ class Missing:
     why: str
 
 
-MemberScores = Sequence[Judgement | str | None]  # of each member: what it says, why it says nothing, or None: not asked
+MemberScores = Sequence[Judgement | str | None]  # per member: its judgement, why there is none, or None if not asked
 
 
 class Ensemble:
     """Several detectors combined by fitted weights, or asked in turn until one decides (`veridical train ensemble`).
 
-    Every score is the probability that was fitted for the members that gave one; without a fit it is their mean. Words
-    of the response are the common unit of verdicts. `provenance` has each member's score, what it adds to the log odds
-    and its share of the decision; `reason` says the same in words.
+    Every score is the fitted probability given the members that gave a score; without a fit it is their mean. Verdicts
+    are about words of the response. `provenance` has each member's score, its contribution to the log-odds and its
+    share of the decision; `reason` says the same in words.
 
     Args:
-        members: The detectors in the order of the fit, or why one is `Missing`.
-        fitted: What was fitted for them; None: the mean of their scores.
-        cascade: Ask the members one after the other, and only as long as none decides.
+        members: The detectors in the order of the fit; `Missing` for one that cannot be used.
+        fitted: The fit for these members; None: the mean of their scores.
+        cascade: Whether to ask the members one after the other, until one decides.
         name: Default: "ensemble".
     """
 
-    info = DetectorInfo(needs_chat_model=True)  # where a member does
+    info = DetectorInfo(needs_chat_model=True)  # only if a member does
 
     def __init__(
         self,
@@ -108,10 +108,10 @@ class Ensemble:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Ensemble:
-        """The detector for `ensemble:FOLDER[,cascade=yes,member2=SPEC]`, or the mean for `ensemble:SPEC,SPEC…`.
+        """Return the detector for `ensemble:FOLDER[,cascade=yes,member2=SPEC]`, or the mean for `ensemble:SPEC,SPEC…`.
 
-        The specs in a folder are not the user's own, so they may not say how a chat model is reached
-        (`DetectorContext.artifact`). `member2=SPEC` says where the second one is now.
+        The user did not write the specs in a folder, so they may not say how to reach a chat model
+        (`DetectorContext.artifact`). `member2=SPEC` gives the current place of the second member.
         """
         if len(spec.values) > 1:
             spec.accept(values=len(spec.values))
@@ -138,11 +138,11 @@ class Ensemble:
 
     @property
     def thresholds(self) -> dict[Level, float]:
-        """The fitted threshold of each level that was fitted; none for a mean."""
+        """The threshold of each fitted level; none for a mean."""
         return {} if self.fitted is None else {level: fit.threshold for level, fit in self.fitted.levels.items()}
 
     def fingerprint(self) -> dict[str, Any]:
-        """What its scores depend on: all that was fitted, the members that can be used, and whether it is a cascade."""
+        """Return everything the scores depend on: the fit, the usable members, and whether it is a cascade."""
         self._compare()
         fitted: dict[str, Any] = {}
         if self.fitted is not None:
@@ -152,46 +152,46 @@ class Ensemble:
         return {**fitted, "members": used, "cascade": bool(self.stages)}
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """One judgement per case; `InputError` for a member that is not the one that was fitted."""
+        """Judge each case; `InputError` for a member that differs from the fitted one."""
         if not cases:
             return []
         self._compare()
-        found: list[list[Judgement | str | None]] = [[None] * len(self.members) for _ in cases]
+        by_case: list[list[Judgement | str | None]] = [[None] * len(self.members) for _ in cases]
         decided: list[str | None] = [None] * len(cases)
         open_cases = list(range(len(cases)))
         for i in range(len(self.members)):
-            for at, said in zip(open_cases, self._ask(i, [cases[at] for at in open_cases]), strict=True):
-                found[at][i] = said
+            for case_i, answer in zip(open_cases, self._ask(i, [cases[k] for k in open_cases]), strict=True):
+                by_case[case_i][i] = answer
             if i < len(self.stages):
                 left = []
-                for at in open_cases:
-                    probability = self._response(found[at])[0]
+                for case_i in open_cases:
+                    probability = self._response(by_case[case_i])[0]
                     if self.stages[i].decides(probability):
-                        decided[at] = f"{self.names[i]}, {i + 1} of {len(self.members)} members asked"
+                        decided[case_i] = f"{self.names[i]}, {i + 1} of {len(self.members)} members asked"
                     else:
-                        left.append(at)
+                        left.append(case_i)
                 open_cases = left
         if self.stages:
             last = f"{self.names[-1]}, {len(self.members)} of {len(self.members)} members asked"
             decided = [text or last for text in decided]
-        return [self.combine(case, said, by) for case, said, by in zip(cases, found, decided, strict=True)]
+        return [self.combine(case, answers, by) for case, answers, by in zip(cases, by_case, decided, strict=True)]
 
     def combine(self, case: Case, found: MemberScores, decided: str | None = None) -> Judgement:
-        """The judgement that follows from what each member says of `case`.
+        """Return the judgement that follows from the members' judgements of `case`.
 
         Args:
             case: The case.
-            found: Of each member its judgement, why there is none, or None where it was not asked.
-            decided: Which member of a cascade decided, in words.
+            found: For each member its judgement, why there is none, or None if it was not asked.
+            decided: The member of a cascade that decided, in words.
         """
-        said = [j if isinstance(j, Judgement) else None for j in found]
-        hallucination, parts = self._response(said)
-        omission, coverage_parts = self._of_one(Level.COVERAGE, coverage_scores(said))
-        verdicts = self._verdicts(case, said) if Level.SPAN in self.levels else ()
-        omissions = self._omissions(case, said) if Level.SOURCE in self.levels else ()
+        judgements = [j if isinstance(j, Judgement) else None for j in found]
+        hallucination, parts = self._response(judgements)
+        omission, coverage_parts = self._of_one(Level.COVERAGE, coverage_scores(judgements))
+        verdicts = self._verdicts(case, judgements) if Level.SPAN in self.levels else ()
+        omissions = self._omissions(case, judgements) if Level.SOURCE in self.levels else ()
         provenance = [] if decided is None else [("decided by", decided)]
-        provenance += self._shares("response", response_scores(said), parts)
-        provenance += self._shares("coverage", coverage_scores(said), coverage_parts)
+        provenance += self._shares("response", response_scores(judgements), parts)
+        provenance += self._shares("coverage", coverage_scores(judgements), coverage_parts)
         return Judgement(
             case.id,
             self.name,
@@ -199,16 +199,16 @@ class Ensemble:
             None if np.isnan(omission) else omission,
             verdicts,
             omissions,
-            self._judged(case, said, hallucination),
-            (*self._notes(found), *self._left_out(said)),
-            Usage.total(j.usage for j in said if j is not None),
+            self._judged(case, judgements, hallucination),
+            (*self._notes(found), *self._left_out(judgements)),
+            Usage.total(j.usage for j in judgements if j is not None),
             self._reason(parts),
             tuple(sorted(provenance)),
-            self._judged_sources(case, said),
+            self._judged_sources(case, judgements),
         )
 
     def _compare(self) -> None:
-        """Compare the members with those that were fitted, once; one whose model cannot be loaded is `Missing`."""
+        """Compare the members with those of the fit, once; a member whose model cannot be loaded becomes `Missing`."""
         if self._compared or self.fitted is None:
             return
         for i, (member, fitted) in enumerate(zip(self.members, self.fitted.members, strict=True)):
@@ -223,13 +223,12 @@ class Ensemble:
             if differs is not None:
                 raise InputError(
                     f"{self.name} was fitted for {fitted.detector!r} and does not fit {member.name!r}: {differs}",
-                    hint=f"give the detector that it was fitted for (,member{i + 1}=SPEC), or fit again: "
-                    "veridical train ensemble",
+                    hint=f"give the detector of the fit (,member{i + 1}=SPEC), or fit again: veridical train ensemble",
                 )
         self._compared = True
 
     def _ask(self, i: int, cases: Sequence[Case]) -> list[Judgement | str]:
-        """What member `i` says of each case, or why it says nothing; one that it refuses does not stop the others."""
+        """Return member `i`'s judgement of each case, or why there is none; a refused case does not stop the others."""
         member = self.members[i]
         if isinstance(member, Missing):
             return [f"{self.names[i]} cannot be used: {member.why}"] * len(cases)
@@ -238,11 +237,11 @@ class Ensemble:
         except _UNUSABLE as error:
             if len(cases) == 1:
                 return [f"{self.names[i]} could not judge this: {error}"]
-        return [said for case in cases for said in self._ask(i, [case])]
+        return [answer for case in cases for answer in self._ask(i, [case])]
 
-    def _response(self, found: MemberScores) -> tuple[float, Floats]:
-        """The response-level score, NaN without one, and what each member adds to it."""
-        return self._of_one(Level.RESPONSE, response_scores([j if isinstance(j, Judgement) else None for j in found]))
+    def _response(self, answers: MemberScores) -> tuple[float, Floats]:
+        """Return the response-level score (NaN without one), and what each member adds to it."""
+        return self._of_one(Level.RESPONSE, response_scores([j if isinstance(j, Judgement) else None for j in answers]))
 
     def _of_one(self, level: Level, scores: Floats) -> tuple[float, Floats]:
         if level not in self.levels:
@@ -251,25 +250,28 @@ class Ensemble:
         return float(combined[0]), parts[0]
 
     def _raised_by(self, parts: Floats) -> str | None:
-        """The members that make a word more suspicious than the average, in words."""
+        """Return the members that make a word more suspicious than average, in words."""
         names = [name for name, part in zip(self.names, parts.tolist(), strict=True) if part > 0]
         return f"raised by {', '.join(names)}" if names else None
 
-    def _verdicts(self, case: Case, said: Sequence[Judgement | None]) -> tuple[Verdict, ...]:
-        """One verdict per word that a member speaks of and that can be scored."""
-        table = word_scores(case, said)
+    def _verdicts(self, case: Case, judgements: Sequence[Judgement | None]) -> tuple[Verdict, ...]:
+        """Return one verdict per word that a member's verdict is about and that can be scored."""
+        table = word_scores(case, judgements)
         probabilities, parts = self.levels[Level.SPAN].combine(table.scores)
-        evidence = evidence_by_word(table.units, (v for j in said if j is not None for v in j.verdicts))
+        evidence = evidence_by_word(table.units, (v for j in judgements if j is not None for v in j.verdicts))
         return tuple(
             Verdict(span, float(probabilities[i]), evidence=evidence[i], reason=self._raised_by(parts[i]))
             for i, span in enumerate(table.spans())
             if table.named[i] and not np.isnan(probabilities[i])
         )
 
-    def _omissions(self, case: Case, said: Sequence[Judgement | None]) -> tuple[Omission, ...]:
-        """One omission per run of words with the same score that a member speaks of; a run has only blanks between."""
+    def _omissions(self, case: Case, judgements: Sequence[Judgement | None]) -> tuple[Omission, ...]:
+        """Return one omission per run of words with equal scores that a member's omission is about.
+
+        The words of a run have only blanks between them.
+        """
         omissions = []
-        for id, table in source_word_scores(case, said).items():
+        for id, table in source_word_scores(case, judgements).items():
             text, units = case.source(id).text, table.units
             probabilities, parts = self.levels[Level.SOURCE].combine(table.scores)
             usable = np.flatnonzero(table.named & ~np.isnan(probabilities))
@@ -295,7 +297,7 @@ class Ensemble:
         return tuple(omissions)
 
     def _shares(self, level: str, scores: Floats, parts: Floats) -> list[tuple[str, str]]:
-        """Score, contribution, share of the decision and cost of each member that took part, as provenance."""
+        """Return score, contribution, share of the decision and cost of each contributing member, as provenance."""
         total = np.nansum(np.abs(parts))
         pairs = []
         for i, name in enumerate(self.names):
@@ -306,64 +308,68 @@ class Ensemble:
         return pairs
 
     def _reason(self, parts: Floats) -> str | None:
-        """Which members raise and lower the score of the response, the one with the largest share first."""
-        there = [i for i in np.argsort(-np.abs(np.nan_to_num(parts)), kind="stable") if not np.isnan(parts[i])]
-        total = sum(abs(parts[i]) for i in there)
+        """Return in words which members raise and lower the response's score, the largest share first."""
+        order = [i for i in np.argsort(-np.abs(np.nan_to_num(parts)), kind="stable") if not np.isnan(parts[i])]
+        total = sum(abs(parts[i]) for i in order)
         shown = [
             f"{self.names[i]} {'raises' if parts[i] > 0 else 'lowers'} the score ({abs(parts[i]) / total:.0%})"
-            for i in there
+            for i in order
             if parts[i]
         ]
         return "; ".join(shown) or None
 
-    def _judged(self, case: Case, said: Sequence[Judgement | None], hallucination: float) -> tuple[Span, ...] | None:
-        """What at least one member judged; all of it is written as None where there is a score of the response."""
-        there = [j for j in said if j is not None]
+    def _judged(
+        self, case: Case, judgements: Sequence[Judgement | None], hallucination: float
+    ) -> tuple[Span, ...] | None:
+        """Return the spans that at least one member judged; None for the whole response if it has a score."""
+        answered = [j for j in judgements if j is not None]
         if Level.RESPONSE not in self.levels and Level.SPAN not in self.levels:
-            return None if any(j.judged != () for j in there) else ()
-        scored = [j for j in there if j.judged != () and (j.hallucination is not None or j.verdicts or j.judged)]
+            return None if any(j.judged != () for j in answered) else ()
+        scored = [j for j in answered if j.judged != () and (j.hallucination is not None or j.verdicts or j.judged)]
         if any(j.judged is None for j in scored) and not np.isnan(hallucination):
             return None
         return tuple(union(span for j in scored for span in judged_spans(case, j)))
 
-    def _judged_sources(self, case: Case, said: Sequence[Judgement | None]) -> tuple[SourceSpan, ...] | None:
-        """What of the sources to cover at least one member judged; None = all of it."""
-        scores = coverage_scores(said)
-        there = [j for j, score in zip(said, scores.tolist(), strict=True) if j is not None and not np.isnan(score)]
-        if not any(source.must_cover for source in case.sources) or any(j.judged_sources is None for j in there):
+    def _judged_sources(self, case: Case, judgements: Sequence[Judgement | None]) -> tuple[SourceSpan, ...] | None:
+        """Return the spans of sources to cover that at least one member judged; None for all of them."""
+        scores = coverage_scores(judgements)
+        scored = [
+            j for j, score in zip(judgements, scores.tolist(), strict=True) if j is not None and not np.isnan(score)
+        ]
+        if not any(source.must_cover for source in case.sources) or any(j.judged_sources is None for j in scored):
             return None
         by_source: dict[str, list[Span]] = {}
-        for judgement in there:
+        for judgement in scored:
             for id, spans in judged_source_spans(case, judgement).items():
                 by_source.setdefault(id, []).extend(spans)
         return tuple(SourceSpan(id, span) for id, spans in by_source.items() for span in union(spans))
 
-    def _notes(self, found: MemberScores) -> list[str]:
-        """Why members say nothing, and what they noted themselves."""
+    def _notes(self, answers: MemberScores) -> list[str]:
+        """Return why members gave no judgement, and their own notes."""
         notes = []
-        for name, said in zip(self.names, found, strict=True):
-            if isinstance(said, str):
-                notes.append(said)
-            elif said is not None:
-                own = said.notes or (("did not judge this",) if said.judged == () else ())
-                notes += [f"{name}: {note}" for note in own]
+        for name, answer in zip(self.names, answers, strict=True):
+            if isinstance(answer, str):
+                notes.append(answer)
+            elif answer is not None:
+                own_notes = answer.notes or (("did not judge this",) if answer.judged == () else ())
+                notes += [f"{name}: {note}" for note in own_notes]
         return notes
 
-    def _left_out(self, said: Sequence[Judgement | None]) -> list[str]:
-        """A note on the kinds of scores that members gave and nothing was fitted for."""
-        there = [j for j in said if j is not None]
-        given = {
-            Level.RESPONSE: ("the score of the whole response", any(j.hallucination is not None for j in there)),
-            Level.SPAN: ("the scores of words", any(j.verdicts for j in there)),
-            Level.COVERAGE: ("coverage", any(j.omission is not None for j in there)),
-            Level.SOURCE: ("the scores of source words", any(j.omissions for j in there)),
+    def _left_out(self, judgements: Sequence[Judgement | None]) -> list[str]:
+        """Return a note on the kinds of scores that members gave and that were not fitted."""
+        answered = [j for j in judgements if j is not None]
+        kinds = {
+            Level.RESPONSE: ("the score of the whole response", any(j.hallucination is not None for j in answered)),
+            Level.SPAN: ("the scores of words", any(j.verdicts for j in answered)),
+            Level.COVERAGE: ("coverage", any(j.omission is not None for j in answered)),
+            Level.SOURCE: ("the scores of source words", any(j.omissions for j in answered)),
         }
-        left = [what for level, (what, applies) in given.items() if applies and level not in self.levels]
-        return [f"{', '.join(left)}: left out, for nothing was fitted for it"] if left else []
+        missing = [what for level, (what, applies) in kinds.items() if applies and level not in self.levels]
+        return [f"{', '.join(missing)}: left out, for nothing was fitted for it"] if missing else []
 
 
 def columns_by_level(infos: Mapping[int, DetectorInfo]) -> dict[Level, tuple[int, ...]]:
-    """Which members score each level that any of them scores; the highest word stands for the whole, if need be.
+    """Return the members that score each level; the highest word stands for the whole if need be.
 
     >>> columns_by_level({0: DetectorInfo((Level.RESPONSE,)), 1: DetectorInfo((Level.SPAN,))})
     {<Level.RESPONSE: 'response'>: (0, 1), <Level.SPAN: 'span'>: (1,)}
@@ -377,7 +383,7 @@ def columns_by_level(infos: Mapping[int, DetectorInfo]) -> dict[Level, tuple[int
 
 
 def labels_of(names: Sequence[str]) -> list[str]:
-    """Short names: without options where that tells them apart.
+    """Return short names: without options, if that keeps them distinct.
 
     >>> labels_of(["overlap", "overlap:values", "align:models/minilm,dtype=fp32"])
     ['overlap', 'overlap:values', 'align']

@@ -1,7 +1,7 @@
-"""The scores of several members for the same things: the response, its words, what had to be covered, its words.
+"""The scores of several members for the same items: the response, its words, coverage, and the words to cover.
 
-One column per member, NaN where it was not asked, could not judge, or left that out. Words (`core.segment.words`) are
-the common unit; a member's score of a word is the highest of its verdicts on it, and 0 in what it judged without one.
+One column per member, NaN if it was not asked, could not judge or left the item out. Words (`core.segment.words`) are
+the common unit. A member's score of a word is the highest of its verdicts on it, and 0 for a judged word without one.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class WordScores:
 
     Attributes:
         units: The words. *Shape:* (words, 2)
-        scores: In [0, 1] or NaN. *Shape:* (words, members)
-        named: The words that a verdict or omission of any member is about. *Shape:* (words,)
+        scores: The scores, in [0, 1] or NaN. *Shape:* (words, members)
+        named: Whether a verdict or omission of any member is about the word. *Shape:* (words,)
     """
 
     units: Units
@@ -37,24 +37,24 @@ class WordScores:
     named: Bools
 
     def spans(self) -> list[Span]:
-        """The words as spans."""
+        """Return the words as spans."""
         return [Span(start, end) for start, end in self.units.tolist()]
 
 
 def response_scores(judgements: Judgements) -> Floats:
-    """Each member's score of the response, or its highest verdict where it gives none. *Shape:* (members,)"""
-    found = [None if j is None or j.judged == () else with_response_scores(j).hallucination for j in judgements]
-    return np.array([np.nan if score is None else score for score in found], dtype=np.float64)
+    """Return each member's score of the response, or its highest verdict without one. *Shape:* (members,)"""
+    scores = [None if j is None or j.judged == () else with_response_scores(j).hallucination for j in judgements]
+    return np.array([np.nan if score is None else score for score in scores], dtype=np.float64)
 
 
 def coverage_scores(judgements: Judgements) -> Floats:
-    """Each member's omission score, or its highest omission where it gives none. *Shape:* (members,)"""
-    found = [None if j is None else with_response_scores(j).omission for j in judgements]
-    return np.array([np.nan if score is None else score for score in found], dtype=np.float64)
+    """Return each member's omission score, or its highest omission without one. *Shape:* (members,)"""
+    scores = [None if j is None else with_response_scores(j).omission for j in judgements]
+    return np.array([np.nan if score is None else score for score in scores], dtype=np.float64)
 
 
 def word_scores(case: Case, judgements: Judgements) -> WordScores:
-    """The words of the response, with each member's scores."""
+    """Return the words of the response with each member's scores."""
     return _scores_of_words(
         case.response,
         [None if j is None or not _has_score(j) else (j.verdicts, judged_spans(case, j)) for j in judgements],
@@ -62,14 +62,14 @@ def word_scores(case: Case, judgements: Judgements) -> WordScores:
 
 
 def source_word_scores(case: Case, judgements: Judgements) -> dict[str, WordScores]:
-    """The words of each source that must be covered, by source id, with each member's scores."""
+    """Return the words of each source that must be covered, by source id, with each member's scores."""
     judged = [None if j is None or not _has_coverage(j) else (j, judged_source_spans(case, j)) for j in judgements]
     tables = {}
     for source in case.sources:
         if source.must_cover:
             parts = [
-                None if found is None else ([o for o in found[0].omissions if o.source_id == source.id], found[1])
-                for found in judged
+                None if each is None else ([o for o in each[0].omissions if o.source_id == source.id], each[1])
+                for each in judged
             ]
             tables[source.id] = _scores_of_words(
                 source.text, [None if part is None else (part[0], part[1][source.id]) for part in parts]
@@ -78,7 +78,7 @@ def source_word_scores(case: Case, judgements: Judgements) -> dict[str, WordScor
 
 
 def _has_score(judgement: Judgement) -> bool:
-    """Whether it says anything of the response: coverage alone does not."""
+    """Return whether the judgement scores the response; coverage alone does not count."""
     return judgement.hallucination is not None or bool(judgement.verdicts or judgement.judged)
 
 
@@ -104,11 +104,11 @@ def _scores_of_words(
 
 
 def evidence_by_word(units: Units, verdicts: Iterable[Verdict]) -> list[tuple[Evidence, ...]]:
-    """The evidence of the verdicts on each word, every place once. *Shape:* as many as there are words"""
+    """Return the evidence of the verdicts on each word, every place once. *Shape:* (words,)"""
     places: list[dict[tuple[str, Span], Evidence]] = [{} for _ in units]
     for verdict in verdicts:
         first = int(np.searchsorted(units[:, 1], verdict.span.start, side="right"))
         for word in range(first, int(np.searchsorted(units[:, 0], verdict.span.end, side="left"))):
             for evidence in verdict.evidence:
                 places[word].setdefault((evidence.source_id, evidence.span), evidence)
-    return [tuple(found.values()) for found in places]
+    return [tuple(by_place.values()) for by_place in places]

@@ -1,7 +1,7 @@
 """A linear classifier on word features, trained on your labels (Liu et al. 2022, §4).
 
-The artifact comes from `veridical train features`. Words are scored by what a small language model, word statistics and
-a tagger say of them, and by whether the sources have them. No network is trained and none is needed.
+`veridical train features` writes the artifact. Words are scored from a small language model, word statistics, a tagger,
+and their occurrence in the sources. No neural network is trained, and none is needed.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from veridical_lab.detectors.features.tagger import load_tagger
 __all__ = ["FeatureDetector", "TrainedFeatures", "read_token_scores"]
 
 _OPTIONS = ("device", "dtype", "model", "tagger", "token_scores")
-_STATISTICS = "statistics."  # before the names of their arrays
+_STATISTICS = "statistics."  # prefix of the names of their arrays
 _REASONS = 3  # features that a verdict names
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainedFeatures:
-    """A trained feature detector: settings, classifier, word statistics, and the language model it belongs to."""
+    """A trained feature detector: settings, classifier, word statistics, and the language model it needs."""
 
     settings: DetectorSettings
     classifier: LinearClassifier
@@ -52,13 +52,13 @@ class TrainedFeatures:
 
     @property
     def tensors(self) -> dict[str, np.ndarray]:
-        """All numbers by name, as `weights.safetensors` has them."""
+        """All numbers by name, as stored in `weights.safetensors`."""
         counts = {_STATISTICS + name: array for name, array in self.statistics.arrays().items()}
         return {**self.classifier.arrays(), **counts}
 
     @classmethod
     def load(cls, folder: Path) -> TrainedFeatures:
-        """The detector in `folder`; `DataError` if it is none, damaged, of another kind or of a newer format."""
+        """Load the detector in `folder`; `DataError` if it is missing, damaged, of another kind or newer."""
         document, tensors = read_folder(folder, KIND)
         settings = DetectorSettings.from_json(document.get("settings"), folder / DETECTOR)
         base = None if document.get("base") is None else read_base(document["base"], folder / DETECTOR)
@@ -78,17 +78,17 @@ class TrainedFeatures:
 class FeatureDetector:
     """A linear classifier on word features, trained on your labels (`veridical train features`).
 
-    Every word of the response gets a verdict with the probability that it is hallucinated; `hallucination` is that of
-    the worst word. A detector trained with sources compares words, names and numbers with them and judges no case
-    without any; one trained without (`--no-sources`) reads the response alone.
+    Every word of the response gets a verdict with the probability that it is hallucinated; `hallucination` is the
+    highest of them. A detector trained with sources compares words, names and numbers with them, and does not judge
+    cases without sources. One trained without (`--no-sources`) reads the response alone.
 
     Args:
-        path: The artifact's folder, or what was trained.
-        model: Where its language model lies now; default: where it lay at training. It must be the same model.
-        tagger: The tagger now ("rules", "spacy:PIPELINE"); default: the one at training. It must be the same.
-        token_scores: A file with scores of each response's tokens, for a detector that was trained with such.
-        device: Where the model runs.
-        dtype: Its precision; default: that at training.
+        path: The artifact's folder, or the trained detector itself.
+        model: The current folder of the language model; default: its folder at training. It must be the same model.
+        tagger: The tagger ("rules", "spacy:PIPELINE"); default: the one at training. It must be the same tagger.
+        token_scores: A file with scores of each response's tokens, for a detector trained with such scores.
+        device: The device of the model.
+        dtype: The precision of the model; default: the one at training.
         name: Default: "features:PATH".
     """
 
@@ -117,7 +117,7 @@ class FeatureDetector:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> FeatureDetector:
-        """The detector for `features:FOLDER[,model=FOLDER,tagger=NAME,token_scores=FILE,device=…,dtype=…]`."""
+        """Return the detector for `features:FOLDER[,model=FOLDER,tagger=NAME,token_scores=FILE,device=…,dtype=…]`."""
         if spec.accept(_OPTIONS, values=1).value is None:
             raise InputError(f"{KIND} needs a trained detector", hint=f"{KIND}:FOLDER, see: veridical train features")
         if context.artifact is not None and "token_scores" in spec.options:
@@ -128,16 +128,16 @@ class FeatureDetector:
 
     @cached_property
     def trained(self) -> TrainedFeatures:
-        """The artifact, loaded when it is first asked for; `DataError` if it is damaged."""
+        """The artifact; the first use loads it, and raises `DataError` if it is damaged."""
         return TrainedFeatures.load(self.path)
 
     @property
     def thresholds(self) -> dict[Level, float]:
-        """The probability from which words and responses are flagged, as fitted on validation documents."""
+        """The probability from which words and responses are flagged, fitted on validation documents."""
         return self.trained.settings.levels
 
     def fingerprint(self) -> dict[str, Any]:
-        """What its scores depend on: all that was trained, and the file of token scores."""
+        """Return everything the scores depend on: the artifact and the file of token scores."""
         trained = self.trained
         numbers = hashlib.sha256()
         for name, array in sorted(trained.tensors.items()):
@@ -164,7 +164,7 @@ class FeatureDetector:
         )
 
     def base_model(self, base: Base) -> LocalModel:
-        """The language model that the features come from; `InputError` if it is another than at training."""
+        """Load the language model of the features; `InputError` if it is not the one of training."""
         kind = self.trained.settings.features.probability or "causal"
         return load_base(
             base,
@@ -177,7 +177,7 @@ class FeatureDetector:
 
     @cached_property
     def extractor(self) -> FeatureExtractor:
-        """What extracts the features; loads tagger and model, and refuses others than those at training."""
+        """The feature extractor; loads tagger and model, and refuses others than those of training."""
         trained = self.trained
         settings = trained.settings
         tagger = load_tagger(self.tagger or settings.tagger)
@@ -198,11 +198,11 @@ class FeatureDetector:
         return FeatureExtractor(settings.features, tagger, trained.statistics, model, self._scores())
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """One judgement per case, with a verdict on each word."""
+        """Judge each case, with a verdict on each word."""
         return self._judge(cases, [words(case.response) for case in cases])
 
     def judge_spans(self, cases: Sequence[Case], spans: Sequence[Sequence[Span]]) -> list[Judgement]:
-        """One judgement per case, with a verdict on each of `spans`: its features are those of its words together."""
+        """Judge each case, with a verdict on each of `spans`; a span's features pool those of its words."""
         return self._judge(cases, spans)
 
     def _judge(self, cases: Sequence[Case], units: Sequence[Sequence[Span]]) -> list[Judgement]:
@@ -211,29 +211,33 @@ class FeatureDetector:
         else:
             extracted = self.extractor.extract(cases, units)
         judgements = []
-        for case, spans, found in zip(cases, units, extracted, strict=True):
-            if found.problem is not None or not len(spans):
-                judgements.append(not_judged(case, self.name, found.problem or "there is nothing to judge"))
+        for case, spans, result in zip(cases, units, extracted, strict=True):
+            if result.problem is not None or not len(spans):
+                judgements.append(not_judged(case, self.name, result.problem or "there is nothing to judge"))
                 continue
-            there = ~np.all(np.isnan(found.values), axis=1)
-            scores = self.probabilities(found.values)
-            reasons = self.reasons(found.values, scores)
+            has_values = ~np.all(np.isnan(result.values), axis=1)
+            scores = self.probabilities(result.values)
+            reasons = self.reasons(result.values, scores)
             verdicts = tuple(
                 Verdict(span, score, reason=reason)
-                for span, score, reason, known in zip(spans, scores.tolist(), reasons, there.tolist(), strict=True)
-                if known
+                for span, score, reason, usable in zip(
+                    spans, scores.tolist(), reasons, has_values.tolist(), strict=True
+                )
+                if usable
             )
             if not verdicts:
-                judgements.append(not_judged(case, self.name, "what was to be judged has no words", *found.notes))
+                judgements.append(not_judged(case, self.name, "what was to be judged has no words", *result.notes))
                 continue
             whole = list(spans) == words(case.response)
             judged = None if whole else tuple(union(verdict.span for verdict in verdicts))
             worst = max(verdict.score for verdict in verdicts)
-            judgements.append(Judgement(case.id, self.name, worst, verdicts=verdicts, judged=judged, notes=found.notes))
+            judgements.append(
+                Judgement(case.id, self.name, worst, verdicts=verdicts, judged=judged, notes=result.notes)
+            )
         return judgements
 
     def reasons(self, rows: np.ndarray, scores: np.ndarray) -> list[str | None]:
-        """The features that add most to the score of each row *(n, features)*, None for one that is not flagged."""
+        """Return the features that add most to the score of each row *(n, features)*; None if it is not flagged."""
         names = self.trained.settings.names
         reasons: list[str | None] = []
         for parts, score in zip(self.trained.classifier.contributions(rows), scores, strict=True):
@@ -243,17 +247,17 @@ class FeatureDetector:
         return reasons
 
     def probabilities(self, rows: np.ndarray) -> np.ndarray:
-        """The probability of each row of features *(n, features)* that it is hallucinated, in [0, 1]."""
+        """Return the probability that each row of features *(n, features)* is hallucinated, in [0, 1]."""
         distances = self.trained.classifier.decide(rows)
         values: np.ndarray = np.clip(self.trained.settings.calibrator.apply(distances), 0.0, 1.0)
         return values
 
 
 def read_token_scores(path: Path) -> TokenScores:
-    """The scores of the generator's tokens in a JSON Lines file: {"case": ID, "tokens": [[START, END, SCORE], …]}.
+    """Read the scores of the generator's tokens from JSON Lines: {"case": ID, "tokens": [[START, END, SCORE], …]}.
 
-    Any number counts as a score, such as a log-probability or a logit; the lower, the less likely the token was.
-    Raises `DataError` with file and line for anything else.
+    Any number can be a score, such as a log-probability or a logit; a lower score means a less likely token. Raise
+    `DataError` with file and line for any other content.
     """
     scores: dict[str, list[tuple[Span, float]]] = {}
     for line, value in read_json(path):

@@ -1,8 +1,8 @@
-"""The features of a word, or of a phrase, of a response.
+"""The features of the words or phrases of a response.
 
 After Liu et al. 2022, §3.4 and §4: probability and entropy under a language model, TF-IDF, PPMI, part of speech and
-entity type; and, where there are sources, whether words, names and numbers are in them. A phrase has the mean over its
-words, and over its tokens what the model says (also the lowest probability and the highest entropy).
+entity type; with sources, also whether they contain words, names and numbers. A phrase gets the mean over its words,
+and for model-based features the mean over its tokens, plus their lowest probability and highest entropy.
 """
 
 from __future__ import annotations
@@ -44,23 +44,23 @@ _SOURCE = (
     *("unsupported", "unsupported_name", "unsupported_number", "source_count", "unsupported_pair"),
     *("unsupported_before", "unsupported_earlier"),
 )
-_NEIGHBOURS = 3  # content words on a side whose support counts
-_REACH = 50  # words on a side with which PPMI is taken
-_TAIL = 240  # characters before a word that tags depend on where only the left context counts
-_KEPT_CHARACTERS = 20_000_000  # of sources whose words one call keeps at most
+_NEIGHBOURS = 3  # content words on each side whose support is a feature
+_REACH = 50  # words on each side that PPMI is averaged over
+_TAIL = 240  # characters before a word that its tag depends on, with left context only
+_KEPT_CHARACTERS = 20_000_000  # of sources whose words one call keeps in memory
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureSettings:
-    """Which features there are.
+    """The choice of features.
 
     Attributes:
-        sources: Whether responses are compared with their sources, which the model then reads, too.
-        context: "both", or "left": nothing depends on what comes after the word (the online setting).
+        sources: Whether to compare responses with their sources; the model then reads the sources, too.
+        context: "both", or "left": no feature depends on text after the word (the online setting).
         template: The prompt template for the model; None: its default.
-        max_windows: How many windows over long sources the model reads; None: all.
+        max_windows: The most windows over long sources that the model reads; None: all.
         token_scores: Whether each case comes with scores of its tokens, such as the generator's own log-probabilities.
-        probability: "causal", "masked" or None: the kind of language model.
+        probability: The kind of language model: "causal", "masked" or None.
     """
 
     sources: bool = True
@@ -91,9 +91,9 @@ class Extracted:
     """The features of the units (words or phrases) of one response.
 
     Attributes:
-        values: NaN where a unit lacks a feature. *Shape:* (units, features); a unit without a word is all NaN.
-        notes: What to report.
-        problem: Why there are none; None if there are.
+        values: The features, NaN if a unit lacks one; all NaN for a unit without a word. *Shape:* (units, features)
+        notes: Notes for the judgement.
+        problem: Why there are no features; None if there are.
     """
 
     values: Floats
@@ -103,20 +103,20 @@ class Extracted:
 
 @dataclass(frozen=True, slots=True)
 class ReadSource:
-    """The words of a source under `overlap:values`, and which two stand next to each other."""
+    """The words of a source under `overlap:values`, and its pairs of adjacent words."""
 
     profile: Profile
     pairs: frozenset[tuple[str, str]]
 
     @classmethod
     def of(cls, text: str) -> ReadSource:
-        """That of a text."""
+        """Read a source text."""
         profile = Profile(text, WORDS["values"])
         return cls(profile, frozenset(pairwise(span.of(profile.text) for span in words(profile.text))))
 
 
 class FeatureExtractor:
-    """Extracts features from cases; `model` is needed where the settings ask for probabilities."""
+    """Extracts features from cases; needs `model` if the settings ask for probabilities."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class FeatureExtractor:
         self.token_scores = token_scores or {}
 
     def extract(self, cases: Sequence[Case], units: Sequence[Sequence[Span]] | None = None) -> list[Extracted]:
-        """The features of the `units` of each response (None: of its words), in their order."""
+        """Return the features of the `units` of each response, in order; by default the units are its words."""
         settings = self.settings
         places = [words(case.response) for case in cases]
         of_cases = places if units is None else [list(spans) for spans in units]
@@ -142,22 +142,21 @@ class FeatureExtractor:
             NO_WORDS if not spans else "the case has no sources" if settings.sources and not case.sources else None
             for case, spans in zip(cases, places, strict=True)
         ]
-        fit = [i for i, problem in enumerate(problems) if problem is None]
+        usable = [i for i, problem in enumerate(problems) if problem is None]
         notes: dict[int, tuple[str, ...]] = {}
         model_values: dict[int, Floats] = {}
         if settings.probability:
-            for i, found in zip(
-                fit, self.model_features([cases[i] for i in fit], [of_cases[i] for i in fit]), strict=True
-            ):
-                problems[i], notes[i], model_values[i] = found.problem, found.notes, found.values
-        fit = [i for i in fit if problems[i] is None]
-        tags = self.tags_of([cases[i].response for i in fit], [places[i] for i in fit])
+            of_model = self.model_features([cases[i] for i in usable], [of_cases[i] for i in usable])
+            for i, extracted in zip(usable, of_model, strict=True):
+                problems[i], notes[i], model_values[i] = extracted.problem, extracted.notes, extracted.values
+        usable = [i for i in usable if problems[i] is None]
+        tags = self.tags_of([cases[i].response for i in usable], [places[i] for i in usable])
         read: dict[str, ReadSource] = {}
         results = [
             Extracted(np.full((len(spans), count), np.nan), problem=p)
             for spans, p in zip(of_cases, problems, strict=True)
         ]
-        for i, of_words in zip(fit, tags, strict=True):
+        for i, word_tags in zip(usable, tags, strict=True):
             case = cases[i]
             columns = [self.word_features(case.response, places[i])]
             if settings.sources:
@@ -167,8 +166,8 @@ class FeatureExtractor:
                     if source.text not in read:
                         read[source.text] = ReadSource.of(source.text)
                 columns.append(self.source_features([read[source.text] for source in case.sources], case, places[i]))
-            columns.append(one_hot([pos for pos, _ in of_words], PARTS_OF_SPEECH))
-            columns.append(one_hot([entity for _, entity in of_words], ENTITIES))
+            columns.append(one_hot([pos for pos, _ in word_tags], PARTS_OF_SPEECH))
+            columns.append(one_hot([entity for _, entity in word_tags], ENTITIES))
             pooled = pool(np.column_stack(columns), places[i], of_cases[i])
             parts = [pooled, model_values[i]] if settings.probability else [pooled]
             if settings.token_scores:
@@ -178,10 +177,10 @@ class FeatureExtractor:
             results[i] = Extracted(values, notes.get(i, ()))
         return results
 
-    # --- what is known of words alone ---------------------------------------------------------------------------
+    # --- from the words alone -----------------------------------------------------------------------------------
 
     def tags_of(self, texts: Sequence[str], places: Sequence[Sequence[Span]]) -> list[list[Tag]]:
-        """The tag of each word; where only the left context counts, of a text that ends with the word."""
+        """Return the tag of each word; with left context only, as the last word of its text."""
         if self.settings.context == "both":
             return self.tagger.tag(texts, places)
         tails: list[str] = []
@@ -195,7 +194,7 @@ class FeatureExtractor:
         return [[next(tags)[0] for _ in of_text] for of_text in places]
 
     def word_features(self, text: str, places: Sequence[Span]) -> Floats:
-        """TF-IDF, IDF, PPMI, and the form of each word. *Shape:* (words, features)"""
+        """Return TF-IDF, IDF, PPMI, and the form of each word. *Shape:* (words, features)"""
         left = self.settings.context == "left"
         forms = [span.of(text) for span in places]
         folded = [form.lower() for form in forms]
@@ -230,42 +229,42 @@ class FeatureExtractor:
     # --- against the sources ------------------------------------------------------------------------------------
 
     def source_features(self, sources: Sequence[ReadSource], case: Case, places: Sequence[Span]) -> Floats:
-        """Whether words, names, numbers and pairs of words are in the sources. *Shape:* (words, features)"""
+        """Return whether the sources contain words, names, numbers and pairs of words. *Shape:* (words, features)"""
         profiles = [source.profile for source in sources]
         text = case.response
         left = self.settings.context == "left"
-        # a word of which only the left context is known is looked up in a text that ends with it
+        # with left context only, each word is looked up in a text that ends with it
         parts = [(text[(start := tail_start(text, s)) : s.end], [s.shift(-start)]) for s in places]
         support = [
             word
             for part, words in (parts if left else [(text, places)])
             for word in word_support(Profile(part, WORDS["values"]), words, profiles)
         ]
-        counted, found, _ = np.array(support, dtype=bool).reshape(-1, 3).T
-        missing = (counted & ~found).astype(np.float64)
+        counted, supported, _ = np.array(support, dtype=bool).reshape(-1, 3).T
+        missing = (counted & ~supported).astype(np.float64)
         folded = [quantities.fold(span.of(text)) for span in places]
-        there = [sum(profile.types.get(form, 0) for profile in profiles) for form in folded]
+        source_counts = [sum(profile.types.get(form, 0) for profile in profiles) for form in folded]
         names = np.array([is_name(text[: span.end], span) for span in places])
         values = np.array([quantities.is_value(form) for form in folded])
         content = np.flatnonzero(counted)
         pairs = np.zeros(len(places))
         before, after, earlier = (np.full(len(places), np.nan) for _ in range(3))
         for i in range(len(places)):
-            sofar = content[content < i]
-            if len(sofar):
-                before[i], earlier[i] = missing[sofar[-_NEIGHBOURS:]].mean(), missing[sofar].mean()
-            coming = content[content > i][:_NEIGHBOURS]
-            after[i] = missing[coming].mean() if len(coming) else np.nan
+            previous = content[content < i]
+            if len(previous):
+                before[i], earlier[i] = missing[previous[-_NEIGHBOURS:]].mean(), missing[previous].mean()
+            following = content[content > i][:_NEIGHBOURS]
+            after[i] = missing[following].mean() if len(following) else np.nan
             if i and not any((folded[i - 1], folded[i]) in source.pairs for source in sources):
                 pairs[i] = 1.0
         whole = missing[content].mean() if len(content) else np.nan
-        columns = [missing, missing * names, missing * values, np.log1p(there), pairs, before, earlier]
+        columns = [missing, missing * names, missing * values, np.log1p(source_counts), pairs, before, earlier]
         return np.column_stack(columns if left else [*columns, after, np.full(len(places), whole)])
 
-    # --- what language models say -------------------------------------------------------------------------------
+    # --- from language models -----------------------------------------------------------------------------------
 
     def model_features(self, cases: Sequence[Case], units: Sequence[Sequence[Span]]) -> list[Extracted]:
-        """What the model says of each unit. *Shape:* (units, features) each."""
+        """Return the language model's features of each unit. *Shape:* (units, features) each"""
         assert self.model is not None
         if self.settings.probability == "masked":
             return self.masked_features(self.model, cases, units)
@@ -284,7 +283,7 @@ class FeatureExtractor:
                 results.append(Extracted(np.zeros((len(units[i]), 0)), problem="; ".join(problems)))
                 continue
             spans = outputs.windows[0].spans
-            # of several windows the one that supports a token best counts
+            # over several windows, the best support of a token counts
             numbers = np.column_stack(
                 [
                     np.stack([r.logprob for r in outputs.results]).max(0),  # type: ignore[misc]
@@ -306,7 +305,10 @@ class FeatureExtractor:
     def masked_features(
         self, model: LocalModel, cases: Sequence[Case], units: Sequence[Sequence[Span]]
     ) -> list[Extracted]:
-        """The same of a masked model, which reads the response alone; each unit is masked as a whole."""
+        """Return the same features from a masked model.
+
+        It reads the response alone, and masks each unit as a whole.
+        """
         left = self.settings.context == "left"
         texts = [case.response for case in cases]
         results = []
@@ -324,10 +326,9 @@ class FeatureExtractor:
         return results
 
     def own_features(self, case: Case, units: Sequence[Span]) -> Floats:
-        """Mean and lowest score of the tokens of each unit, and the mean in deviations from that of all tokens.
+        """Return, for each unit, mean and lowest score of its tokens, and the mean as a z-score over all tokens.
 
-        All are the tokens up to the unit's end where only the left context counts. NaN where the case has no scores.
-        *Shape:* (units, 3)
+        With left context only, "all tokens" ends with the unit. NaN if the case has no scores. *Shape:* (units, 3)
         """
         scored = [(span, score) for span, score in self.token_scores.get(case.id, ()) if math.isfinite(score)]
         values = np.array([score for _, score in scored])
@@ -335,19 +336,19 @@ class FeatureExtractor:
         for row, inside, unit in zip(rows, tokens_of_units([span for span, _ in scored], units), units, strict=True):
             if not len(inside):
                 continue
-            known = values
+            reference = values
             if self.settings.context == "left":
-                known = values[[span.start < unit.end for span, _ in scored]]
-            own = values[inside].mean()
-            row[:] = own, values[inside].min(), (own - known.mean()) / (known.std() or 1.0)
+                reference = values[[span.start < unit.end for span, _ in scored]]
+            mean = values[inside].mean()
+            row[:] = mean, values[inside].min(), (mean - reference.mean()) / (reference.std() or 1.0)
         return rows
 
 
-# --- small steps --------------------------------------------------------------------------------------------------
+# --- helpers ------------------------------------------------------------------------------------------------------
 
 
 def tail_start(text: str, span: Span) -> int:
-    """Where to cut `text` so that what is left before `span` is short and begins with a whole word."""
+    """Return where to cut `text` so that the part before `span` is short and begins with a whole word."""
     start = max(0, span.start - _TAIL)
     while 0 < start < span.start and not text[start - 1].isspace():
         start += 1
@@ -355,7 +356,7 @@ def tail_start(text: str, span: Span) -> int:
 
 
 def one_hot(values: Sequence[str], known: Sequence[str]) -> Floats:
-    """1 in the column of each value. *Shape:* (values, known)
+    """Return 1 in the column of each value. *Shape:* (values, known)
 
     >>> one_hot(["b"], ("a", "b")).tolist()
     [[0.0, 1.0]]
@@ -364,7 +365,7 @@ def one_hot(values: Sequence[str], known: Sequence[str]) -> Floats:
 
 
 def pool(rows: Floats, places: Sequence[Span], units: Sequence[Span]) -> Floats:
-    """The mean over the words of each unit, of the values that are there. *Shape:* (units, features)
+    """Return the mean over the words of each unit, ignoring NaN. *Shape:* (units, features)
 
     >>> pool(np.array([[1.0], [3.0]]), [Span(0, 2), Span(3, 5)], [Span(0, 5), Span(2, 3)]).tolist()
     [[2.0], [nan]]
@@ -375,13 +376,13 @@ def pool(rows: Floats, places: Sequence[Span], units: Sequence[Span]) -> Floats:
     pooled = np.full((len(units), rows.shape[1]), np.nan)
     for row, unit in zip(pooled, units, strict=True):
         inside = rows[(ends > unit.start) & (starts < unit.end)]
-        there = (~np.isnan(inside)).sum(axis=0)
-        row[there > 0] = (np.nansum(inside, axis=0) / np.maximum(there, 1))[there > 0]
+        counts = (~np.isnan(inside)).sum(axis=0)
+        row[counts > 0] = (np.nansum(inside, axis=0) / np.maximum(counts, 1))[counts > 0]
     return pooled
 
 
 def summary(logprob: Floats, entropy: Floats, rank: Floats) -> tuple[float, ...]:
-    """The values of `_MODEL` for the tokens of one unit."""
+    """Return the values of `_MODEL` for the tokens of one unit."""
     return (
         float(np.exp(logprob).mean()),
         float(logprob.mean()),
@@ -393,21 +394,21 @@ def summary(logprob: Floats, entropy: Floats, rank: Floats) -> tuple[float, ...]
 
 
 def mean_of(values: Floats, spans: Sequence[Span | None], units: Sequence[Span]) -> Floats:
-    """The mean value of the tokens of each unit, NaN where one has no value. *Shape:* (units,)"""
+    """Return the mean value of the tokens of each unit, NaN if one has no value. *Shape:* (units,)"""
     return np.array([values[inside].mean() if len(inside) else np.nan for inside in tokens_of_units(spans, units)])
 
 
 def token_features(numbers: Floats, spans: Sequence[Span | None], units: Sequence[Span], *, both: bool) -> Floats:
-    """What a causal model says of each unit and of the tokens beside it.
+    """Return a causal model's features of each unit and of the tokens beside it.
 
     Args:
         numbers: Log-probability, entropy and rank of each token. *Shape:* (tokens, 3)
         spans: The characters of each token.
         units: The units.
-        both: Whether the tokens after a unit count, too.
+        both: Whether to include the tokens after a unit.
 
     Returns:
-        *Shape:* (units, features); NaN for a unit without a token, or with one that nothing predicts.
+        *Shape:* (units, features); NaN for a unit without tokens, or with a token that has no prediction.
     """
     rows = np.full((len(units), len(_MODEL) + 1 + both), np.nan)
     for row, inside in zip(rows, tokens_of_units(spans, units), strict=True):

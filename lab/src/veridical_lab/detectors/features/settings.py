@@ -1,4 +1,4 @@
-"""The settings of a trained feature detector as its artifact has them, checked when they are loaded."""
+"""The settings of a trained feature detector, stored in its artifact and checked on loading."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ CONTEXTS = ("both", "left")
 
 @dataclass(frozen=True, slots=True)
 class DetectorSettings:
-    """What a trained feature detector is, but for the numbers of its classifier and of the word statistics.
+    """The settings of a trained feature detector: all but the numbers of its classifier and word statistics.
 
     Attributes:
         classifier: "lr" (logistic regression) or "svm" (a linear support vector machine).
-        features: Which features there are.
+        features: The features in use.
         names: Their names, in the order of the columns.
         tagger: The name of the tagger.
-        tagger_identity: What it was when the detector was trained.
+        tagger_identity: The tagger's identity at training.
         template_digest: A hash of the prompt template at training; None without a causal model.
         calibration: `parameters()` of the calibrator that turns the classifier's distance into a probability.
-        thresholds: The probability from which is flagged, by level ("span", "response").
+        thresholds: The probability from which items are flagged, by level ("span", "response").
     """
 
     classifier: str
@@ -47,16 +47,16 @@ class DetectorSettings:
 
     @property
     def calibrator(self) -> Platt | Isotonic:
-        """What makes a probability of the classifier's distance."""
+        """The calibrator that turns the classifier's distance into a probability."""
         return calibrator(self.calibration)
 
     def to_json(self) -> dict[str, Any]:
-        """The settings as an artifact has them."""
+        """Return the settings as JSON values."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, settings: object, path: Path) -> DetectorSettings:
-        """The settings in an artifact; `DataError` with `path` and the first field that is missing or invalid."""
+        """Read the settings of an artifact; `DataError` names `path` and the first missing or invalid field."""
         from pydantic import TypeAdapter, ValidationError
 
         hint = "copy or train the detector again"

@@ -1,6 +1,6 @@
 """Counts of words and of pairs of words in a corpus, for TF-IDF and positive pointwise mutual information.
 
-Liu et al. 2022, §3.4, take both as features of a word. The counts come from any texts and are numbers and words, no
+Liu et al. 2022, §3.4, use both as features of a word. The counts come from any texts; they hold words and numbers, no
 running text.
 """
 
@@ -28,16 +28,16 @@ _ARRAYS = ("words", "document_counts", "pair_totals", "pair_keys", "pair_counts"
 
 @dataclass(frozen=True, eq=False)
 class WordStatistics:
-    """How often words, and pairs of words near each other, occur in a corpus. Words are in lower case.
+    """Counts of words, and of pairs of words near each other, in a corpus. Words are in lower case.
 
     Attributes:
         words: The counted words.
         documents: The number of texts.
-        window: How many words apart the two of a pair are at most.
-        document_counts: In how many texts each word is. *Shape:* (words,)
-        pair_totals: How many pairs each word is in, those left out below included. *Shape:* (words,)
+        window: The largest distance, in words, between the two of a pair.
+        document_counts: The number of texts that contain each word. *Shape:* (words,)
+        pair_totals: The number of pairs that contain each word, including pairs not listed below. *Shape:* (words,)
         pair_keys: The counted pairs, ascending, as i * words + j for word i <= word j. *Shape:* (pairs,)
-        pair_counts: How often each of them occurs. *Shape:* (pairs,)
+        pair_counts: The number of occurrences of each pair. *Shape:* (pairs,)
     """
 
     words: tuple[str, ...]
@@ -54,17 +54,17 @@ class WordStatistics:
         return {word: i for i, word in enumerate(self.words)}
 
     def numbers(self, text_words: Iterable[str]) -> NDArray[np.int64]:
-        """The number of each word, -1 for one that was not counted. *Shape:* (words of the text,)"""
+        """Return the number of each word, -1 for a word that was not counted. *Shape:* (words of the text,)"""
         return np.array([self.index.get(word, -1) for word in text_words], dtype=np.int64)
 
     def idf(self, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
-        """log10(N / (1 + texts with the word)) of each word, at least 0: 0 = in all texts. *Shape:* as `numbers`."""
-        there = np.where(numbers >= 0, np.append(self.document_counts, 0)[numbers], 0)
-        values: NDArray[np.float64] = np.maximum(np.log10(max(self.documents, 1) / (there + 1.0)), 0.0)
+        """Return log10(N / (1 + texts with the word)) of each word, at least 0. *Shape:* that of `numbers`"""
+        texts = np.where(numbers >= 0, np.append(self.document_counts, 0)[numbers], 0)
+        values: NDArray[np.float64] = np.maximum(np.log10(max(self.documents, 1) / (texts + 1.0)), 0.0)
         return values
 
     def ppmi(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.float64]:
-        """max(0, log p(a, b) / (p(a) p(b))) of each pair of words, in nats; 0 for a pair that was not counted.
+        """Return max(0, log p(a, b) / (p(a) p(b))) of each pair of words, in nats; 0 for a pair that was not counted.
 
         Args:
             left: The number of one word of each pair, -1 for a word that was not counted.
@@ -78,15 +78,15 @@ class WordStatistics:
             return np.zeros(a.shape)
         keys = a * len(self.words) + b
         place = np.minimum(np.searchsorted(self.pair_keys, keys), len(self.pair_keys) - 1)
-        found = (a >= 0) & (self.pair_keys[place] == keys)
-        joint = np.where(found, self.pair_counts[place] * np.where(a == b, 2.0, 1.0), 1.0)
-        expected = np.where(found, self.pair_totals[a].astype(np.float64) * self.pair_totals[b], 1.0)
+        counted = (a >= 0) & (self.pair_keys[place] == keys)
+        joint = np.where(counted, self.pair_counts[place] * np.where(a == b, 2.0, 1.0), 1.0)
+        expected = np.where(counted, self.pair_totals[a].astype(np.float64) * self.pair_totals[b], 1.0)
         total = float(self.pair_totals.sum())
-        values: NDArray[np.float64] = np.where(found, np.maximum(np.log(joint * total / expected), 0.0), 0.0)
+        values: NDArray[np.float64] = np.where(counted, np.maximum(np.log(joint * total / expected), 0.0), 0.0)
         return values
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """All of it as arrays of numbers, from which `from_arrays` makes it again."""
+        """Return all counts as arrays of numbers, which `from_arrays` reads."""
         return {
             "words": np.frombuffer("\n".join(self.words).encode(), dtype=np.uint8),
             "document_counts": self.document_counts,
@@ -98,19 +98,19 @@ class WordStatistics:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], path: Path) -> WordStatistics:
-        """The statistics in `arrays`; `DataError` naming `path` if they are not whole."""
+        """Return the statistics in `arrays`; `DataError` naming `path` if they are incomplete or inconsistent."""
         try:
             parts = {name: np.asarray(arrays[name]) for name in _ARRAYS}
             text = parts["words"].astype(np.uint8).tobytes().decode()
-            known = tuple(text.split("\n")) if text else ()
+            vocabulary = tuple(text.split("\n")) if text else ()
             documents, window = (int(number) for number in parts["totals"])
             counts = [parts[name].astype(np.int64) for name in _ARRAYS[1:5]]
         except (KeyError, ValueError, TypeError) as error:
             raise DataError(f"not word statistics: {error}", path=path, hint="make them again") from None
         lengths = [len(array) for array in counts]
-        if lengths[:2] != [len(known)] * 2 or lengths[2] != lengths[3] or np.any(np.diff(counts[2]) <= 0):
+        if lengths[:2] != [len(vocabulary)] * 2 or lengths[2] != lengths[3] or np.any(np.diff(counts[2]) <= 0):
             raise DataError("word statistics that do not fit together", path=path, hint="make them again")
-        return cls(known, documents, window, *counts)
+        return cls(vocabulary, documents, window, *counts)
 
     def save(self, path: Path) -> None:
         """Write the statistics to a file (NumPy's .npz), whole or not at all."""
@@ -120,14 +120,14 @@ class WordStatistics:
 
     @classmethod
     def load(cls, path: Path) -> WordStatistics:
-        """The statistics in a file that `save` wrote; `DataError` for anything else. Nothing is unpickled."""
+        """Read a file that `save` wrote; `DataError` for any other file. Nothing is unpickled."""
         try:
             with np.load(io.BytesIO(read_bytes(path)), allow_pickle=False) as arrays:
                 return cls.from_arrays(dict(arrays), path)
         except (ValueError, OSError, EOFError, BadZipFile, TypeError) as error:
             if isinstance(error, DataError):
                 raise
-            hint = "make a file of them: veridical data statistics"
+            hint = "make one with: veridical data statistics"
             raise DataError("not a file of word statistics", path=path, hint=hint) from None
 
 
@@ -139,11 +139,11 @@ def count_words(
     Args:
         texts: The texts; each is one document.
         window: 1 counts neighbours only, as Liu et al. 2022 do.
-        max_words: How many words are kept: those in most texts.
-        min_pairs: Pairs that occur less often are left out.
+        max_words: The most words to keep: those in most texts.
+        min_pairs: The fewest occurrences of a pair to keep.
 
     Raises:
-        InputError: For no word at all, or a number below 1.
+        InputError: If the texts have no words, or a number is below 1.
     """
     for name, number in (("window", window), ("max_words", max_words), ("min_pairs", min_pairs)):
         if number < 1:
@@ -152,16 +152,16 @@ def count_words(
     rows = []
     for text in texts:
         folded = text.lower()
-        found = (folded[span.start : span.end] for span in words(folded))
-        rows.append(np.array([index.setdefault(word, len(index)) for word in found], dtype=np.int64))
+        forms = (folded[span.start : span.end] for span in words(folded))
+        rows.append(np.array([index.setdefault(word, len(index)) for word in forms], dtype=np.int64))
     if not index:
-        raise InputError("there is no word in the texts", hint="give texts with words")
+        raise InputError("the texts have no words", hint="give texts with words")
     in_texts = np.bincount(np.concatenate([np.unique(row) for row in rows]), minlength=len(index))
-    kept = np.argsort(-in_texts, kind="stable")[:max_words]
-    kept.sort()
+    frequent = np.argsort(-in_texts, kind="stable")[:max_words]
+    frequent.sort()
     renumbered = np.full(len(index), -1, dtype=np.int64)
-    renumbered[kept] = np.arange(len(kept))
-    size = len(kept)
+    renumbered[frequent] = np.arange(len(frequent))
+    size = len(frequent)
     keys = []
     for row in map(renumbered.__getitem__, rows):
         for apart in range(1, window + 1):
@@ -173,10 +173,10 @@ def count_words(
     often = times >= min_pairs
     names = list(index)
     return WordStatistics(
-        tuple(names[i] for i in kept),
+        tuple(names[i] for i in frequent),
         len(rows),
         window,
-        in_texts[kept].astype(np.int64),
+        in_texts[frequent].astype(np.int64),
         totals.astype(np.int64),
         pairs[often].astype(np.int64),
         times[often].astype(np.int64),

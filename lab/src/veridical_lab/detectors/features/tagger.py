@@ -1,7 +1,7 @@
-"""Part of speech and entity type of words: a spaCy pipeline where the user has one, and rules where not.
+"""Part of speech and entity type of words, from a spaCy pipeline if the user has one, else by rules.
 
-Liu et al. 2022, §3.4, take both from spaCy. `RuleTagger` needs nothing; docs/detectors/features.md says how often the
-two agree.
+Liu et al. 2022, §3.4, take both from spaCy. `RuleTagger` needs nothing; docs/detectors/features.md reports how often
+the two agree.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ Tag = tuple[str, str]  # one of PARTS_OF_SPEECH, one of ENTITIES
 
 
 class Tagger(Protocol):
-    """What tells the part of speech and the entity type of words."""
+    """Gives the part of speech and the entity type of words."""
 
     name: str
 
     def tag(self, texts: Sequence[str], words: Sequence[Sequence[Span]]) -> list[list[Tag]]:
-        """The tag of each of the `words` of each text."""
+        """Return the tag of each of the `words` of each text."""
         ...
 
     def identity(self) -> str:
-        """What two taggers that give the same tags have in common."""
+        """Return a text that is equal for taggers that give the same tags."""
         ...
 
 
@@ -83,28 +83,28 @@ class SpacyTagger:
         return load_pipeline(self.pipeline, exclude=("parser", "lemmatizer"), needs=needs, what="tagger")
 
     def identity(self) -> str:
-        """Language, name and version of the pipeline."""
+        """Return language, name and version of the pipeline."""
         return identity_of(self._nlp)
 
     def tag(self, texts: Sequence[str], words: Sequence[Sequence[Span]]) -> list[list[Tag]]:
-        """The tag of each word: that of the first token that shares a character with it ("do" of "don't")."""
+        """Return the tag of each word: that of the first token sharing a character with it ("do" of "don't")."""
         longest = self._nlp.max_length
         tags = []
         docs = self._nlp.pipe([text[:longest] for text in texts], batch_size=64)
         for doc, of_text in zip(docs, words, strict=True):
             tokens = [token for token in doc if not token.is_space]
-            at = 0
-            found: list[Tag] = []
+            token_i = 0
+            of_words: list[Tag] = []
             for word in of_text:
-                while at < len(tokens) and tokens[at].idx + len(tokens[at]) <= word.start:
-                    at += 1
-                if at == len(tokens) or tokens[at].idx >= word.end:
-                    found.append(("X", "none"))
+                while token_i < len(tokens) and tokens[token_i].idx + len(tokens[token_i]) <= word.start:
+                    token_i += 1
+                if token_i == len(tokens) or tokens[token_i].idx >= word.end:
+                    of_words.append(("X", "none"))
                     continue
-                token = tokens[at]
+                token = tokens[token_i]
                 pos = token.pos_ if token.pos_ in PARTS_OF_SPEECH else "X"
-                found.append((pos, _ONTONOTES.get(token.ent_type_, "other") if token.ent_type_ else "none"))
-            tags.append(found)
+                of_words.append((pos, _ONTONOTES.get(token.ent_type_, "other") if token.ent_type_ else "none"))
+            tags.append(of_words)
         return tags
 
 
@@ -112,12 +112,12 @@ class SpacyTagger:
 
 
 def word_set(names: str) -> frozenset[str]:
-    """The words of a list that is written as one text."""
+    """Return the words of a list written as one text."""
     return frozenset(names.split())
 
 
 def listed(**lists: str) -> dict[str, str]:
-    """The name of the list that each word is in; the last one counts."""
+    """Return the name of each word's list; later lists win."""
     return {word: pos for pos, words in lists.items() for word in words.split()}
 
 
@@ -192,23 +192,23 @@ _DATES = frozenset([*MONTHS, *WEEKDAYS, "today", "yesterday", "tomorrow"])
 
 
 class RuleTagger:
-    """Parts of speech by word lists and endings, entity types by numbers, capitals and the words beside a name.
+    """Parts of speech by word lists and endings; entity types by numbers, capitals and the words beside a name.
 
-    English only. It knows nothing of what a text means: "run" is always a verb. Names need capital letters.
+    English only. It does not understand text: "run" is always a verb. Names need capital letters.
     """
 
     name = "rules"
 
     def identity(self) -> str:
-        """Its name: what it says depends on nothing else."""
+        """Return its name, which determines its tags."""
         return self.name
 
     def tag(self, texts: Sequence[str], words: Sequence[Sequence[Span]]) -> list[list[Tag]]:
-        """The tag of each word."""
+        """Return the tag of each word."""
         return [self.tag_text(text, of_text) for text, of_text in zip(texts, words, strict=True)]
 
     def tag_text(self, text: str, words: Sequence[Span]) -> list[Tag]:
-        """The tag of each word of one text."""
+        """Return the tag of each word of one text."""
         forms = [word.of(text).lower().replace("’", "'") for word in words]
         values = self.values(text, words)
         names = [not value and is_name(text, word) for value, word in zip(values, words, strict=True)]
@@ -228,14 +228,14 @@ class RuleTagger:
         return tags
 
     def values(self, text: str, words: Sequence[Span]) -> list[str]:
-        """The kind of number that each word is or is part of ("date", "money" …), "" for a word that is of none."""
+        """Return the kind of number that each word is part of ("date", "money" …), or "" for none."""
         kinds = [""] * len(words)
         folded = quantities.fold(text)
-        at = 0
+        first = 0
         for start, end, kind in value_spans(folded):
-            while at < len(words) and words[at].end <= start:
-                at += 1
-            i = at
+            while first < len(words) and words[first].end <= start:
+                first += 1
+            i = first
             while i < len(words) and words[i].start < end:
                 kinds[i] = kind
                 i += 1
@@ -246,7 +246,7 @@ class RuleTagger:
 
     @staticmethod
     def name_type(forms: Sequence[str], names: Sequence[bool], i: int) -> str:
-        """The entity type of the name that the i-th word belongs to, by the words in and beside it."""
+        """Return the entity type of the name around the i-th word, by the words in it and beside it."""
         first, last = i, i
         while first > 0 and names[first - 1]:
             first -= 1
@@ -272,12 +272,12 @@ _NUMERALS = word_set(
 
 @cache
 def value_pattern() -> re.Pattern[str]:
-    """The pattern of `core.quantities` for a value that begins a word."""
+    """Return the pattern of `core.quantities` for a value that begins a word."""
     return re.compile(rf"(?<![^\W_])(?:{quantities.PATTERN})")
 
 
 def value_spans(folded: str) -> Iterator[tuple[int, int, str]]:
-    """Start, end and kind of each number, date, quantity … of a lower-case text, in order."""
+    """Yield start, end and kind of each number, date, quantity … of a lower-case text, in order."""
     for match in value_pattern().finditer(folded):
         key = next(iter(quantities.keys(match[0])), "")
         kind, colon, rest = key.partition(":")
@@ -295,7 +295,7 @@ def value_spans(folded: str) -> Iterator[tuple[int, int, str]]:
 
 
 def part_of_speech(form: str, before: str) -> str:
-    """The part of speech of a lower-case word that is no name and no number, given the word before it.
+    """Return the part of speech of a lower-case word that is neither name nor number, given the word before it.
 
     >>> [part_of_speech(*pair) for pair in (("the", ""), ("quickly", ""), ("run", "to"), ("painting", "the"))]
     ['DET', 'ADV', 'VERB', 'NOUN']
@@ -316,9 +316,9 @@ def part_of_speech(form: str, before: str) -> str:
 
 
 def load_tagger(name: str) -> Tagger:
-    """The tagger called "rules", or "spacy:PIPELINE" (a folder, or the name of an installed pipeline).
+    """Return the tagger called "rules", or "spacy:PIPELINE" (a folder, or the name of an installed pipeline).
 
-    Raises `InputError` for another name; the pipeline loads on first use.
+    The pipeline loads on first use. Raise `InputError` for any other name.
     """
     kind, _, pipeline = name.partition(":")
     if name == "rules":

@@ -1,4 +1,4 @@
-"""What the detectors that decode a response by force share: from cases to what the model gives for their windows."""
+"""Teacher forcing, shared by several detectors: from cases to the model's outputs for their windows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NO_WORDS = "the response has no words"
 
 @dataclass(frozen=True, slots=True)
 class DecodedCase:
-    """What a model gives for a case: its windows over the sources with a result each, or why there are none."""
+    """The model's outputs for a case: its windows over the sources with a result each, or why there are none."""
 
     windows: Sequence[Encoded] = ()
     results: Sequence[Result] = ()
@@ -27,7 +27,7 @@ class DecodedCase:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What encoding and model report about the windows."""
+        """The notes of encoding and model about the windows."""
         pairs = zip(self.windows, self.results, strict=True)
         return tuple(dict.fromkeys(note for window, result in pairs for note in (*window.notes, *result.notes)))
 
@@ -41,12 +41,12 @@ def decode_cases(
     max_tokens: int | None = None,
     max_windows: int | None = None,
 ) -> list[DecodedCase]:
-    """Run a model along the responses of `cases`; all windows of all cases are batched together.
+    """Run a model along the responses of `cases`; all windows of all cases share batches.
 
     Args:
         model: The model.
         cases: The cases.
-        want: What the model is to give for each token.
+        want: The outputs to compute for each token.
         template: The name of the template; None: the model's default.
         max_tokens: The most tokens in a sequence; None: the model's context.
         max_windows: The most windows over long sources; None: all.
@@ -69,10 +69,10 @@ def decode_cases(
             windows_of.append("the tokenizer has no token for anything in the response")
     results = list(Runner(model).run(sequences, want))
     decoded = []
-    for place in windows_of:
-        if isinstance(place, str):
-            decoded.append(DecodedCase(problems=(place,)))
+    for part in windows_of:
+        if isinstance(part, str):
+            decoded.append(DecodedCase(problems=(part,)))
             continue
-        failures = dict.fromkeys(result.failed for result in results[place] if result.failed)
-        decoded.append(DecodedCase(sequences[place], results[place], tuple(failures)))
+        failures = dict.fromkeys(result.failed for result in results[part] if result.failed)
+        decoded.append(DecodedCase(sequences[part], results[part], tuple(failures)))
     return decoded

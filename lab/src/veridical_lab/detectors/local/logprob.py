@@ -1,8 +1,8 @@
-"""How likely a local language model finds the response, given its sources: the length-normalised log-probability.
+"""The length-normalised log-probability that a local language model gives the response, given its sources.
 
-After Seq-Logprob, the model-uncertainty baseline of CH-Wang et al. 2024, §5.2. The response is not generated but scored
-by teacher forcing. It works without sources, too; then it says how likely the text is in itself. With an
-encoder-decoder that was trained to summarise it is what Yuan et al. 2021 call BARTScore.
+It is Seq-Logprob, the model-uncertainty baseline of CH-Wang et al. 2024, §5.2. The response is not generated but scored
+by teacher forcing. Without sources it measures how likely the text is in itself. With an encoder-decoder trained to
+summarise it is BARTScore (Yuan et al. 2021).
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class Logprob:
     """How improbable a local language model finds the response and each word of it, given the sources.
 
     `model` is a folder in Hugging Face format (or a hub name), a decoder or an encoder-decoder; it loads on first use.
-    `template` None is "general", and "bare" (the source alone) for an encoder-decoder. `hallucination` is
+    The default `template` is "general", and "bare" (the source alone) for an encoder-decoder. `hallucination` is
     1 - exp(mean log p) over the response's tokens: 1 - the geometric mean of their probabilities. A token's score is
-    1 - p; with `score` "entropy" the entropy of what the model expected there, as a share of the highest possible;
-    with "rank" 1 - 1/rank. (The response's score is their mean then.) A word's score is the highest of its tokens';
-    `unit="token"` gives a verdict to each token instead. Of several windows over long sources the one that supports a
-    token best counts.
+    1 - p. With `score` "entropy" it is the entropy of the model's prediction, as a share of the highest possible; with
+    "rank" it is 1 - 1/rank; the response's score is then the mean over tokens. A word's score is the highest of its
+    tokens'; `unit="token"` gives each token a verdict instead. Over several windows of long sources, the best support
+    of a token counts.
 
-    These are likelihoods, not probabilities of hallucination: fit the threshold on labelled validation data.
+    Scores are likelihoods, not probabilities of hallucination: fit the threshold on labelled validation data.
     """
 
     info = DetectorInfo((Level.RESPONSE, Level.SPAN))
@@ -64,9 +64,9 @@ class Logprob:
         max_windows: int | None = None,
         name: str | None = None,
     ) -> None:
-        for kind, value, known in (("score", score, SCORES), ("unit", unit, UNITS), ("dtype", dtype, DTYPES)):
-            if value not in known:
-                raise UnknownNameError(f"{kind} of logprob", value, known)
+        for kind, value, allowed in (("score", score, SCORES), ("unit", unit, UNITS), ("dtype", dtype, DTYPES)):
+            if value not in allowed:
+                raise UnknownNameError(f"{kind} of logprob", value, allowed)
         if template is not None:
             get_template(template)
         self.model = model
@@ -82,14 +82,14 @@ class Logprob:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Logprob:
-        """The detector for `logprob:PATH[,OPTION=VALUE,…]`, such as "logprob:models/reader,score=rank"."""
+        """Return the detector for `logprob:PATH[,OPTION=VALUE,…]`, such as "logprob:models/reader,score=rank"."""
         if spec.accept(_OPTIONS, values=1).value is None:
             raise InputError("logprob needs a model", hint="logprob:FOLDER[,template=NAME,score=rank,unit=token,…]")
         numbers = {name: spec.whole(name) for name in ("max_tokens", "max_windows")}
         return cls(spec.values[0], name=str(spec), **{**spec.options, **numbers})  # type: ignore[arg-type]
 
     def fingerprint(self) -> dict[str, Any]:
-        """What its scores depend on: its options and the identity of its model, which this loads."""
+        """Return everything the scores depend on: the options and the model's identity, which loads the model."""
         model = self._load()
         options = {name: getattr(self, name) for name in ("score", "unit", "max_tokens", "max_windows")}
         return options | {"template": self.template or default_template(model)} | identity(model)
@@ -98,7 +98,7 @@ class Logprob:
         return load(self.model, revision=self.revision, device=self.device, dtype=self.dtype, kinds=FORCED)
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """One judgement per case; all windows of all cases are batched together."""
+        """Judge each case; all windows of all cases share batches."""
         if not any(words(case.response) for case in cases):
             return [not_judged(case, self.name, NO_WORDS) for case in cases]
         model = self._load()
@@ -113,29 +113,29 @@ class Logprob:
                 continue
             windows, notes = outputs.windows, outputs.notes
             stacked = np.stack([getattr(result, self.score) for result in outputs.results]).astype(np.float64)
-            # of several windows, for each token the value of the one that supports it best
+            # over several windows, the best support of each token counts
             values = np.minimum(stacked.max(0), 0.0) if self.score == "logprob" else stacked.min(0)
-            known = np.array([all(i >= window.scored_from for window in windows) for i in range(len(values))])
-            if not known.any():
+            predicted = np.array([all(i >= window.scored_from for window in windows) for i in range(len(values))])
+            if not predicted.any():
                 reason = "nothing comes before the only token of the response"
                 judgements.append(not_judged(case, self.name, reason, *notes))
                 continue
             scores = token_scores(values, self.score, vocabulary)
-            mean = -math.expm1(values[known].mean()) if self.score == "logprob" else float(scores[known].mean())
-            verdicts, judged = word_verdicts(case.response, windows[0].spans, scores, unit=self.unit, known=known)
-            if not known.all():
+            mean = -math.expm1(values[predicted].mean()) if self.score == "logprob" else float(scores[predicted].mean())
+            verdicts, judged = word_verdicts(case.response, windows[0].spans, scores, unit=self.unit, known=predicted)
+            if not predicted.all():
                 notes = (*notes, "nothing comes before the first token of the response: it was not judged")
             judgements.append(Judgement(case.id, self.name, mean, verdicts=verdicts, judged=judged, notes=notes))
         return judgements
 
 
 def token_scores(values: np.ndarray, score: str, vocabulary: int) -> np.ndarray:
-    """Turn what a model says of tokens into scores in [0, 1].
+    """Turn a model's predictions for tokens into scores in [0, 1].
 
     Args:
         values: The tokens' log-probabilities, entropies in nats, or ranks from 1. *Shape:* (tokens,)
-        score: Which of them: one of `SCORES`.
-        vocabulary: How many tokens the model has.
+        score: The kind of `values`, one of `SCORES`.
+        vocabulary: The size of the model's vocabulary.
     """
     if score == "logprob":
         return -np.expm1(values)

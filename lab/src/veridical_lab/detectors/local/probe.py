@@ -1,7 +1,7 @@
 """Probes on a local language model's hidden states, offline and while the model is still writing.
 
-CH-Wang et al. 2024. The artifact comes from `veridical train probe`. A response is scored by teacher forcing, whoever
-wrote it; where the base model itself writes it, `attach` monitors its forward passes and `stream` runs them.
+CH-Wang et al. 2024. `veridical train probe` writes the artifact. Any response can be scored by teacher forcing. If the
+base model itself writes it, `attach` monitors its forward passes, and `stream` runs them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Floats = NDArray[np.float64]
 
 
 class Head:
-    """Probes of one objective as an artifact has them: with their threshold and, where fitted, their calibration."""
+    """Probes of one objective with their threshold and, if fitted, their calibration."""
 
     def __init__(self, probes: Probes, threshold: float, calibration: Mapping[str, Any] | None = None) -> None:
         self.probes = probes
@@ -53,22 +53,22 @@ class Head:
         self._calibrator = calibrator(calibration) if calibration else None
 
     def calibrated(self, scores: NDArray[np.floating[Any]]) -> Floats:
-        """`scores` as probabilities, if a calibration was fitted; else as they are."""
+        """Return `scores` as probabilities if a calibration was fitted, else unchanged."""
         plain = np.asarray(scores, dtype=np.float64)
         return self._calibrator.apply(plain) if self._calibrator else plain
 
     def score(self, states: Mapping[int, NDArray[Any]]) -> Floats:
-        """The score of every prefix of one response, (tokens,), from its states (tokens, width) by sublayer."""
+        """Return the score of every prefix of one response, *(tokens,)*, from states *(tokens, width)* by sublayer."""
         return self.calibrated(score(self.probes, states))
 
 
 def load_heads(artifact: Artifact, settings: ProbeSettings, path: Path) -> dict[str, Head]:
-    """The probes in an artifact, by objective ("token", "response").
+    """Load the probes of an artifact, by objective ("token", "response").
 
     Args:
         artifact: The artifact, with the weights.
         settings: Its settings.
-        path: Its folder, for messages.
+        path: Its folder, for error messages.
 
     Raises:
         DataError: If weights are missing, of a wrong shape or not finite.
@@ -101,12 +101,12 @@ def load_heads(artifact: Artifact, settings: ProbeSettings, path: Path) -> dict[
 class Probe:
     """Probes on a local language model's hidden states, trained on your labels (`veridical train probe`).
 
-    `path` is the artifact's folder. `model` is where the base model lies now (default: where it lay at training); it
-    must be the same model. A word's score is the highest of its tokens' (`unit="token"`: a verdict for each token).
-    `hallucination` is the score of the response-level probes, or of the worst token where there are only token-level
-    ones. Of several windows over long sources the one that supports a token best counts.
+    `path` is the artifact's folder. `model` is the current folder of the base model (default: its folder at training);
+    it must be the same model. A word's score is the highest of its tokens' (`unit="token"`: a verdict for each token).
+    `hallucination` is the score of the response-level probes, or of the worst token if there are only token-level
+    probes. Over several windows of long sources, the best support of a token counts.
 
-    Sources are read as part of the prompt. A case without sources is judged, too: by the model's states alone.
+    Sources are read as part of the prompt. A case without sources is judged by the model's states alone.
     """
 
     info = DetectorInfo((Level.RESPONSE, Level.SPAN))
@@ -134,7 +134,7 @@ class Probe:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Probe:
-        """The detector for `probe:PATH[,model=FOLDER,unit=token,device=…,dtype=…,max_windows=N]`."""
+        """Return the detector for `probe:PATH[,model=FOLDER,unit=token,device=…,dtype=…,max_windows=N]`."""
         if spec.accept(_OPTIONS, values=1).value is None:
             raise InputError("probe needs a trained probe", hint="probe:FOLDER, as `veridical train probe` wrote it")
         options: dict[str, Any] = {**spec.options, "max_windows": spec.whole("max_windows")}
@@ -157,12 +157,12 @@ class Probe:
 
     @property
     def artifact(self) -> Artifact:
-        """The artifact, loaded when it is first asked for; `DataError` if it is damaged."""
+        """The artifact; the first use loads it, and raises `DataError` if it is damaged."""
         return self._loaded[0]
 
     @property
     def settings(self) -> ProbeSettings:
-        """How cases are presented to the base model, and the probes but for their weights."""
+        """The settings that present cases to the base model, and the probes without their weights."""
         return self._loaded[1]
 
     @property
@@ -172,20 +172,20 @@ class Probe:
 
     @property
     def thresholds(self) -> dict[Level, float]:
-        """Those of the response-level and of the token-level probes, as fitted on validation data.
+        """The thresholds of the response-level and of the token-level probes, fitted on validation data.
 
-        Without response-level probes a response is scored by its worst token, and flagged from the tokens' threshold.
+        Without response-level probes, a response is scored by its worst token and flagged from the tokens' threshold.
         """
         fitted = {Level.RESPONSE if name == "response" else Level.SPAN: h.threshold for name, h in self.heads.items()}
         return {Level.RESPONSE: next(iter(fitted.values())), **fitted}
 
     @property
     def sublayers(self) -> tuple[int, ...]:
-        """All whose states are read."""
+        """All sublayers whose states are read."""
         return tuple(sorted({s for head in self.heads.values() for s in head.probes.sublayers}))
 
     def base(self) -> LocalModel:
-        """The base model, loaded; `InputError` if it is another than the one trained on, with the difference named."""
+        """Load the base model; `InputError` naming the difference if it is not the one trained on."""
         return load_base(
             self.artifact.base,
             f"the probe in {self.path}",
@@ -195,7 +195,7 @@ class Probe:
         )
 
     def fingerprint(self) -> dict[str, Any]:
-        """What its scores depend on: what was trained (whose model `judge` compares), and its options."""
+        """Return everything the scores depend on: the artifact (`judge` compares its model) and the options."""
         about = {"settings": self.artifact.settings, "base": asdict(self.artifact.base)}
         digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
         for name, tensor in sorted(self.artifact.tensors.items()):
@@ -203,7 +203,7 @@ class Probe:
         return {"probe": digest.hexdigest()[:16], "unit": self.unit, "max_windows": self.max_windows}
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """One judgement per case; all windows of all cases are batched together."""
+        """Judge each case; all windows of all cases share batches."""
         if not any(words(case.response) for case in cases):
             return [not_judged(case, self.name, NO_WORDS) for case in cases]
         decoded = decode_cases(
@@ -234,13 +234,15 @@ class Probe:
     def judge_generated(
         self, case: Case, prompt: Sequence[int], ids: Sequence[int], scores: Mapping[str, Sequence[Any]]
     ) -> Judgement | None:
-        """The judgement of what the base model generated, without another pass; None where `judge` reads other tokens.
+        """Judge a response that the base model generated, without another pass.
+
+        Return None if `judge` would read other tokens.
 
         Args:
             case: The case.
             prompt: The tokens before the response.
-            ids: Those that were generated: of the response, and maybe more.
-            scores: By objective, the score of each of these (`ProbeMonitor.history`).
+            ids: The generated tokens: those of the response, and maybe more.
+            scores: The score of each generated token, by objective (`ProbeMonitor.history`).
         """
         if not words(case.response):
             return None
@@ -258,7 +260,7 @@ class Probe:
     def stream(self, case: Case, *, unit: str = "token", prompt_ids: Sequence[int] | None = None) -> ProbeSession:
         """Return a session that judges a response to `case` while it is generated; `case.response` is ignored.
 
-        `prompt_ids` are the tokens before the response's, where they are not the template's.
+        `prompt_ids` are the tokens before the response, if they differ from the template's.
         """
         return ProbeSession(self.base(), self.heads, self.settings, case, unit=unit, prompt_ids=prompt_ids)
 
@@ -270,7 +272,7 @@ class Probe:
                 model.generate(**prompt, stopping_criteria=[monitor.stop_above(0.9)])
             monitor.scores["token"]
 
-        The first pass is taken for the prompt and not judged. `batch` responses are generated side by side.
+        The first pass is taken as the prompt and not judged. `batch` responses are generated side by side.
         """
         model = self.base()
         monitor = ProbeMonitor(self.heads, batch=batch, device=model.device)
@@ -288,15 +290,15 @@ def judgement_of(
     unit: str = "word",
     notes: tuple[str, ...] = (),
 ) -> Judgement:
-    """The judgement that the scores of a response result in.
+    """Turn the scores of a response into a judgement.
 
     Args:
         case: The case.
         by: The detector's name.
-        spans: (tokens,): the characters of each token.
-        tokens: (tokens,): the score of each token; None: only the response is scored.
-        response: The score of the response; None: its highest verdict is.
-        unit: "word" or "token": what a verdict is about.
+        spans: The characters of each token. *Shape:* (tokens,)
+        tokens: The score of each token; None: only the response is scored. *Shape:* (tokens,)
+        response: The score of the response; None: its highest verdict.
+        unit: The unit of a verdict: "word" or "token".
         notes: Notes for the judgement.
     """
     if tokens is None:

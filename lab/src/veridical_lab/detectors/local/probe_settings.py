@@ -1,4 +1,4 @@
-"""The settings of a trained probe as its artifact (`detector.json`) has them, checked when they are loaded."""
+"""The settings of a trained probe, stored in its artifact (`detector.json`) and checked on loading."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = ["HeadSettings", "ProbeSettings"]
 
 @dataclass(frozen=True, slots=True)
 class HeadSettings:
-    """The probes of one objective, but for their weights.
+    """The probes of one objective, without their weights.
 
     Attributes:
         kind: "linear", "pooling" or "mlp".
-        sublayers: One per probe.
+        sublayers: The sublayer of each probe.
         mix_bias: The intercept of the ensemble.
-        threshold: From which score on a token or response is flagged, as fitted on validation data.
+        threshold: The score from which a token or response is flagged, fitted on validation data.
         calibration: `parameters()` of a fitted calibrator, or None.
     """
 
@@ -38,15 +38,15 @@ class HeadSettings:
 
 @dataclass(frozen=True, slots=True)
 class ProbeSettings:
-    """How a trained probe presents cases to its model, and its probes by objective.
+    """The settings that present cases to the base model, and the probes by objective.
 
     Attributes:
-        template: The name of the template that makes a case the model's input.
-        max_tokens: How many tokens the model processes at once; None: its context.
-        max_windows: How many windows over long sources are used; None: all.
+        template: The name of the template that turns a case into the model's input.
+        max_tokens: The most tokens that the model processes at once; None: its context.
+        max_windows: The most windows over long sources; None: all.
         select: "ensemble", or "best" for a single sublayer.
-        heads: By objective, "token" or "response"; at least one.
-        template_digest: A hash of the template at training; None in artifacts that do not have it.
+        heads: The probes by objective, "token" or "response"; at least one.
+        template_digest: A hash of the template at training; None in artifacts without it.
     """
 
     template: str
@@ -57,12 +57,12 @@ class ProbeSettings:
     template_digest: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The settings as an artifact has them."""
+        """Return the settings as JSON values."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, settings: Mapping[str, Any], path: Path) -> ProbeSettings:
-        """The settings in an artifact; `DataError` with `path` and the first field that is missing or invalid."""
+        """Read the settings of an artifact; `DataError` names `path` and the first missing or invalid field."""
         from pydantic import TypeAdapter, ValidationError
 
         try:

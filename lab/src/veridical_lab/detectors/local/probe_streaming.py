@@ -1,4 +1,4 @@
-"""A session that judges a response with probes while it grows: fed with text or with the base model's tokens."""
+"""A session that judges a response with probes while it grows, fed with text or with the base model's tokens."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ __all__ = ["ProbeSession"]
 class ProbeSession:
     """Judges a response while it grows: `feed` it text, or the token ids that the base model samples; then `finish`.
 
-    The base model processes the response with a cache. Text is held back until the next white space, because only then
-    its tokens are certain; token ids are judged at once.
+    The base model processes the response with a cache. Text is held back until the next white space, because its tokens
+    are certain only then. Token ids are judged at once.
 
     Args:
         model: The base model.
         heads: The probes by objective.
         settings: How cases are presented to the model.
         case: The case; its response is ignored.
-        unit: What a verdict is about: "token" or "word".
-        prompt_ids: The tokens before the response's; None: the template's prompt without a space at its end. A prompt
+        unit: The unit of a verdict: "token" or "word".
+        prompt_ids: The tokens before the response; None: the template's prompt without a space at its end. A prompt
             that does not fit is cut to its first window.
 
     Attributes:
         text: The response so far; verdicts are about spans of it.
-        scores: By objective, the score of every token processed so far, equal to those of the whole response judged at
-            once (to 1e-5 in fp32).
-        notes: What to report about the prompt.
+        scores: The score of every token processed so far, by objective. They equal the scores of the whole response
+            judged at once (to 1e-5 in fp32).
+        notes: Notes about the prompt.
     """
 
     def __init__(
@@ -63,12 +63,12 @@ class ProbeSession:
         self._monitor = ProbeMonitor(heads, device=model.device)
         self._forward = CachedForward(model)
         self._prompt = None if prompt_ids is None else list(prompt_ids)
-        self._decoder: IncrementalDecoder | None = None  # where token ids are fed
+        self._decoder: IncrementalDecoder | None = None  # only if token ids are fed
         self._input: str | None = None  # "text" or "tokens"
         self._ids: list[int] = []
         self._spans: list[Span | None] = []
-        self._emitted = 0  # characters up to which verdicts were given
-        self._first = 0  # tokens before this one end there
+        self._emitted = 0  # the character up to which verdicts were given
+        self._first = 0  # tokens before this one end at or before `_emitted`
 
     @property
     def response_score(self) -> float | None:
@@ -78,14 +78,14 @@ class ProbeSession:
         return max(self.scores.get("token", ()), default=None)
 
     def feed(self, more: str | Sequence[int]) -> list[Verdict]:
-        """Return the new verdicts after more text or token ids (one or the other in a session).
+        """Return the new verdicts after more text or token ids; a session takes only one of the two.
 
         Raises:
             CannotJudgeError: If the model's context is full, or the tokens of a text changed as it grew.
         """
         kind = "text" if isinstance(more, str) else "tokens"
         if self._input not in (None, kind):
-            raise InputError(f"a session was fed {self._input} and then {kind}", hint="one or the other")
+            raise InputError(f"a session was fed {self._input} and then {kind}", hint="feed it only one of them")
         self._input = kind
         if isinstance(more, str):
             self.text += more
@@ -114,7 +114,7 @@ class ProbeSession:
 
     def _process_text(self, *, final: bool) -> list[Verdict]:
         text = self.text
-        if not final:  # the last white space may go on or belong to the next token
+        if not final:  # the last white space may grow or belong to the next token
             text = text[: next((i for i in reversed(range(len(text))) if text[i].isspace()), 0)].rstrip()
         if not text.strip():
             return []
@@ -144,7 +144,7 @@ class ProbeSession:
         return encoded
 
     def _process(self, ids: list[int]) -> None:
-        """Have the model read the prompt, if it has not yet, and `ids`; keep the scores of `ids`."""
+        """Let the model read the prompt, if it has not yet, and `ids`; keep the scores of `ids`."""
         import torch
 
         prompt = self._prompt or []
@@ -164,7 +164,7 @@ class ProbeSession:
             self.scores[objective] += [float(score[0]) for score in history[len(self.scores[objective]) :]]
 
     def _verdicts(self, *, final: bool) -> list[Verdict]:
-        """The verdicts on what is complete and has none yet."""
+        """Return the verdicts on complete units that have none yet."""
         if "token" not in self.scores:
             return []
         spans, first = self._spans, self._first
@@ -174,7 +174,7 @@ class ProbeSession:
         scores = np.array(self.scores["token"][first : len(spans)])
         verdicts, _ = word_verdicts(self.text, spans[first:], scores, unit=self._unit)
         end = max((span.end for span in spans[first:] if span), default=0)
-        # the last word of tokens may go on
+        # the last word may grow with the next tokens
         end -= self._unit == "word" and self._input == "tokens" and not final
         new = [v for v in verdicts if v.span.start >= self._emitted and v.span.end <= end]
         if new:

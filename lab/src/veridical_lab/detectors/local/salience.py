@@ -1,7 +1,7 @@
-"""Which words of the sources a language model's prediction of each response word rests on (gradient salience).
+"""Gradient salience: the source words that a language model's prediction of each response word rests on.
 
-After Chang et al. 2024, §3.2 and appendix C. The gradients come from `models.gradients`; here those of tokens become
-those of words, these become contributions and attributions, and those become scores.
+After Chang et al. 2024, §3.2 and appendix C. `models.gradients` computes the gradients. This module turns gradients of
+tokens into those of words, these into contributions and attributions, and these into scores.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _FLAGS = {
 _OPTIONS = ("device", "dtype", "max_memory_mb", "max_tokens", "max_windows", "revision", "template")
 _COUNTS = ("max_memory_mb", "max_tokens", "max_windows")
 _MAX_EVIDENCE = 3
-_MIN_SALIENCE = 1e-12  # what a word without any salience counts in a geometric mean
+_MIN_SALIENCE = 1e-12  # the value of a word without salience in a geometric mean
 _MIN_WINDOW = 32  # tokens
 
 
@@ -52,13 +52,14 @@ class Salience:
     """How much of a language model's prediction of each response word rests on words of the sources (gradients).
 
     `model` is a folder in Hugging Face format (or a hub name), a decoder or an encoder-decoder; it loads on first use.
-    `template` None is "general", and "bare" (the source alone) for an encoder-decoder. Every response word's
-    attribution and every source word's contribution is the "max", "sum" or (negative, normalised) "entropy" of its
-    column or row of the salience map; `kind` is "input_x_gradient" or "l2". A word's score is 1 - attribution, or as
-    omitted 1 - contribution; a response's are 1 - the `mean` ("geometric" or "arithmetic") over its words, and 1 - the
-    least mean of a perspective among the sources with `must_cover` (one without a perspective is one of its own).
+    The default `template` is "general", and "bare" (the source alone) for an encoder-decoder. The attribution of a
+    response word is the "max", "sum" or (negative, normalised) "entropy" of its column of the salience map; the
+    contribution of a source word is the same of its row. `kind` is "input_x_gradient" or "l2". A response word scores
+    1 - attribution, an omitted source word 1 - contribution. `hallucination` is 1 - the `mean` ("geometric" or
+    "arithmetic") over the response's words. `omission` is 1 - the lowest mean of a perspective among the sources with
+    `must_cover`; a source without a perspective is a perspective of its own.
 
-    These are shares of a gradient, not probabilities: fit the threshold on labelled validation data.
+    Scores are shares of a gradient, not probabilities: fit the threshold on labelled validation data.
     """
 
     info = DetectorInfo(needs_sources=True)
@@ -79,14 +80,14 @@ class Salience:
         max_memory_mb: int | None = None,
         name: str | None = None,
     ) -> None:
-        for what, value, known in (
+        for what, value, allowed in (
             ("aggregate", aggregate, AGGREGATES),
             ("mean", mean, MEANS),
             ("kind", kind, SALIENCE_KINDS),
             ("dtype", dtype, DTYPES),
         ):
-            if value not in known:
-                raise UnknownNameError(f"{what} of salience", value, known)
+            if value not in allowed:
+                raise UnknownNameError(f"{what} of salience", value, allowed)
         if template is not None:
             get_template(template)
         self.model = model
@@ -104,7 +105,7 @@ class Salience:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Salience:
-        """The detector for `salience:PATH[,OPTION,…]`, such as "salience:models/reader,sum,template=tldr"."""
+        """Return the detector for `salience:PATH[,OPTION,…]`, such as "salience:models/reader,sum,template=tldr"."""
         if spec.accept(_OPTIONS, values=4).value is None:
             raise InputError("salience needs a model", hint="salience:FOLDER[,max|sum|entropy,l2,template=NAME,…]")
         options: dict[str, Any] = {**spec.options, **{name: spec.whole(name) for name in _COUNTS}}
@@ -115,7 +116,7 @@ class Salience:
         return cls(spec.values[0], name=str(spec), **options)
 
     def fingerprint(self) -> dict[str, Any]:
-        """What its scores depend on: its options and the identity of its model, which this loads."""
+        """Return everything the scores depend on: the options and the model's identity, which loads the model."""
         model = self._load()
         options = {name: getattr(self, name) for name in ("aggregate", "mean", "kind", "max_tokens", "max_windows")}
         return options | {"template": self.template or default_template(model)} | identity(model)
@@ -124,11 +125,11 @@ class Salience:
         return load(self.model, revision=self.revision, device=self.device, dtype=self.dtype, kinds=FORCED)
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """One judgement per case, each from its own passes through the model."""
+        """Judge each case, with its own passes through the model."""
         return [judgement for judgement, _ in self.judge_with_maps(cases)]
 
     def judge_with_maps(self, cases: Sequence[Case]) -> list[tuple[Judgement, SalienceMap | None]]:
-        """The judgements of `judge`, each with its map (None where there is none)."""
+        """Return the judgements of `judge`, each with its salience map (None without one)."""
         results: list[tuple[Judgement, SalienceMap | None]] = []
         for case in cases:
             try:
@@ -145,17 +146,17 @@ class Salience:
                 notes=(*word_map.notes, *notes),
                 judged_sources=word_map.judged_sources(case),
             )
-            known = np.flatnonzero(word_map.judged).tolist()
-            if not known:
+            judged_columns = np.flatnonzero(word_map.judged).tolist()
+            if not judged_columns:
                 results.append((replace(judgement, judged=()), None))
                 continue
             unsound = [span for span, sound in zip(word_map.targets, word_map.judged, strict=True) if not sound]
             judgement = replace(
                 judgement,
-                hallucination=_score(self._mean(word_map.attribution[known])),
+                hallucination=_score(self._mean(word_map.attribution[judged_columns])),
                 verdicts=tuple(
                     Verdict(word_map.targets[j], _score(word_map.attribution[j]), evidence=word_map.evidence(j))
-                    for j in known
+                    for j in judged_columns
                 ),
                 judged=tuple(complement(unsound, len(case.response))) if unsound else None,
             )
@@ -163,14 +164,14 @@ class Salience:
         return results
 
     def map(self, case: Case) -> SalienceMap:
-        """The map of source words by response words that `judge` scores; `CannotJudgeError` if there is none."""
+        """Return the map of source words by response words that `judge` scores; `CannotJudgeError` if there is none."""
         try:
             return self._read(case).map(case)
         except CannotJudgeError as error:
             raise CannotJudgeError(f"case {case.id!r}: {error}", hint="there is no salience map to show") from None
 
     def _read(self, case: Case) -> _WordMap:
-        """The salience of the case's content words; `CannotJudgeError` saying why if there is none."""
+        """Compute the salience of the case's content words; `CannotJudgeError` with the reason if there is none."""
         if not case.sources:
             raise CannotJudgeError("no sources to compare with")
         targets = _content(case.response)
@@ -205,7 +206,7 @@ class Salience:
         sources: dict[str, list[Span]],
         notes: Sequence[str],
     ) -> _WordMap:
-        """The word-to-word map over all windows: a word is supported if any of them supports it."""
+        """Return the word-to-word map over all windows; the best support of a word over windows counts."""
         memory = None if self.max_memory_mb is None else self.max_memory_mb * 1_000_000
         gradients = partial(salience, model.model, kind=self.kind, max_memory=memory)
         shape = (sum(map(len, sources.values())), len(targets))
@@ -233,7 +234,10 @@ class Salience:
         return float(np.exp(np.log(np.maximum(values, _MIN_SALIENCE)).mean()))
 
     def _coverage(self, case: Case, word_map: _WordMap) -> tuple[float | None, tuple[Omission, ...], tuple[str, ...]]:
-        """1 - the least mean contribution of a perspective, every word's omission, and notes on what was not judged."""
+        """Return 1 - the lowest mean contribution of a perspective, every word's omission, and notes.
+
+        The notes tell which sources were not judged.
+        """
         notes: list[str] = []
         judged: list[tuple[Source, int]] = []
         for source in case.sources:
@@ -267,8 +271,8 @@ class _WordMap:
     """The salience of one case's source words for its response words, over all windows.
 
     *Shape:* `values` (source words, targets); `seen` (by the model) and `contribution` (source words,); `judged` and
-    `attribution` (targets,). `targets` are the content words of the response; `sources` are those of the sources, each
-    with its source's id.
+    `attribution` (targets,). `targets` are the content words of the response. `sources` are the content words of the
+    sources, each with the id of its source.
     """
 
     targets: list[Span]
@@ -284,7 +288,10 @@ class _WordMap:
         return [i for i, (_, other_id) in enumerate(self.sources) if other_id == source_id]
 
     def judged_sources(self, case: Case) -> tuple[SourceSpan, ...] | None:
-        """What of the sources with `must_cover` was judged: all but the words that no window held; None for all."""
+        """Return the judged spans of the sources with `must_cover`; None for all of them.
+
+        Words that no window showed are not judged.
+        """
         required = [source for source in case.sources if source.must_cover]
         spans = []
         for source in required:
@@ -296,7 +303,7 @@ class _WordMap:
         return None if spans == everything else tuple(spans)
 
     def evidence(self, column: int) -> tuple[Evidence, ...]:
-        """The source words that bear most on a response word; the weight is the share of its salience."""
+        """Return the source words with the most salience for a response word; the weight is their share of it."""
         values = self.values[:, column]
         best = np.argsort(-values, kind="stable")[:_MAX_EVIDENCE]
         weighted = ((self.sources[i], float(min(values[i], 1.0))) for i in best if values[i] > 0.0)
@@ -314,7 +321,7 @@ class _WordMap:
 
 
 def _content(text: str) -> list[Span]:
-    """The words of `text` that are no stop words."""
+    """Return the words of `text` that are not stop words."""
     return [span for span in words(text) if span.of(text).lower().replace("’", "'") not in STOP_WORDS]
 
 
@@ -329,14 +336,14 @@ def _window_map(
     gradients: Callable[..., np.ndarray],
     notes: list[str],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The rows (source words) that the window shows, which columns (response words) hold, and their values.
+    """Return the rows (source words) that a window shows, which columns (response words) are valid, and their values.
 
-    `sources` are the content words of each source; rows count them through, in that order.
+    `sources` are the content words of each source; rows number them consecutively, in that order.
     """
     first_row = dict(zip(sources, accumulate(map(len, sources.values()), initial=0), strict=False))
     token_spans = [(i + window.response_start, span) for i, span in enumerate(window.spans) if span is not None]
     pairs = _overlapping(token_spans, targets)
-    unpredicted = {word for token, word in pairs if token == 0}  # nothing comes before it
+    unpredicted = {word for token, word in pairs if token == 0}  # nothing predicts the first token
     tokens = sorted({token for token, word in pairs if word not in unpredicted})
     by_source: dict[str, list[tuple[int, Span]]] = {}
     for token, source_id, span in window.source_spans:
@@ -371,7 +378,7 @@ def _window_map(
 
 
 def _aggregated(values: np.ndarray, how: str) -> np.ndarray:
-    """One number per row: the maximum, the sum, or 1 - the entropy as a share of the highest possible.
+    """Return one number per row: the maximum, the sum, or 1 - the entropy as a share of the highest possible.
 
     Chang et al. 2024, appendix C.1.
     """
@@ -388,16 +395,16 @@ def _aggregated(values: np.ndarray, how: str) -> np.ndarray:
 
 
 def _overlapping(tokens: Sequence[tuple[int, Span]], parts: Sequence[Span]) -> list[tuple[int, int]]:
-    """(token, index into `parts`) for every token that shares a character with a part; `parts` are in order."""
+    """Return (token, index into `parts`) for every token that shares a character with a part; `parts` are in order."""
     pairs: list[tuple[int, int]] = []
     order = sorted(tokens, key=lambda pair: pair[1])
     first = bisect_right(parts, order[0][1].start, key=lambda part: part.end) if order else 0
     for token, span in order:
         while first < len(parts) and parts[first].end <= span.start:
             first += 1
-        at = first
-        while at < len(parts) and parts[at].start < span.end:
-            if parts[at].end > span.start:
-                pairs.append((token, at))
-            at += 1
+        part_i = first
+        while part_i < len(parts) and parts[part_i].start < span.end:
+            if parts[part_i].end > span.start:
+                pairs.append((token, part_i))
+            part_i += 1
     return pairs

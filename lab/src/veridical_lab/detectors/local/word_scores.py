@@ -1,4 +1,4 @@
-"""Scores of tokens turned into verdicts on words, or on the tokens themselves."""
+"""Turn scores of tokens into verdicts on words, or on the tokens themselves."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def word_verdicts(
 
     Args:
         text: The response.
-        spans: The characters of each token; None for a token that stands for none.
+        spans: The characters of each token; None for a token without characters.
         scores: The score of each token, in [0, 1]. *Shape:* (tokens,)
-        unit: One of `UNITS`. With "token", tokens that share a character have one verdict together.
+        unit: One of `UNITS`. With "token", tokens that share a character get one verdict together.
         known: Whether each token has a score; None: all have one. *Shape:* (tokens,)
 
     Returns:
-        The verdicts in order, and the spans that were judged (None: all of the text). A word without tokens, or with
-        one of unknown score, is not judged.
+        The verdicts in order, and the judged spans (None: the whole text). A word is not judged if it has no tokens or
+        one of them has no score.
     """
     tokens = [None if span is None else trimmed(span, text) for span in spans]
     units = units_of(text, spans, unit)

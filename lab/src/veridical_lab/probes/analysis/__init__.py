@@ -1,7 +1,7 @@
-"""What probes can and cannot see, as rows and pictures (CH-Wang et al. 2024, §6).
+"""Analyses of what probes can and cannot see, as rows and pictures (CH-Wang et al. 2024, §6).
 
-By sublayer, by type of error, from one data set to another, by size of the model, and by how much of the sources the
-model processes. Every analysis takes the model, the data and an `AnalysisConfig`, and gives an `Analysis`.
+They compare sublayers, types of error, data sets, sizes of the model, and lengths of the sources. Each analysis takes
+the model, the data and an `AnalysisConfig`, and returns an `Analysis`.
 """
 
 from veridical_lab.probes.analysis.context_length import analyse_context_length

@@ -1,4 +1,4 @@
-"""The peak by how many tokens of its sources the model processes: do probes see the source, or the response alone?
+"""The peak by the number of source tokens that the model reads: do probes see the source, or the response alone?
 
 This analysis is not in CH-Wang et al. 2024.
 """
@@ -26,16 +26,16 @@ def analyse_context_length(
 ) -> Analysis:
     """Measure probes trained and tested with only the first tokens of the sources.
 
-    Template and response are whole in all of them, so the same cases are judged.
+    Template and response are never cut, so the same cases are judged at every length.
 
     Args:
         model: The language model to probe.
         data: Labelled data, NAME:PATH.
         config: The options.
-        token_counts: How many tokens of the sources are kept; 0 takes the sources away, None keeps all.
+        token_counts: The numbers of source tokens to keep; 0 removes the sources, None keeps all tokens.
 
     Raises:
-        InputError: If no count is given, or one is below 0.
+        InputError: If there is no count, or one is below 0.
     """
     wrong = [n for n in token_counts if n is not None and n < 0]
     if not token_counts or wrong:
@@ -59,7 +59,7 @@ def analyse_context_length(
 
 
 def truncate_sources(model: LocalModel, example: Example, count: int) -> Example:
-    """The example with the first `count` tokens of its sources, all together; what gold says of sources is dropped."""
+    """Return the example with only the first `count` tokens of its sources in total, without gold on the sources."""
     sources = []
     left = count
     for source in example.case.sources:

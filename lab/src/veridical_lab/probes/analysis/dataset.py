@@ -1,6 +1,6 @@
-"""What analyses share: their options, the data sets as one model processes them, and which objectives have labels.
+"""What all analyses share: options, data sets prepared for one model, and the objectives with labels.
 
-The activations of a model on a data set are computed once; with a folder for stores every analysis finds them there.
+The activations of a model on a data set are computed once; with a folder for stores, all analyses share them.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ __all__ = ["AnalysisConfig", "dataset_of", "objectives_of", "read_data"]
 
 @dataclass(frozen=True, slots=True)
 class AnalysisConfig(ProbeConfig):
-    """What all analyses share, beside what they share with training.
+    """Options shared by all analyses, beyond those shared with training.
 
     Attributes:
-        store: A folder of stores, one per model and data set; None: activations are held in memory.
+        store: A folder of stores, one per model and data set; None: hold activations in memory.
         split: The part of the published data to load; None: all.
-        sample: How many documents of each data set are used; None: all.
+        sample: The number of documents to use from each data set; None: all.
         resamples: Bootstrap samples per interval.
-        level: The level of intervals.
-        command: The command line, for the record.
+        level: The confidence level of intervals.
+        command: The command line to record.
     """
 
     split: str | None = None
@@ -41,7 +41,7 @@ class AnalysisConfig(ProbeConfig):
 
     @property
     def settings(self) -> Settings:
-        """The same for `bench`, which loads data and measures."""
+        """The same options for `bench`, which loads data and measures."""
         return Settings(
             (),
             (),
@@ -55,13 +55,13 @@ class AnalysisConfig(ProbeConfig):
 
 
 def read_data(spec: str, config: AnalysisConfig, name: str | None = None) -> Loaded:
-    """The examples of NAME:PATH, or of as many documents as `config.sample` says; results call them `name`."""
+    """Read the examples of NAME:PATH, or a sample of `config.sample` documents; results call them `name`."""
     data = load_data(spec, config.settings)
     return replace(data, name=name or data.name)
 
 
 def dataset_of(model: LocalModel, data: Loaded, config: AnalysisConfig) -> ProbeDataset:
-    """`data` as `model` processes it, split 70/10/20 by document; `InputError` as `build_dataset` raises it."""
+    """Prepare `data` for `model`, split 70/10/20 by document; `InputError` as from `build_dataset`."""
     store = None
     if config.store is not None:
         base = {k: v for k, v in asdict(base_of(model)).items() if k != "name"}
@@ -72,7 +72,7 @@ def dataset_of(model: LocalModel, data: Loaded, config: AnalysisConfig) -> Probe
 
 
 def objectives_of(dataset: ProbeDataset, config: AnalysisConfig) -> tuple[str, ...]:
-    """The objectives asked for, or all that the data have labels for; `InputError` where one asked for has none."""
+    """Return the requested objectives, or all with labels; `InputError` if a requested one has no labels."""
     labelled = []
     for objective in ("response", "token"):
         label, weight = dataset.labels.items(dataset.train, objective)
@@ -81,9 +81,9 @@ def objectives_of(dataset: ProbeDataset, config: AnalysisConfig) -> tuple[str, .
     objectives = config.objectives or tuple(labelled)
     missing = [o for o in objectives if o not in labelled]
     if missing or not objectives:
-        what = "spans" if missing == ["token"] else "responses"
+        unit = "spans" if missing == ["token"] else "responses"
         raise InputError(
-            f"no {what} of {dataset.name} are labelled as hallucinated in its training part",
-            hint="F1-Sp needs labelled spans: --objective response" if what == "spans" else "other data",
+            f"no {unit} of {dataset.name} are labelled as hallucinated in its training part",
+            hint="F1-Sp needs labelled spans: --objective response" if unit == "spans" else "other data",
         )
     return objectives

@@ -1,6 +1,6 @@
-"""Which types of error probes see: one type at a time against all clean responses (CH-Wang et al. 2024, Figure 3).
+"""The types of error that probes see: one type at a time against all clean responses (CH-Wang et al. 2024, Figure 3).
 
-F1 depends on how common a type is; recall at the same threshold, and ROC AUC, do not.
+F1 depends on how common a type is; recall at the same threshold and ROC AUC do not.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ def analyse_error_types(
 ) -> Analysis:
     """Measure each sublayer on the errors of one type against all clean responses.
 
-    Probes and thresholds are those of `analyse_layers`, trained on all types.
+    Probes and thresholds are the same as in `analyse_layers`, trained on all types.
 
     Args:
         model: The language model to probe.
         data: Labelled data, NAME:PATH.
         config: The options.
-        merge: NAME -> a part of labels: those that hold it are one type (see `error_types_of`).
-        by: A group of the examples whose values take the place of types, each with its own clean examples.
+        merge: NAME -> a part of labels: all labels that contain it form one type (see `error_types_of`).
+        by: A group of the examples whose values replace types, each with its own clean examples.
 
     Raises:
-        InputError: If no error has a type, or none of those named.
+        InputError: If no error has a type, or none has a named one.
     """
     dataset = dataset_of(model, read_data(data, config), config)
     everything = [e for part in dataset.parts.values() for e in part]
@@ -67,7 +67,7 @@ def analyse_error_types(
 
 
 def _restricted(evaluation: Evaluation, labels: set[str], by: str | None) -> Evaluation:
-    """The evaluation on the examples of one type alone."""
+    """Return the evaluation restricted to the examples of one type."""
     pairs = []
     for example, judgement in zip(evaluation.data.examples, evaluation.judgements, strict=True):
         if by is None:
@@ -81,21 +81,21 @@ def _restricted(evaluation: Evaluation, labels: set[str], by: str | None) -> Eva
 
 
 def error_types_of(examples: Sequence[Example], merge: Mapping[str, str], by: str | None = None) -> dict[str, set[str]]:
-    """Type -> the labels of verdicts that belong to it; without `merge` every label is a type.
+    """Return, by type, the labels of verdicts that belong to it; without `merge` every label is a type.
 
     Args:
         examples: Labelled cases.
         merge: NAME -> a part of labels, in any case ("intrinsic" -> "Intrinsic Entity Error" …).
-        by: A group of the examples: types are its values.
+        by: A group of the examples whose values are the types.
 
     Raises:
-        InputError: If there are none.
+        InputError: If there are no types.
     """
     if by is not None:
         values = {value for e in examples for key, value in e.group if key == by}
         if not values:
-            known = sorted({key for e in examples for key, _ in e.group})
-            raise InputError(f"no group {by!r} in the data", hint=f"there are: {', '.join(known) or 'none'}")
+            groups = sorted({key for e in examples for key, _ in e.group})
+            raise InputError(f"no group {by!r} in the data", hint=f"there are: {', '.join(groups) or 'none'}")
         return {value: {value} for value in sorted(values)}
     labels = {v.label for e in examples for v in e.gold.verdicts if v.label and v.score >= GOLD_THRESHOLD}
     if not labels:
@@ -107,14 +107,14 @@ def error_types_of(examples: Sequence[Example], merge: Mapping[str, str], by: st
     types = {name: {label for label in labels if part.lower() in label.lower()} for name, part in merge.items()}
     empty = [name for name, members in types.items() if not members]
     if empty:
-        raise InputError(f"no label holds {merge[empty[0]]!r}", hint=f"labels: {', '.join(sorted(labels))}")
+        raise InputError(f"no label contains {merge[empty[0]]!r}", hint=f"labels: {', '.join(sorted(labels))}")
     return types
 
 
 def with_errors_of(example: Example, labels: set[str]) -> Example | None:
-    """The example with errors of these labels alone; None where it has others only.
+    """Return the example with only the errors of these labels; None if it has only others.
 
-    Errors of other labels are not judged: they are neither hits nor false alarms.
+    Errors of other labels are not judged, so they are neither hits nor false alarms.
     """
     gold = example.gold
     errors = [v for v in gold.verdicts if v.score >= GOLD_THRESHOLD]

@@ -1,6 +1,6 @@
-"""F1-R and F1-Sp by sublayer, and the first that reaches 95 % of the peak (CH-Wang et al. 2024, Figures 2 and 4).
+"""F1-R and F1-Sp by sublayer, and the first sublayer with 95 % of the peak (CH-Wang et al. 2024, Figures 2 and 4).
 
-All 2L probes come out of one training.
+One training gives all 2L probes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["analyse_layers"]
 
 
 def analyse_layers(model: LocalModel, data: str, config: AnalysisConfig) -> Analysis:
-    """Measure a probe on each sublayer, ensembles of each type of sublayer and of all, and flagging everything.
+    """Measure a probe on each sublayer, ensembles by type of sublayer and of all, and flagging everything.
 
     Args:
         model: The language model to probe.
@@ -25,11 +25,11 @@ def analyse_layers(model: LocalModel, data: str, config: AnalysisConfig) -> Anal
         config: The options.
 
     Returns:
-        Findings, peaks, and exact tests of the ensemble of attention against that of feed-forward sublayers ("Hidden
-        State Type", CH-Wang et al. 2024, §6).
+        Findings, peaks, and exact tests of the attention ensemble against the feed-forward ensemble ("Hidden State
+        Type", CH-Wang et al. 2024, §6).
 
     Raises:
-        InputError: If the data have labels of one class only, or lack those that an objective needs.
+        InputError: If the data have labels of one class only, or lack the labels of an objective.
     """
     dataset = dataset_of(model, read_data(data, config), config)
     analysis = Analysis("layers")

@@ -28,7 +28,7 @@ def analyse_model_size(models: Iterable[LocalModel], data: str, config: Analysis
     """Measure the best sublayer and the ensemble of several base models on the same data.
 
     Args:
-        models: Two or more language models; each is asked for when the one before is done.
+        models: Two or more language models; the iterable is advanced only after a model is done.
         data: Labelled data, NAME:PATH.
         config: The options.
 
@@ -48,7 +48,7 @@ def analyse_model_size(models: Iterable[LocalModel], data: str, config: Analysis
         for objective in objectives_of(dataset, config):
             ensemble = add_best_and_ensemble(Recorder(analysis, model, dataset, config), objective, where)
             ensembles.setdefault(objective, []).append(replace(ensemble, name=f"ensemble on {name_of(model)}"))
-        del model  # or two would be in memory while the next one is loaded
+        del model  # so that two are never in memory at once
     if len({str(f.model["weights"]) + str(f.at["model"]) for f in analysis.findings}) < 2:
         raise InputError("one model is named", hint="size takes two or more: --model A --model B")
     for objective, evaluations in ensembles.items():
@@ -58,7 +58,10 @@ def analyse_model_size(models: Iterable[LocalModel], data: str, config: Analysis
 
 
 def add_best_and_ensemble(record: Recorder, objective: str, where: At) -> Evaluation:
-    """Add what the best sublayer (by validation), the ensemble and the baseline achieve; the ensemble's evaluation."""
+    """Add findings of the best sublayer (by validation), the ensemble and the baseline.
+
+    Return the ensemble's evaluation.
+    """
     fitted = fit_sublayers(record.dataset, objective, record.config)
     evaluations = fitted.evaluate_all(by_type=False)
     baseline, ensemble = all_positive(record.dataset, objective), evaluations[-1][1]

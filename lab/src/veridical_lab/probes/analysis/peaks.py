@@ -39,19 +39,19 @@ def peaks_of(
     *,
     types: Sequence[str] = (*SUBLAYER_TYPES, "all"),
 ) -> list[Peak]:
-    """The peaks over sublayers of each type, for the paper's metric and for an area under the curve.
+    """Return the peaks over sublayers of each type, for the paper's metric and for an area under the curve.
 
     Args:
         analysis: The name of the analysis.
         fitted: The probes of all sublayers.
-        evaluations: Of these probes (ensembles are passed over), on the same examples.
-        baseline: Of flagging everything, on the same examples.
-        at: Which part of the analysis this is.
+        evaluations: The evaluations of these probes on the same examples; ensembles are ignored.
+        baseline: The evaluation of flagging everything, on the same examples.
+        at: The place in the analysis.
         types: The types of sublayers.
 
     Returns:
-        One per metric and type, where it is defined. A peak is that of the test part, as in the paper, so it flatters:
-        `Peak.chosen` is the sublayer that validation chooses.
+        One peak per metric and type, if it is defined. Peaks are found on the test part, as in the paper, so they are
+        optimistic; `Peak.chosen` is the sublayer that validation chooses.
     """
     single = [(subset, evaluation) for subset, evaluation in evaluations if subset.sublayer is not None]
     first_metric, *_, area = METRIC_NAMES[fitted.probes.objective]
@@ -67,17 +67,17 @@ def peaks_of(
 
 
 def first_to_reach(values: Sequence[float], start: float = 0.0) -> int:
-    """The index of the first value that covers `SHARE` of the way from `start` to the highest.
+    """Return the index of the first value that covers `SHARE` of the way from `start` to the highest.
 
     >>> first_to_reach([0.5, 0.96, 1.0]), first_to_reach([0.5, 0.96, 1.0], 0.5)
     (1, 2)
     """
-    wanted = start + SHARE * (max(values) - start)
-    return next(i for i, value in enumerate(values) if value >= wanted - 1e-12)
+    target = start + SHARE * (max(values) - start)
+    return next(i for i, value in enumerate(values) if value >= target - 1e-12)
 
 
 class _Curve:
-    """A metric by sublayer as a function of how often each document counts."""
+    """A metric by sublayer, as a function of the weights of documents."""
 
     def __init__(self, name: str, evaluations: Sequence[Evaluation]) -> None:
         self.metric = METRICS[name]
@@ -93,13 +93,13 @@ class _Curve:
             if not counted:
                 raise UndefinedMetricError(f"{name} is not defined: no case counts")
             self.n = len(counted)
-            of = np.concatenate([np.full(len(r), d, dtype=np.int64) for r, d in counted])
-            self.tables.append((np.concatenate([r for r, _ in counted]), of))
+            row_documents = np.concatenate([np.full(len(r), d, dtype=np.int64) for r, d in counted])
+            self.tables.append((np.concatenate([r for r, _ in counted]), row_documents))
 
     def values(self, weight: Floats | None = None) -> list[float]:
-        """The metric of each evaluation, given a weight for each of `documents` (None: 1)."""
+        """Return the metric of each evaluation, given a weight for each of `documents` (None: 1)."""
         weight = np.ones(len(self.documents)) if weight is None else weight
-        return [self.metric.value(table, weight[of]) for table, of in self.tables]
+        return [self.metric.value(table, weight[row_documents]) for table, row_documents in self.tables]
 
 
 def _peak(
@@ -108,7 +108,7 @@ def _peak(
     chosen: Sequence[tuple[ProbeSubset, Evaluation]],
     baseline: Evaluation,
 ) -> Peak | None:
-    """The peak of `metric` over single probes, but for where it belongs; None where it is not defined."""
+    """Return the peak of `metric` over single probes, without its place in the analysis; None if it is undefined."""
     config = fitted.config
     sublayers = [fitted.probes.sublayers[subset.indices[0]] for subset, _ in chosen]
     best = int(np.argmax([fitted.f1[subset.indices[0]] for subset, _ in chosen]))
@@ -122,7 +122,7 @@ def _peak(
         floor = _Curve(metric, [baseline]).values()[0]
     low: float | None = None
     high: float | None = None
-    with suppress(UndefinedMetricError):  # an interval that is not defined is left out
+    with suppress(UndefinedMetricError):  # an undefined interval is left out
         low, high = bootstrap(
             lambda weight: float(first_to_reach(curve.values(weight))),
             curve.documents,

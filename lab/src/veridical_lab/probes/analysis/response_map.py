@@ -25,14 +25,14 @@ class ResponseMap:
     Attributes:
         case: The case.
         detector: The name of the probe.
-        objective: "token", or "response": the score of the response up to a token.
-        spans: (tokens,): the characters of the response that each token stands for; None where it stands for none.
-        sublayers: (sublayers,): 2l is the attention of block l, 2l + 1 its feed-forward network.
-        scores: (sublayers, tokens), in [0, 1]: of the probe on each sublayer alone.
-        combined: (tokens,), in [0, 1]: the detector's own score, of all sublayers together (and calibrated).
-        threshold: From which score on the detector flags.
+        objective: "token", or "response" (the score of the response up to a token).
+        spans: The characters of each token; None for a token without characters. *Shape:* (tokens,)
+        sublayers: 2l is the attention of block l, 2l + 1 its feed-forward network. *Shape:* (sublayers,)
+        scores: The scores of the probe on each sublayer alone, in [0, 1]. *Shape:* (sublayers, tokens)
+        combined: The detector's score from all sublayers together (and calibrated), in [0, 1]. *Shape:* (tokens,)
+        threshold: The score from which the detector flags.
         marked: Spans of the response to mark, such as those that people labelled.
-        notes: What was left out of the model's input.
+        notes: Notes on text left out of the model's input.
     """
 
     case: Case
@@ -62,19 +62,19 @@ def map_response(probe: Probe, case: Case, *, objective: str | None = None, mark
 
     Args:
         probe: A trained probe. One trained with `select="best"` has a single sublayer.
-        case: The response with its sources. Of several windows over long sources the one that supports a token best
-            counts, as in the detector.
-        objective: Which of its probes: "token" or "response"; None: the token-level ones if there are any.
+        case: The response with its sources. Over several windows of long sources, the best support of a token counts,
+            as in the detector.
+        objective: The objective of the probes: "token" or "response"; None: "token" if there are any.
         marked: Spans of the response to mark.
 
     Raises:
         CannotJudgeError: If the response is too long for the model, or has no token.
-        InputError: If the probe has none with this objective.
+        InputError: If the artifact has no probes with this objective.
     """
     heads = probe.heads
     chosen = objective or ("token" if "token" in heads else "response")
     if chosen not in heads:
-        raise InputError(f"{probe.name} has no probes by {chosen}", hint=f"it has: {', '.join(heads)}")
+        raise InputError(f"{probe.name} has no {chosen}-level probes", hint=f"it has: {', '.join(heads)}")
     head, settings, model = heads[chosen], probe.settings, probe.base()
     windows = encode(
         model,

@@ -1,4 +1,4 @@
-"""What an analysis leaves: findings (a result row and its place on the plot), peaks, comparisons."""
+"""The records of an analysis: findings (a result row and its place in the plot), peaks, comparisons."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ __all__ = [
 ]
 
 At = dict[str, str | int | float | bool | None]
-COMPARED = {"response": ("f1", "roc_auc"), "token": ("token_f1", "word_roc_auc")}  # the metrics that are tested
+COMPARED = {"response": ("f1", "roc_auc"), "token": ("token_f1", "word_roc_auc")}  # the metrics of significance tests
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeFinding:
-    """One point: `at` says where (sublayer, half, kind, training set …), `row` what was measured there.
+    """One point of a plot: `at` is its place (sublayer, half, kind, training set …), `row` the measurements.
 
-    The row's `seconds` are 0: no model is run to judge, activations are at hand.
-    `model` identifies the base model (`models.artifact.Base`, and its number of weights), `training` the probes.
+    The row's `seconds` are 0, because no model runs to judge: activations are already computed. `model` identifies the
+    base model (`models.artifact.Base`, and its number of weights), `training` the probes.
     """
 
     analysis: str
@@ -62,12 +62,12 @@ class ProbeFinding:
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """Where a curve over sublayers peaks on the test part, and where it first reaches `share` of that.
+    """The peak of a curve over sublayers on the test part, and where the curve first reaches `share` of it.
 
     Sublayers are numbers from 0 (2l is the attention of block l); `low` and `high` are the bootstrap interval of
-    `first`. `floor` is the value of flagging everything, `first_above_floor` the first sublayer that covers `share` of
-    the way from there to the peak (None where the peak is not above it). `chosen` is the sublayer that is best on the
-    validation part, and `chosen_value` its value on the test part.
+    `first`. `floor` is the value of flagging everything. `first_above_floor` is the first sublayer that covers `share`
+    of the way from the floor to the peak (None if the peak is not above the floor). `chosen` is the sublayer that is
+    best on the validation part, and `chosen_value` its value on the test part.
     """
 
     analysis: str
@@ -95,7 +95,7 @@ class Peak:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """All that one analysis found."""
+    """All records of one analysis."""
 
     name: str
     findings: list[ProbeFinding] = field(default_factory=list)
@@ -104,17 +104,17 @@ class Analysis:
 
 
 def weights_of(model: LocalModel) -> int:
-    """The number of weights of a model; shared ones count once."""
+    """Return the number of weights of a model; shared weights count once."""
     return sum(int(p.numel()) for p in model.model.parameters())
 
 
 def name_of(model: LocalModel) -> str:
-    """The name of a model in results: a folder's last part (its fingerprint says which it is), or the hub's name."""
+    """Return the name of a model in results: the last part of its folder, or the hub's name."""
     return Path(model.name).name if Path(model.name).exists() else model.name
 
 
 def place_of(subset: ProbeSubset | None, objective: str) -> At:
-    """The place of one or several probes (None: of flagging everything) in plots and tables."""
+    """Return the place of one or several probes in plots and tables; None stands for flagging everything."""
     if subset is None:
         return {"objective": objective, "view": ALL_POSITIVE, "half": "none", "layer": None, "sublayer": None}
     sublayer = subset.sublayer
@@ -128,7 +128,7 @@ class Recorder:
     """Measures evaluations for an analysis and adds the findings to it.
 
     Attributes:
-        analysis: What is added to.
+        analysis: The analysis to add to.
         model: The base model.
         dataset: The data set whose test part is evaluated.
         config: The options.
@@ -143,10 +143,10 @@ class Recorder:
         """Add a finding.
 
         Args:
-            at: Its place in the analysis; `at["objective"]` decides what is measured.
+            at: Its place in the analysis; `at["objective"]` determines the metrics.
             evaluation: The judgements.
             training: How the probes were trained; None for a baseline.
-            group: The group of examples that was judged; "" for all.
+            group: The judged group of examples; "" for all.
         """
         config, data, trained = self.config, evaluation.data, training or {}
         base = {**asdict(base_of(self.model)), "name": name_of(self.model), "parameters": weights_of(self.model)}
@@ -165,17 +165,17 @@ class Recorder:
 def compare_findings(
     evaluations: Sequence[Evaluation], metric: str, config: AnalysisConfig
 ) -> list[DetectorComparison]:
-    """The exact tests of every two evaluations, with Bonferroni's correction for their number."""
+    """Return exact tests of every two evaluations, with Bonferroni's correction for their number."""
     return correct([compare_pair(a, b, metric, config.settings) for a, b in combinations(evaluations, 2)])
 
 
 def encode_records(analysis: Analysis) -> str:
-    """Findings, peaks and comparisons as JSON Lines."""
+    """Return findings, peaks and comparisons as JSON Lines."""
     return "".join(encode(r) + "\n" for r in (*analysis.findings, *analysis.peaks, *analysis.comparisons))
 
 
 def read_records(path: Path) -> Analysis:
-    """The analysis in a file of `encode_records`; `DataError` with its line for anything else."""
+    """Read the analysis from a file of `encode_records`; `DataError` with the line for any other content."""
     records: dict[type, list[Any]] = {ProbeFinding: [], Peak: [], DetectorComparison: []}
     hint = "records of analyses are written by `veridical analyse --out`"
     for _, record in read_documents(path, "finding", "peak", "comparison", hint=hint):

@@ -1,4 +1,4 @@
-"""Probes of all sublayers fitted once, and what each of them, or several together, judge of a test part."""
+"""Fit probes of all sublayers once, and evaluate each of them, or several together, on a test part."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ __all__ = [
 
 SUBLAYER_TYPES = ("attention", "feed-forward")
 METRIC_NAMES = {"response": ("f1", "recall", "roc_auc"), "token": ("f1_sp", "token_f1", "word_roc_auc")}
-METRIC_LEVELS = {"response": ("response",), "token": ("token", "span")}  # of metrics that need a threshold
+METRIC_LEVELS = {"response": ("response",), "token": ("token", "span")}  # levels of metrics that need a threshold
 ALL_POSITIVE = "flag all"
 
 
 def type_of(sublayer: int) -> str:
-    """ "attention" or "feed-forward": which sublayer of its block this is."""
+    """Return the type of a sublayer in its block: "attention" or "feed-forward"."""
     return SUBLAYER_TYPES[sublayer % 2]
 
 
@@ -49,19 +49,21 @@ def _evaluation(
     judgements: Mapping[str, Judgement],
     thresholds: Mapping[str, float],
 ) -> Evaluation:
-    """The evaluation on the whole test part; what has no judgement, by case id, could not be encoded."""
+    """Return the evaluation on the whole test part; cases without a judgement (by id) could not be encoded."""
     examples = dataset.parts["test"]
     unread = ("it could not be read",)
-    found = [judgements.get(e.case.id) or Judgement(e.case.id, detector, judged=(), notes=unread) for e in examples]
+    all_judgements = [
+        judgements.get(e.case.id) or Judgement(e.case.id, detector, judged=(), notes=unread) for e in examples
+    ]
     split = "test part" if dataset.split == "all" else f"{dataset.split}, test part"
     data = Loaded(dataset.name, split, examples, [], dataset.hash, (), 0)
     level = Level.RESPONSE if objective == "response" else Level.SPAN
     source = "f1 on the validation part of what was trained on"
-    return Evaluation(detector, (level,), data, found, thresholds, source)
+    return Evaluation(detector, (level,), data, all_judgements, thresholds, source)
 
 
 def all_positive(dataset: ProbeDataset, objective: str) -> Evaluation:
-    """The evaluation of flagging everything, the baseline that a probe has to exceed."""
+    """Return the evaluation of flagging everything, the baseline that a probe must exceed."""
     judgements = {}
     for example in dataset.parts["test"]:
         case = example.case
@@ -75,8 +77,8 @@ class ProbeSubset:
     """One probe, or several with their ensemble.
 
     Attributes:
-        name: What results call it.
-        indices: Which of all probes.
+        name: Its name in results.
+        indices: The indices of these probes among all probes.
         sublayer_type: "attention", "feed-forward" or "all".
         probes: These probes alone.
     """
@@ -88,11 +90,11 @@ class ProbeSubset:
 
     @property
     def sublayer(self) -> int | None:
-        """That of a single probe; None of an ensemble."""
+        """The sublayer of a single probe; None for an ensemble."""
         return self.probes.sublayers[0] if len(self.indices) == 1 else None
 
     def scores(self, each: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The scores (tokens or 1,), given those of all probes (probes, tokens or 1)."""
+        """Combine the scores of all probes, (probes, tokens or 1), into those of this subset, (tokens or 1,)."""
         return np.asarray(self.probes.combine(each[list(self.indices)]), dtype=np.float64)
 
 
@@ -101,11 +103,11 @@ class SublayerProbes:
     """A probe per sublayer, fitted on the training part of a data set.
 
     Attributes:
-        dataset: What they were fitted on.
-        probes: All of them.
-        scores: Theirs of the training and the validation part.
-        f1: (probes,): the best F1 of each on the validation part, by token or response.
-        training: How they were fitted, for the record.
+        dataset: The data set of the fit.
+        probes: All probes.
+        scores: Their scores of the training and the validation part.
+        f1: The best F1 of each probe on the validation part, by token or response. *Shape:* (probes,)
+        training: A record of how they were fitted.
         config: The options.
     """
 
@@ -122,12 +124,12 @@ class SublayerProbes:
         return int(np.argmax(self.f1))
 
     def single(self, index: int, name: str | None = None) -> ProbeSubset:
-        """One probe."""
+        """Return one probe as a subset."""
         sublayer = self.probes.sublayers[index]
         return ProbeSubset(name or f"sublayer {sublayer}", (index,), type_of(sublayer), self.probes.only(sublayer))
 
     def ensemble(self, sublayer_type: str = "all") -> ProbeSubset | None:
-        """The ensemble of all probes or of those of a type; None where there are fewer than two."""
+        """Return the ensemble of all probes or of one type; None for fewer than two probes."""
         sublayers = self.probes.sublayers
         indices = [i for i, s in enumerate(sublayers) if sublayer_type in (type_of(s), "all")]
         if len(indices) < 2:
@@ -141,14 +143,14 @@ class SublayerProbes:
         return ProbeSubset(f"ensemble of {sublayer_type}", tuple(indices), sublayer_type, probes)
 
     def subsets(self, *, by_type: bool = True) -> list[ProbeSubset]:
-        """Each probe, the ensembles of attention and of feed-forward sublayers (`by_type`), and that of all."""
+        """Return each probe, the ensembles of attention and of feed-forward sublayers (`by_type`), and that of all."""
         ensembles = [self.ensemble(t) for t in (*(SUBLAYER_TYPES if by_type else ()), "all")]
         return [*(self.single(i) for i in range(len(self.f1))), *(e for e in ensembles if e is not None)]
 
     def thresholds_of(self, subset: ProbeSubset) -> dict[str, float]:
-        """The thresholds on the validation part of what the probes were fitted on, by level of a metric.
+        """Fit thresholds on the validation part of the probes' data set, by level of a metric.
 
-        Each is the best for its metrics: F1 over responses, F1 over white-space tokens, and F1-Sp.
+        Each is the best for its metric: F1 over responses, F1 over white-space tokens, and F1-Sp.
         """
         scores = {i: subset.scores(self.scores[i]) for i in self.dataset.valid.tolist()}
         judged = judgements_of(self.dataset.sequences, scores, self.probes.objective)
@@ -157,7 +159,7 @@ class SublayerProbes:
     def evaluate(
         self, subset: ProbeSubset, dataset: ProbeDataset, scores: ScoresBySequence, thresholds: Mapping[str, float]
     ) -> Evaluation:
-        """The evaluation of a subset on the test part of `dataset`, given all probes' scores of that part."""
+        """Evaluate a subset on the test part of `dataset`, given all probes' scores of that part."""
         objective = self.probes.objective
         name = f"{self.probes.kind} {objective} probe of {self.dataset.name}, {subset.name}"
         of_subset = {i: subset.scores(scores[i]) for i in dataset.test.tolist()}
@@ -165,14 +167,14 @@ class SublayerProbes:
         return _evaluation(name, dataset, objective, {e.case.id: j for e, j in judged}, thresholds)
 
     def evaluate_all(self, *, by_type: bool = True) -> list[tuple[ProbeSubset, Evaluation]]:
-        """The evaluations of all `subsets` on the test part of what the probes were fitted on."""
+        """Evaluate all `subsets` on the test part of the probes' data set."""
         scores = scores_of(self.dataset.states, self.dataset.test, self.probes)
         subsets = self.subsets(by_type=by_type)
         return [(s, self.evaluate(s, self.dataset, scores, self.thresholds_of(s))) for s in subsets]
 
 
 def fit_sublayers(dataset: ProbeDataset, objective: str, config: AnalysisConfig, **about: Any) -> SublayerProbes:
-    """Fit a probe on every sublayer; `about` is added to what the record says of the training."""
+    """Fit a probe on every sublayer; `about` is added to the record of the training."""
     options = replace(config.options, objective=objective)
     train, valid = dataset.train, dataset.valid
     started = time.perf_counter()

@@ -1,6 +1,6 @@
-"""From one data set to another: N training sets by N test sets under one model (CH-Wang et al. 2024, Tables 6 and 8).
+"""Transfer between data sets: N training sets by N test sets under one model (CH-Wang et al. 2024, Tables 6 and 8).
 
-Thresholds come from the training set's own validation part: nothing of the test set is seen.
+Thresholds come from the validation part of the training set, so nothing of the test set is used.
 """
 
 from __future__ import annotations
@@ -43,11 +43,12 @@ def analyse_transfer(
         model: The language model to probe.
         data: Name -> labelled data, NAME:PATH; two or more.
         config: The options.
-        mixtures: "a+b": even mixtures of data sets to train on, too.
-        equal: Whether all are trained on as many responses as the smallest has, in whole documents (Table 8).
+        mixtures: Even mixtures of data sets to train on, too, written "a+b".
+        equal: Whether to train on equally many responses of each set, as many as the smallest has, in whole documents
+            (Table 8).
 
     Raises:
-        InputError: If fewer than two sets have the labels of any objective, or a mixture names others.
+        InputError: If no objective has labels in two sets or more, or a mixture names unknown sets.
     """
     if len(data) < 2:
         raise InputError(f"{len(data)} data set is named", hint="transfer takes two or more")
@@ -82,7 +83,7 @@ def analyse_transfer(
 
 
 def _test_on_all(fitted: SublayerProbes, records: Mapping[str, Recorder]) -> None:
-    """Add what the best sublayer and the ensemble of one training set achieve on all test parts."""
+    """Add findings of the best sublayer and the ensemble of one training set on all test parts."""
     subsets = [fitted.single(fitted.best, "best sublayer"), fitted.ensemble() or fitted.single(0, "ensemble of all")]
     with_thresholds = [(subset, fitted.thresholds_of(subset)) for subset in subsets]
     for name, record in records.items():
@@ -94,7 +95,7 @@ def _test_on_all(fitted: SublayerProbes, records: Mapping[str, Recorder]) -> Non
 
 
 def sample_documents(dataset: ProbeDataset, sequences: Ids, count: int, seed: int) -> Ids:
-    """At most `count` of `sequences`, whole documents in an order drawn by `seed`."""
+    """Return at most `count` of `sequences`, as whole documents in an order drawn by `seed`."""
     by_document: dict[str, list[int]] = {}
     for i in sequences.tolist():
         name = document_of(dataset.sequences.examples[int(dataset.sequences.example_of[i])])
@@ -110,14 +111,14 @@ def sample_documents(dataset: ProbeDataset, sequences: Ids, count: int, seed: in
 def training_mixture(
     name: str, datasets: Mapping[str, ProbeDataset], objective: str, count: int | None, seed: int
 ) -> ProbeDataset:
-    """What to train on for "a" or "a+b": labelled sequences, as many of each data set.
+    """Return the training data for "a" or "a+b": labelled sequences, equally many of each data set.
 
     Args:
         name: The data sets' names, joined by "+".
         datasets: Name -> data set.
-        objective: "token" or "response": what has to be labelled.
-        count: How many sequences to train on in all; None: all of the smallest member, times their number.
-        seed: Decides which documents are drawn.
+        objective: The unit that must be labelled: "token" or "response".
+        count: The total number of sequences to train on; None: all of the smallest member, times the number of members.
+        seed: Random seed of the draw of documents.
 
     Returns:
         A data set without a test part.
@@ -160,7 +161,7 @@ def training_mixture(
 
 
 class _ConcatenatedStates:
-    """States of several data sets one after another; each group belongs to one of them."""
+    """The states of several data sets, concatenated; each group belongs to one of them."""
 
     def __init__(self, parts: Sequence[ActivationStates]) -> None:
         self.parts = parts
