@@ -43,13 +43,13 @@ def test_the_default_detector_is_in_the_wheel_and_in_the_sdist() -> None:
         assert not build["targets"][target].get("exclude"), target
     assert not build.get("exclude")
     # named as artifacts: in both, whatever .gitignore says
-    example = folder / "encoder" / "onnx" / "model.int8.onnx"
+    example = folder / "encoder" / "onnx" / "model.int8.onnx.1"
     assert any(fnmatch(example.as_posix(), pattern) for pattern in build["artifacts"])
 
 
 def test_the_default_detector_is_small_and_has_no_weights_for_torch() -> None:
     files = [path for path in PACKAGED.rglob("*") if path.is_file()]
-    assert sum(path.stat().st_size for path in files) < 30e6
+    assert sum(path.stat().st_size for path in files) < 90e6
     assert not [path for path in files if path.name in ("model.safetensors", "model.onnx", "pytorch_model.bin")]
 
 
