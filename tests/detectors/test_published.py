@@ -15,6 +15,7 @@ from veridical.core.types import Case, Judgement, Source
 from veridical.detectors import load_detector
 from veridical.detectors.entailment.detector import Entailment
 from veridical.detectors.entailment.forms import FORMS
+from veridical.detectors.entailment.scorers import ClassifierScorer, ScorerOptions
 from veridical.detectors.tokens.detector import Tokens
 from veridical.models.load import unload
 from veridical.models.testing import tiny
@@ -398,6 +399,18 @@ def test_factcg(tmp_path: Path) -> None:
     assert len(tokenizer(text)["input_ids"]) > 512  # more than the positions in its configuration
     supported = classes(model, tokenizer, text)[1]
     assert judged(f"hf:{folder},dtype=fp32", long).hallucination == pytest.approx(1 - supported, abs=1e-5)
+
+    scorer = ClassifierScorer(folder, ScorerOptions(dtype="fp32", max_tokens=200))
+    scorer.joined = FORMS["factcg"].joined
+    one, two = scorer.encoder.encode([(long, CLAIM), (CLAIM, long)])
+    assert one.window is not None
+    assert two.window is not None
+    assert (one.whole, one.read, len(one.window.ids)) == (False, len(CLAIM), 200)
+    end = len(tokenizer(FACTCG_PROMPT.format("", CLAIM))["input_ids"]) - 3
+    assert one.window.ids[-end:].tolist() == tokenizer(text)["input_ids"][-end:]  # all behind the premise
+    assert two.whole
+    assert 0 < two.read < len(long)
+    assert len(two.window.ids) <= 200
 
 
 def test_hhem_2_runs_without_its_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
