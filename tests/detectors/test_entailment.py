@@ -16,6 +16,7 @@ from tests.detectors.token_examples import trained_tokens
 from tests.lab.detectors.feature_examples import examples
 from tests.processes import without_torch
 from veridical.core.errors import DataError, InputError, UnknownNameError
+from veridical.core.segment import word_forms
 from veridical.core.serialization import encode
 from veridical.core.types import Case, Judgement, Source, Span
 from veridical.detectors import load_detector
@@ -36,6 +37,9 @@ class Scripted:
     """Gives each pair the probabilities that a generator drew for its texts, and keeps what it was asked."""
 
     most_words = 1 << 30
+
+    def count(self, text: str) -> int:
+        return len(word_forms(text))
 
     def __init__(self, table: dict[tuple[str, str], tuple[float, float]] | None = None, three: bool = True) -> None:
         self.table = table or {}
@@ -102,7 +106,7 @@ def test_summac_conv() -> None:
 
 
 def test_minicheck_and_alignscore() -> None:
-    for form, words, combined in (("minicheck", 500, np.max), ("alignscore", 350, np.mean)):
+    for form, words, combined in (("minicheck", 400, np.max), ("alignscore", 350, np.mean)):
         scorer = Scripted(three=form == "alignscore")
         long = " ".join(f"In {year} the river rose by {year % 7} m." for year in range(1800, 1900))
         case = Case("1", CASE.response, (Source("a", long), Source("b", PREMISES[3])))

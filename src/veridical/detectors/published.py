@@ -1,6 +1,11 @@
-"""Published checkpoints by folder or hub name: the detector that reads what a configuration says it is."""
+"""Published checkpoints by folder or hub name: the detector that reads each, with the prompt it was trained with."""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from veridical.core.detector import Detector, DetectorContext, DetectorInfo
 from veridical.core.errors import InputError
@@ -8,23 +13,62 @@ from veridical.core.spec import Spec
 from veridical.core.types import Level
 from veridical.detectors.tokens.artifact import PUBLISHED_TEMPLATE
 from veridical.models.artifact import described_kind
-from veridical.models.checkpoint import checkpoint_folder, read_config
+from veridical.models.checkpoint import architectures_of, checkpoint_folder, parse_config, read_config
+from veridical.models.cross_encoder import label_names, role_of
+from veridical.models.hhem import HHEM
 
-__all__ = ["Published"]
+__all__ = ["FORMATS", "Format", "Published"]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A published form of checkpoints.
+
+    Attributes:
+        architecture: A pattern of its model class.
+        named: A pattern of its checkpoints' names: a configuration hardly ever says whose it is.
+        reader: The detector that reads it.
+        options: What that detector is given where the user says nothing else.
+        clear: Whether classes whose names say what they are do as well as a name.
+    """
+
+    architecture: str
+    named: str
+    reader: str = "entailment"
+    options: Mapping[str, str] = field(default_factory=dict)
+    clear: bool = False
+
+
+_PAIRS, _TOKENS, _SEQ2SEQ = r"(?<!HHEMv2)ForSequenceClassification", "ForTokenClassification", "^T5ForConditional"
+FORMATS = (  # the first that fits
+    Format(_TOKENS, "lettuce", "tokens", {"template": PUBLISHED_TEMPLATE, "max_tokens": "4096"}, clear=True),
+    Format(HHEM, "", options={"form": "hhem-2", "max_tokens": "4096"}),
+    Format(_SEQ2SEQ, "minicheck", options={"form": "minicheck-t5", "max_tokens": "2048"}),
+    Format(_PAIRS, "minicheck", options={"form": "minicheck", "max_tokens": "2048"}),
+    Format(_PAIRS, "factcg", options={"form": "factcg", "max_tokens": "2048"}),
+    Format(_PAIRS, "hhem|hallucination_evaluation_model", options={"form": "hhem"}),
+    Format(_PAIRS, "alignscore", options={"form": "alignscore", "labels": "entailment|neutral|contradiction"}),
+    Format(_PAIRS, "$^", clear=True),  # NLI, FactCC and others whose classes have names
+)
+_LANGUAGE = re.compile(r"-(de|fr|es|it|pl|cn|hu)-v\d")  # in names of LettuceDetect's
 
 
 class Published:
-    """A published checkpoint (LettuceDetect, NLI, MiniCheck, HHEM-1 …), read as what its configuration says it is.
+    """A published checkpoint (MiniCheck, HHEM, LettuceDetect, NLI, FactCG, AlignScore), read in its publisher's form.
 
-    A token classifier becomes the detector `tokens` with LettuceDetect's prompt, a sequence classifier `entailment`;
-    their options are taken.
+    A token classifier becomes the detector `tokens` with LettuceDetect's prompt, a classifier of pairs `entailment`;
+    their options are taken. Which form a checkpoint has is read off its configuration and its name (`FORMATS`).
     """
 
     info = DetectorInfo((Level.RESPONSE, Level.SPAN))
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Detector:
-        """The detector for `hf:FOLDER` or `hf:OWNER/NAME[,revision=COMMIT]`, with the options of what reads it."""
+        """The detector for `hf:FOLDER` or `hf:OWNER/NAME[,revision=COMMIT]`, with the options of what reads it.
+
+        Raises:
+            InputError: If its form is not known, or its weights are not in safetensors.
+        """
         if spec.value is None:
             raise InputError("hf needs a checkpoint", hint="hf:FOLDER or hf:OWNER/NAME")
         options = dict(spec.options)
@@ -32,18 +76,60 @@ class Published:
         kind = described_kind(folder)
         if kind is not None:
             raise InputError(f"{folder} is a detector of Veridical's own", hint=f"{kind or 'its kind'}:{folder}")
-        named = read_config(folder).get("architectures")
-        architectures = ", ".join(map(str, named)) if isinstance(named, list) else "no architecture is named"
-        if "ForTokenClassification" in architectures:
-            options.setdefault("template", PUBLISHED_TEMPLATE)
-            reader = "tokens"
-        elif "ForSequenceClassification" in architectures:
-            reader = "entailment"
-        else:
+        if not any(folder.glob("*.safetensors")) and "onnx" not in options:
+            pickles = sorted(file.name for end in ("bin", "ckpt", "pt", "pth") for file in folder.glob(f"*.{end}"))
             raise InputError(
-                f"{folder} is no classifier ({architectures})",
-                hint="hf reads classifiers of tokens and of text pairs; logprob and align read other models",
+                f"{folder} has no weights in safetensors"
+                + (f", only pickles ({', '.join(pickles)})" if pickles else ""),
+                hint="pickles are not loaded: convert them where you trust them (docs/detectors/entailment.md), or try "
+                "revision=refs/pr/1, where the hub puts what it converted",
             )
-        detector = context.load(Spec(reader, (str(folder), *spec.values[1:]), options))
+        form, defaults = _format_of(folder, Path(spec.value).name, options)
+        detector = context.load(Spec(form.reader, (str(folder), *spec.values[1:]), {**defaults, **options}))
         detector.name = str(spec)
         return detector
+
+
+def _format_of(folder: Path, name: str, options: Mapping[str, str]) -> tuple[Format, dict[str, str]]:
+    """The form of a checkpoint and the options it is read with; `InputError` if none fits."""
+    config = parse_config(folder)
+    architecture = architectures_of(config) or "no architecture is named"
+    if re.search("ForCausalLM|LMHead", architecture):
+        raise InputError(
+            f"{folder} is no classifier ({architecture})",
+            hint="a judge such as Granite Guardian, Lynx or Bespoke-MiniCheck-7B: serve it, then -d judge:yes_no "
+            "--model NAME --base-url URL; logprob and align read other models",
+        )
+    read_config(folder)
+    name += f" {config.get('_name_or_path', '')}"
+    if folder.parent.name == "snapshots":  # of a cache of the hub: models--OWNER--NAME/snapshots/COMMIT
+        name += f" {folder.parent.parent.name}"
+    classes = label_names(config)
+    clear = "labels" in options or any(map(role_of, classes))
+    near = [form for form in FORMATS if re.search(form.architecture, architecture)]
+    for form in near:
+        defaults = dict(form.options)
+        if "form" in options and "form" in defaults:
+            fits = options["form"] == defaults["form"]
+        else:
+            fits = bool(re.search(form.named, name, re.IGNORECASE)) or (clear and form.clear)
+        if not fits:
+            continue
+        if clear:
+            defaults.pop("labels", None)
+        if "template" in defaults and (language := _LANGUAGE.search(name)):
+            defaults["template"] += f"-{language[1]}"
+        return form, defaults
+    if not near:
+        raise InputError(
+            f"{folder} is no classifier that is known here ({architecture})",
+            hint="hf reads classifiers of tokens and of pairs of texts, and MiniCheck's encoder-decoder",
+        )
+    labels = "supported|hallucinated" if near[0].reader == "tokens" else "contradiction|neutral|entailment"
+    ways = [f"form={form.options['form']}" for form in near if "form" in form.options]
+    ways += [f"labels={labels} for its classes in their order"] if any(form.clear for form in near) else []
+    raise InputError(
+        f"the name of {folder} does not say what it is ({architecture}), nor do its classes, called "
+        f"{', '.join(classes[:8])}",
+        hint=f"say it: {' or '.join(ways)}",
+    )

@@ -1,7 +1,8 @@
 """Pairs of texts through a Hugging Face sequence classifier: does the premise entail the hypothesis?
 
 What a classifier's classes mean is read from the names in its configuration, whoever trained it: entailment, neutral
-and contradiction (NLI), supported and unsupported (MiniCheck, FactCC), or one logit of consistency (HHEM).
+and contradiction (NLI), supported and unsupported (MiniCheck, FactCC), or one logit of consistency (HHEM-1). An
+encoder-decoder's classes are tokens that it writes (MiniCheck on flan-t5).
 """
 
 from __future__ import annotations
@@ -10,19 +11,24 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from veridical.core.errors import InputError
-from veridical.models.encode import tokenize_texts
-from veridical.models.load import kind_of
+from veridical.core.spans import Span
+from veridical.models.encode import special_tokens, tokenize, tokenize_texts
+from veridical.models.load import LocalModel, kind_of, reads_any_length
 from veridical.models.pair_network import PairRunner
 from veridical.models.pairs import PairForm, Window
 
+if TYPE_CHECKING:
+    import torch
+
 __all__ = [
     "ROLES",
+    "AnswerRunner",
     "CrossEncoder",
     "EncodedPair",
     "PairScores",
@@ -150,6 +156,41 @@ def role_probabilities(logits: Floats, roles: Sequence[Role]) -> dict[Role, Floa
     return {role: classes[:, [each == role for each in roles]].sum(1) for role in ROLES}
 
 
+class AnswerRunner(PairRunner):
+    """Runs an encoder-decoder that answers with a label: its classes are tokens, as the first one that it writes.
+
+    Args:
+        model: A model of the kind "seq2seq".
+        answers: The token of each class.
+        max_batch_tokens: As for `PairRunner`.
+
+    Raises:
+        InputError: If the tokenizer has no such tokens.
+    """
+
+    def __init__(self, model: LocalModel, answers: Sequence[str], *, max_batch_tokens: int | None = None) -> None:
+        super().__init__(model, max_batch_tokens=max_batch_tokens)
+        vocabulary = model.tokenizer.get_vocab()
+        if not set(answers) <= vocabulary.keys():
+            raise InputError(
+                f"the tokenizer of {model.name!r} has no token {' or '.join(map(repr, answers))}",
+                hint="the checkpoint's own tokenizer is needed",
+            )
+        self._answers = [vocabulary[answer] for answer in answers]
+
+    def forward(self, rows: Sequence[Sequence[Window]]) -> tuple[torch.Tensor, list[list[int]]]:
+        """As `PairRunner.forward`; the logits of the answers, (rows, 1, answers)."""
+        import torch
+
+        inputs, starts = self.inputs(rows)
+        device = self.model.device
+        tensors = {name: torch.from_numpy(array).to(device) for name, array in inputs.items()}
+        begin = (special_tokens(self.model).decoder or (0,))[:1]
+        written = torch.tensor([begin] * len(rows), device=device)
+        logits = self.model.model(**tensors, decoder_input_ids=written, use_cache=False).logits
+        return logits[:, :, self._answers], starts
+
+
 class CrossEncoder:
     """Scores pairs with a sequence classifier: each text tokenised once, pairs run in batches by length.
 
@@ -158,8 +199,10 @@ class CrossEncoder:
     Args:
         runner: Runs a model of the kind "classifier".
         roles: What its classes stand for (`class_roles`).
-        joined: "pair": as the tokenizer joins two texts. "single": with one separator and no segments (MiniCheck).
-        max_tokens: The most tokens of a pair; None: as many as the model has positions.
+        joined: "pair": as the tokenizer joins two texts. "single": with one separator and no segments (MiniCheck). Else
+            a template with {premise} and {hypothesis}, in which special tokens are written out.
+        max_tokens: The most tokens of a pair; None: as many as the model has positions. It may be more for a model
+            that knows only distances (T5, DeBERTa-v3).
 
     Raises:
         InputError: If the classifier has another number of classes, or cannot be run in batches.
@@ -170,7 +213,7 @@ class CrossEncoder:
         runner: PairRunner,
         roles: Sequence[Role],
         *,
-        joined: Literal["pair", "single"] = "pair",
+        joined: str = "pair",
         max_tokens: int | None = None,
     ) -> None:
         model = runner.model
@@ -186,12 +229,22 @@ class CrossEncoder:
             separator = tokenizer.eos_token_id if tokenizer.sep_token_id is None else tokenizer.sep_token_id
             between = self.form.between if separator is None else [separator]
             self.form = replace(self.form, between=between, second_type=0)
-        self.room = min(max_tokens or model.max_positions, model.max_positions) - self.form.size
+        self.template = None if joined in ("pair", "single") else re.split(r"\{premise\}|\{hypothesis\}", joined)
+        self.limit = max_tokens or model.max_positions
+        if not reads_any_length(config):
+            self.limit = min(self.limit, model.max_positions)
+        self.room = self.limit - self.form.size
+        if self.template is not None:
+            around = len(self.form.before) + len(self.form.after)
+            self.room = self.limit - around - len(tokenize(tokenizer, "".join(self.template), markup=True).ids)
         if self.room < 8:
             raise InputError(f"{model.name!r} has room for {self.room} tokens", hint="a larger max_tokens")
 
     def encode(self, pairs: Sequence[tuple[str, str]]) -> Iterator[EncodedPair]:
-        """Each (premise, hypothesis) pair as a window, in order; each text is tokenised once."""
+        """Each (premise, hypothesis) pair as a window, in order; without a template each text is tokenised once."""
+        if self.template is not None:
+            yield from (self._filled(self.template, *pair) for pair in pairs)
+            return
         texts = list(dict.fromkeys(text for pair in pairs for text in pair))
         tokens = dict(zip(texts, tokenize_texts(self.runner.model.tokenizer, texts), strict=True))
         ids = {text: np.array(found.ids, dtype=np.int32) for text, found in tokens.items()}
@@ -204,6 +257,30 @@ class CrossEncoder:
                 tokens[hypothesis].offsets[len(second)][0] if cut else len(hypothesis),
                 len(first) == len(ids[premise]),
             )
+
+    def _filled(self, template: Sequence[str], premise: str, hypothesis: str) -> EncodedPair:
+        """A pair in the template, tokenised as one text; what is cut is the end of the premise or the hypothesis."""
+        head, middle, tail = template
+        first = Span(len(head), len(head) + len(premise))
+        second = Span(first.end + len(middle), first.end + len(middle) + len(hypothesis))
+        text = f"{head}{premise}{middle}{hypothesis}{tail}"
+        tokens = tokenize(self.runner.model.tokenizer, text, markup=True, literal=(first, second))
+        starts, ends = np.array(tokens.offsets, dtype=np.int64).reshape(-1, 2).T
+        of_first, of_second = (np.flatnonzero((starts < s.end) & (ends > s.start)) for s in (first, second))
+        fixed = len(starts) - len(of_first) - len(of_second)
+        room = max(2, self.limit - len(self.form.before) - len(self.form.after) - fixed)
+        kept_second = of_second[: room // 2]
+        kept_first = of_first[: room - len(kept_second)]
+        cut = of_second[len(kept_second) :]
+        ids = np.delete(np.array(tokens.ids, dtype=np.int32), [*of_first[len(kept_first) :], *cut])
+        start = int(of_second[0]) - len(of_first) + len(kept_first) if len(of_second) else 0
+        ids = np.concatenate([self.form.before, ids, self.form.after]).astype(np.int32)
+        window = Window(ids, np.zeros_like(ids), len(self.form.before) + start, 0, len(kept_second))
+        return EncodedPair(
+            window if len(kept_second) else None,
+            max(0, int(starts[cut[0]]) - second.start) if len(cut) else len(hypothesis),
+            len(kept_first) == len(of_first),
+        )
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> PairScores:
         """The probabilities for (premise, hypothesis) pairs; equal pairs are run once."""

@@ -237,8 +237,12 @@ def tokenize(tokenizer: Any, text: str, *, markup: bool = False, literal: Sequen
     tokens = Tokens(encoding["input_ids"], encoding["offset_mapping"])
     if not markup or not literal:
         return tokens
-    special = {i for i, token in tokenizer.added_tokens_decoder.items() if token.special}
-    markup_offsets = [offset for i, offset in zip(tokens.ids, tokens.offsets, strict=True) if i in special]
+    special = {i: token.content for i, token in tokenizer.added_tokens_decoder.items() if token.special}
+    markup_offsets = [  # written out: an unknown character is a special token, too
+        (start, end)
+        for i, (start, end) in zip(tokens.ids, tokens.offsets, strict=True)
+        if text[start:end].strip() == special.get(i)
+    ]
     if not any(start < span.end and span.start < end for start, end in markup_offsets for span in literal):
         return tokens
     ids: list[int] = []

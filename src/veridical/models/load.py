@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from veridical.core.errors import InputError, MissingExtraError, UnknownNameError
 from veridical.core.telemetry import import_without_telemetry
+from veridical.models.hhem import HHEM_NAMES, hhem_parts, is_hhem
 
 if TYPE_CHECKING:
     import torch
@@ -39,6 +40,7 @@ __all__ = [
     "out_of_memory",
     "positions_of",
     "quiet",
+    "reads_any_length",
     "require_models",
     "unload",
 ]
@@ -50,6 +52,13 @@ _KINDS: dict[Kind, str] = {
     "encoder": "an encoder",
     "masked": "a masked language model (an encoder with its language-model head)",
     "seq2seq": "an encoder-decoder",
+}
+_CLASSES: dict[Kind, str] = {
+    "causal": "AutoModelForCausalLM",
+    "classifier": "AutoModelForSequenceClassification",
+    "encoder": "AutoModel",
+    "masked": "AutoModelForMaskedLM",
+    "seq2seq": "AutoModelForSeq2SeqLM",
 }
 READERS: tuple[Kind, ...] = ("causal", "encoder")  # those that have a state for every token of one text
 FORCED: tuple[Kind, ...] = ("causal", "seq2seq")  # those that say how likely a given response is
@@ -231,30 +240,32 @@ def _load(
         folder, weights["gguf_file"] = str(Path(place).parent), Path(place).name
     own_tokenizer = {} if (Path(folder) / "tokenizer.json").is_file() else weights
     try:
-        config = transformers.AutoConfig.from_pretrained(folder, **common, **weights)
+        rebuilt = is_hhem(folder)
+        if rebuilt:
+            config, tokenizer = hhem_parts(Path(folder))
+        else:
+            config = transformers.AutoConfig.from_pretrained(folder, **common, **weights)
         commit = getattr(config, "_commit_hash", None)
         if commit:
             common["revision"] = commit
         kind = kind_of(config)
-        if "classifier" in kinds and "ForSequenceClassification" in " ".join(config.architectures or ()):
+        of_pairs = "ForSequenceClassification" in " ".join(config.architectures or ())  # HHEM's name, too
+        if "classifier" in kinds and of_pairs:
             kind = "classifier"
         elif kind == "encoder" and "masked" in kinds:
             from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
             kind = "masked" if config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES else kind
         _check_kind(place, kind, config.model_type, kinds)
-        classes = {
-            "causal": "AutoModelForCausalLM",
-            "classifier": "AutoModelForSequenceClassification",
-            "encoder": "AutoModel",
-            "masked": "AutoModelForMaskedLM",
-            "seq2seq": "AutoModelForSeq2SeqLM",
-        }
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **common, **own_tokenizer)
+        if not rebuilt:
+            tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **common, **own_tokenizer)
         if weights and (packed := getattr(transformers, "GgufConfig", None)):  # some versions leave them quantised
             weights["quantization_config"] = packed(dequantize=True)
+        model_class = _CLASSES[kind]
+        if rebuilt:
+            model_class, weights["key_mapping"] = "T5ForTokenClassification", HHEM_NAMES
         with quiet():
-            model, report = getattr(transformers, classes[kind]).from_pretrained(
+            model, report = getattr(transformers, model_class).from_pretrained(
                 folder, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True, **common, **weights
             )
     except (OSError, ValueError, KeyError, IndexError, struct.error) as error:
@@ -355,6 +366,11 @@ def positions_of(config: Any, tokenizer: Any) -> int:
             return count - text.pad_token_id - 1 if text.model_type in OFFSET_POSITIONS else count
     limit = tokenizer.model_max_length
     return int(limit) if limit and limit < _UNBOUNDED else _DEFAULT_POSITIONS
+
+
+def reads_any_length(config: Any) -> bool:
+    """Whether a model of this configuration knows only distances, so that no number of tokens is too large for it."""
+    return config.model_type in ("t5", "mt5", "umt5") or getattr(config, "position_biased_input", True) is False
 
 
 _POSITIONS = (

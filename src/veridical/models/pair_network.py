@@ -373,10 +373,13 @@ class _Laid:
 
 
 def outputs_of(model: LocalModel, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
-    """The last hidden states of a batch, (rows, width, size); of a classifier its logits, (rows, 1, classes)."""
+    """The last hidden states of a batch, (rows, width, size); of a classifier its logits, (rows, 1, classes).
+
+    HHEM-2 has logits at every token; those of the first one are the pair's.
+    """
     if model.kind == "classifier":
         logits: torch.Tensor = model.model(**inputs).logits
-        return logits[:, None]
+        return logits[:, None] if logits.ndim == 2 else logits[:, :1]
     options = {} if model.kind == "encoder" else {"use_cache": False}
     states: torch.Tensor = model.model.base_model(**inputs, **options).last_hidden_state
     return states

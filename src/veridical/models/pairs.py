@@ -25,7 +25,7 @@ from veridical.core.stopwords import STOP_WORDS
 from veridical.core.types import Case
 from veridical.models.encode import response_spans, special_tokens, tokenize, tokenize_texts
 from veridical.models.load import LocalModel
-from veridical.models.template import Rendered, render
+from veridical.models.template import Rendered, get_template, render
 
 __all__ = ["EVIDENCE", "PairEncoder", "PairEncoding", "PairForm", "PairSettings", "Window"]
 
@@ -216,7 +216,9 @@ class PairEncoder:
         """Return the tokenised prompt of a case, from the cache if it is there."""
         shown = case if self.settings.sources else replace(case, sources=(), prompt=None)
         rendered = render(shown, self.settings.template, tokenizer=self.model.tokenizer)
-        text = rendered.text[: rendered.response.start].rstrip()
+        text = rendered.text[: rendered.response.start]
+        if not get_template(self.settings.template).exact:
+            text = text.rstrip()
         return self._prompts.get((text, rendered.markup), len(text), lambda: self._read(case, rendered, text))
 
     def _read(self, case: Case, rendered: Rendered, text: str) -> _Prompt:

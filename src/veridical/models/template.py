@@ -8,8 +8,9 @@ Few-shot examples are files in `shots/`; if you change one, give the template a 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -29,7 +30,8 @@ class Template:
 
     `text` holds each field at most once and ends in {response}; {count} is the number of sources. `separator` stands
     between sources. If there is a `label`, it precedes each source, together with the source's number.
-    `without_question` replaces `text` for a case without a question.
+    `without_question` replaces `text` for a case without a question. If `exact`, white space before the
+    response belongs to the prompt.
     """
 
     name: str
@@ -37,6 +39,7 @@ class Template:
     separator: str = "\n\n"
     label: str = ""
     without_question: str | None = None
+    exact: bool = False
 
     def __post_init__(self) -> None:
         fields = _FIELD.findall(self.text)
@@ -74,6 +77,14 @@ In case the passages do not contain the necessary information to answer the ques
 output:{response}"""
 _SUMMARY = "Summarize the following text:\n{source}\noutput:{response}"
 
+
+def _translations() -> Iterator[Template]:
+    """The same prompts in the other languages that have checkpoints."""
+    text = (files("veridical.models") / "lettucedetect.json").read_text(encoding="utf-8")
+    for language, fields in json.loads(text).items():
+        yield Template(f"lettucedetect-{language}", separator="\n", exact=True, **fields)
+
+
 TEMPLATES = {
     t.name: t
     for t in (
@@ -91,6 +102,7 @@ TEMPLATES = {
         Template("tldr", "{source}\nTL;DR: {response}"),
         Template("chat", "{history}\n{source}\n\n{question}\n{response}"),
         Template("raw", "{response}"),
+        *_translations(),
     )
 }
 

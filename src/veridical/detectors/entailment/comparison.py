@@ -51,7 +51,7 @@ def compare(scorer: PairScorer, form: Form, cases: Sequence[Case]) -> list[Compa
         if problem:
             texts.append(((), []))
             continue
-        premises = premises_of(case.sources, form, scorer.most_words)
+        premises = premises_of(case.sources, form, scorer.most_words, scorer.count)
         texts.append((hypotheses_of(case.response, form), premises))
         shown = [premise.span.of(case.source(premise.source_id).text) for premise in premises]
         pairs += [(text, claim.text) for claim in texts[-1][0] for text in shown]

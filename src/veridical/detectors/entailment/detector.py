@@ -85,10 +85,13 @@ class Entailment:
         """
         if spec.accept((*_FORM_OPTIONS, *_SCORER_OPTIONS, "model"), values=1).value is None:
             raise InputError(f"{spec.name} needs a model", hint=f"{spec.name}:FOLDER or {spec.name}:OWNER/NAME")
+        named = spec.options.get("form", "nli")
+        if named not in FORMS:
+            raise UnknownNameError("form of entailment", named, FORMS)
         place = checkpoint_folder(spec.values[0])
         whole = {name: spec.whole(name) for name in ("max_tokens", "batch_tokens") if name in spec.options}
-        named = {name: spec.options[name] for name in ("labels", "device", "dtype", "onnx") if name in spec.options}
-        options = ScorerOptions(**named, **whole)  # type: ignore[arg-type]
+        given = {name: spec.options[name] for name in ("labels", "device", "dtype", "onnx") if name in spec.options}
+        options = ScorerOptions(**given, **whole, answers=FORMS[named].answers)  # type: ignore[arg-type]
         model = spec.options.get("model")
         if described_kind(place) != KIND:
             scorer = open_scorer(place, options, model=model)
@@ -147,8 +150,6 @@ def _form(spec: Spec, scorer: PairScorer) -> Form:
     named = spec.options.get("form")
     if named is None:
         named = scorer.usual_form if isinstance(scorer, ClassifierScorer) else "nli"
-    if named not in FORMS:
-        raise UnknownNameError("form of entailment", named, FORMS)
     form = FORMS[named]
     changes: dict[str, Any] = {
         name: spec.choice(name, getattr(form, name), CHOICES[name]) for name in ("premise", "hypothesis", "response")

@@ -2,12 +2,12 @@
 
 A matrix of P(entailment), hypotheses by premises, is reduced to a score per hypothesis and one for the response.
 SummaC: Laban et al. 2022, §4; MiniCheck: Tang et al. 2024, §3; AlignScore: Zha et al. 2023, §3.3; FactCC: Kryściński
-et al. 2020. Scores here are 1 minus theirs: 1 is hallucinated.
+et al. 2020; FactCG: Lei et al. 2025. Scores here are 1 minus theirs: 1 is hallucinated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,7 +28,7 @@ CHOICES = {
     "premise": ("sentence", "chunk", "document"),
     "hypothesis": ("sentence", "response"),
     "response": ("mean", "worst"),
-    "joined": ("pair", "single"),
+    "unit": ("word", "token"),
 }
 
 
@@ -39,10 +39,12 @@ class Form:
     Attributes:
         premise: A "sentence" of a source, a "chunk" of whole sentences, or each source as a "document".
         hypothesis: A "sentence" of the response, or all of the "response".
-        words: The most words of a chunk.
+        words: The most words of a chunk; of tokens, with the `unit` "token".
         contradiction: Whether the highest P(contradiction) is subtracted from the highest P(entailment).
         response: Whether the response's score is the "mean" of its sentences' or that of the "worst".
         joined: How the two texts are joined (`models.cross_encoder.CrossEncoder`).
+        unit: What counts in a chunk.
+        answers: The tokens with which an encoder-decoder says "unsupported" and "supported"; (): it is a classifier.
         bins: How many bins a learned layer reads of each sentence's probabilities (SummaC Conv); 0: the highest counts.
     """
 
@@ -51,30 +53,49 @@ class Form:
     words: int = 350
     contradiction: bool = False
     response: Literal["mean", "worst"] = "mean"
-    joined: Literal["pair", "single"] = "pair"
+    joined: str = "pair"
+    unit: Literal["word", "token"] = "word"
+    answers: tuple[str, ...] = ()
     bins: int = 0
 
     def __post_init__(self) -> None:
         for name, known in CHOICES.items():
             if getattr(self, name) not in known:
                 raise UnknownNameError(f"{name} of entailment", str(getattr(self, name)), known)
+        if self.joined not in ("pair", "single") and not 0 <= self.joined.find("{premise}") < self.joined.find("{hyp"):
+            raise InputError(f"the texts are joined by {self.joined!r}", hint="pair, single, or a template")
         if self.words < 1 or self.bins < 0:
             raise InputError(f"chunks of {self.words} words, {self.bins} bins", hint="at least one word")
 
+
+# the prompts that published checkpoints were trained with, with the special tokens in them
+_MINICHECK_T5 = "predict: {premise}</s>{hypothesis}"
+_FACTCG = (
+    "{premise}\n\nChoose your answer: based on the paragraph above can we conclude that "
+    '"{hypothesis}"?\n\nOPTIONS:\n- Yes\n- No\nI think the answer is '
+)
+_HHEM_2 = (
+    "<pad> Determine if the hypothesis is true given the premise?\n\nPremise: {premise}\n\nHypothesis: {hypothesis}"
+)
 
 FORMS = {
     "nli": Form("chunk", "sentence", 350, response="worst"),
     "summac": Form("sentence", "sentence", contradiction=True),
     "summac-conv": Form("sentence", "sentence", bins=50),
-    "minicheck": Form("chunk", "sentence", 500, response="worst", joined="single"),
+    "minicheck": Form("chunk", "sentence", 400, response="worst", joined="single", unit="token"),
+    "minicheck-t5": Form("chunk", "sentence", 500, response="worst", joined=_MINICHECK_T5, answers=("▁", "▁1")),
+    "factcg": Form("chunk", "sentence", 550, response="worst", joined=_FACTCG),
     "hhem": Form("document", "response"),
+    "hhem-2": Form("document", "response", joined=_HHEM_2),
     "alignscore": Form("chunk", "sentence", 350),
     "factcc": Form("document", "sentence", response="worst"),
 }
 
 
-def chunks(text: str, most: int) -> list[Span]:
+def chunks(text: str, most: int, count: Callable[[str], int] | None = None) -> list[Span]:
     """Whole sentences of `text` in chunks of at most `most` words; only a longer sentence is cut.
+
+    With `count`, which says how long a text is, that is what a chunk has at most; a sentence is still cut by its words.
 
     >>> text = "One two. Three four five. Six."
     >>> [span.of(text) for span in chunks(text, 4)]
@@ -84,31 +105,36 @@ def chunks(text: str, most: int) -> list[Span]:
     size = 0
     for sentence in statements(text):
         inside = words(sentence.of(text))
-        if found and size + len(inside) <= most:
+        length = len(inside) if count is None else count(sentence.of(text))
+        if found and size + length <= most:
             found[-1] = Span(found[-1].start, sentence.end)
-            size += len(inside)
+            size += length
             continue
         starts = [sentence.start, *(sentence.start + inside[i].start for i in range(most, len(inside), most))]
         found += [Span(a, b) for a, b in zip(starts, [*starts[1:], sentence.end], strict=True)]
-        size = len(inside) - most * (len(starts) - 1)
+        size = length - most * (len(starts) - 1)
     return [inner for span in found if (inner := trimmed(span, text))]
 
 
-def premises_of(sources: Sequence[Source], form: Form, most_words: int) -> list[SourceSpan]:
+def premises_of(
+    sources: Sequence[Source], form: Form, most_words: int, count: Callable[[str], int]
+) -> list[SourceSpan]:
     """The premises of a case, in order: those parts of its sources that hold a word.
 
     Args:
         sources: The sources.
         form: What a premise is.
         most_words: The most words that the model can read beside a hypothesis; chunks are no longer than that.
+        count: How many tokens a text is to the model.
     """
     premises = []
+    limit = most_words if form.unit == "word" else most_words * 8 // 7  # some 0.7 words a token, leaving 0.2 of them
     for source in sources:
         if form.premise == "document":
             whole = trimmed(Span(0, len(source.text)), source.text)
             spans = [whole] if whole and has_words(source.text) else []
         elif form.premise == "chunk":
-            spans = chunks(source.text, min(form.words, most_words))
+            spans = chunks(source.text, min(form.words, limit), count if form.unit == "token" else None)
         else:
             spans = statements(source.text)
         premises += [SourceSpan(source.id, span) for span in spans]

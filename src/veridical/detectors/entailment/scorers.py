@@ -6,17 +6,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from veridical.core.errors import InputError
+from veridical.core.segment import words
 from veridical.core.types import Case, Source
 from veridical.detectors.tokens.detector import ONNX, Tokens
 from veridical.models.artifact import Base, check_base, described_kind, identity
-from veridical.models.checkpoint import checkpoint_folder, read_config
-from veridical.models.cross_encoder import CrossEncoder, PairScores, Role, class_roles, label_names, role_of
-from veridical.models.load import LocalModel, load
+from veridical.models.checkpoint import architectures_of, checkpoint_folder, read_config
+from veridical.models.cross_encoder import (
+    AnswerRunner,
+    CrossEncoder,
+    PairScores,
+    Role,
+    class_roles,
+    label_names,
+    role_of,
+)
+from veridical.models.encode import tokenize
+from veridical.models.hhem import HHEM
+from veridical.models.load import Kind, LocalModel, load
 from veridical.models.onnx_runtime import OnnxRunner, load_onnx
 from veridical.models.pair_network import PairRunner
 
@@ -35,6 +46,10 @@ class PairScorer(Protocol):
         """About how many words of a premise it reads at once beside a hypothesis."""
         ...
 
+    def count(self, text: str) -> int:
+        """How many tokens a text is to it."""
+        ...
+
     @property
     def has_contradiction(self) -> bool:
         """Whether it distinguishes contradiction from mere absence."""
@@ -51,6 +66,7 @@ class ScorerOptions:
 
     Attributes:
         labels: What its classes stand for, separated by "|"; None: as its configuration says.
+        answers: The tokens that are the classes of an encoder-decoder, unsupported and supported; (): a classifier.
         device: As in `models.load`.
         dtype: As in `models.load`.
         onnx: "fp32" or "int8": compute with the ONNX file that `veridical export` wrote; None: with torch.
@@ -59,6 +75,7 @@ class ScorerOptions:
     """
 
     labels: str | None = None
+    answers: tuple[str, ...] = ()
     device: str = "auto"
     dtype: str = "auto"
     onnx: str | None = None
@@ -84,22 +101,26 @@ class ClassifierScorer:
     def __init__(self, folder: Path, options: ScorerOptions | None = None) -> None:
         self.folder = folder
         self.options = options or ScorerOptions()
-        self.joined: Literal["pair", "single"] = "pair"
+        self.joined = "pair"
         self.expected: Base | None = None
         config = read_config(folder)
-        architectures = config.get("architectures")
-        named = ", ".join(map(str, architectures)) if isinstance(architectures, list) else ""
-        if "ForSequenceClassification" not in named:
+        self.architecture = architectures_of(config)
+        what, wanted = "sequence classifier", "ForSequenceClassification"
+        if self.options.answers:
+            what, wanted = "encoder-decoder", "ForConditionalGeneration"
+        if wanted not in self.architecture:
             raise InputError(
-                f"{folder} holds no sequence classifier ({named or 'no architecture is named'})",
-                hint="a cross-encoder of text pairs is needed: …ForSequenceClassification",
+                f"{folder} holds no {what} ({self.architecture or 'no architecture is named'})",
+                hint=f"…{wanted} is needed here",
             )
-        self.names = label_names(config)
+        self.names = ["LABEL_0", "LABEL_1"] if self.options.answers else label_names(config)
         self.roles: tuple[Role, ...] = class_roles(self.names, self.options.labels, folder)
 
     @property
     def usual_form(self) -> str:
         """The name of the form (`forms.FORMS`) that its classes suggest."""
+        if self.architecture == HHEM:
+            return "hhem-2"
         if len(self.roles) == 1:
             return "hhem"
         if {name.lower() for name in self.names} == {"correct", "incorrect"}:
@@ -108,7 +129,8 @@ class ClassifierScorer:
 
     def load(self) -> LocalModel:
         """The model with its weights."""
-        model = load(self.folder, device=self.options.device, dtype=self.options.dtype, kinds=("classifier",))
+        kind: Kind = "seq2seq" if self.options.answers else "classifier"
+        model = load(self.folder, device=self.options.device, dtype=self.options.dtype, kinds=(kind,))
         if self.expected is not None:
             check_base(self.expected, model)
         return model
@@ -116,19 +138,28 @@ class ClassifierScorer:
     @cached_property
     def encoder(self) -> CrossEncoder:
         """What runs the pairs."""
-        if self.options.onnx is None:
-            runner = PairRunner(self.load(), max_batch_tokens=self.options.batch_tokens)
+        if self.options.onnx is not None and self.joined not in ("pair", "single"):
+            raise InputError(f"{self.folder} reads a prompt, which is not done with ONNX", hint="leave out onnx=")
+        limit = self.options.batch_tokens
+        if self.options.answers:
+            runner: PairRunner = AnswerRunner(self.load(), self.options.answers, max_batch_tokens=limit)
+        elif self.options.onnx is None:
+            runner = PairRunner(self.load(), max_batch_tokens=limit)
         else:
             weights = None if self.expected is None else self.expected.weights
             model, session = load_onnx(self.folder / ONNX, self.folder, weights, self.options.onnx)
             model = replace(model, kind="classifier")
-            runner = OnnxRunner(model, session, max_batch_tokens=self.options.batch_tokens)
+            runner = OnnxRunner(model, session, max_batch_tokens=limit)
         return CrossEncoder(runner, self.roles, joined=self.joined, max_tokens=self.options.max_tokens)
 
     @property
     def most_words(self) -> int:
         """As `PairScorer.most_words`: 0.7 words per token that there is room for."""
         return max(1, int(0.7 * self.encoder.room))
+
+    def count(self, text: str) -> int:
+        """As `PairScorer.count`."""
+        return len(tokenize(self.encoder.runner.model.tokenizer, text).ids)
 
     @property
     def has_contradiction(self) -> bool:
@@ -141,8 +172,8 @@ class ClassifierScorer:
 
     def fingerprint(self) -> dict[str, Any]:
         """The identity of the model, what its classes stand for, and how it is run."""
-        options = {"joined": self.joined, "onnx": self.options.onnx, "max_tokens": self.options.max_tokens}
-        return {"model": identity(self.load()), "roles": list(self.roles), **options}
+        options = {name: getattr(self.options, name) for name in ("answers", "onnx", "max_tokens")}
+        return {"model": identity(self.load()), "roles": list(self.roles), "joined": self.joined, **options}
 
 
 class TokensScorer:
@@ -157,6 +188,10 @@ class TokensScorer:
     def most_words(self) -> int:
         """No limit: it chooses evidence, or reads windows, by itself."""
         return 1 << 30
+
+    def count(self, text: str) -> int:
+        """How many words it has: its tokens do not matter where there is no limit."""
+        return len(words(text))
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> PairScores:
         """The probabilities for (premise, hypothesis) pairs; equal pairs are run once."""
