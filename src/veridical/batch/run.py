@@ -82,7 +82,7 @@ class BatchSettings:
             if getattr(self, name) < 1:
                 raise InputError(f"{name} is {getattr(self, name)}", hint="1 or more")
         if self.address is not None and self.engine != "ray":
-            raise InputError("the address of a cluster needs the engine ray", hint="add --engine ray")
+            raise InputError("the address of a cluster is given, but the engine is local", hint="add --engine ray")
         if not self.detectors:
             raise InputError("no detector is named", hint=f"the default is {DEFAULT_DETECTOR!r}")
         if self.threshold is not None:

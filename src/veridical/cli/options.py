@@ -224,7 +224,7 @@ class InputOptions(CaseFiles):
         list[str],
         Option(
             metavar="NAME=FILE",
-            help="A source that the response has to cover and the perspective it stands for, such as pro=for.txt. "
+            help="A source that the response has to cover, with the name of its perspective, such as pro=for.txt. "
             "Repeatable. The perspective that is covered worst counts.",
         ),
     ] = field(default_factory=list)
@@ -249,7 +249,7 @@ class InputOptions(CaseFiles):
             if self.sources or self.must_cover or self.perspective or self.question:
                 raise InputError(
                     f"{self.response} holds cases, so it takes no sources and no question beside it",
-                    hint="put sources and questions into the cases",
+                    hint="put them into the cases",
                 )
             return read_cases(self.response, max_bytes=self.max_bytes)
         perspectives = []

@@ -104,9 +104,9 @@ class ServiceOptions:
     ] = None
     reviser: ReviserName = None
     host: Annotated[
-        str, Option(help="The address to listen on. An address that other machines can reach needs --api-keys.")
+        str, Option(help="The address to bind to. An address that other machines can reach needs --api-keys.")
     ] = "127.0.0.1"
-    port: Annotated[int, Option(help="The port to listen on; 0 takes any free port.", min=0, max=65535)] = 8000
+    port: Annotated[int, Option(help="The port to bind to; 0 takes any free port.", min=0, max=65535)] = 8000
     log_text: Annotated[
         bool, Option("--log-text", help="Also write the responses and sources of requests to the log.")
     ] = False
