@@ -153,15 +153,3 @@ def test_a_threshold_per_level(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     path.write_text('{"response": "red green blue", "sources": ["red green blue"]}')
     assert cli.main(["check", str(path), "-d", "overlap", "--threshold", "response=0.1,span=0.1"]) == 0
     assert "--threshold" not in capsys.readouterr().err
-
-
-RETIRED = (
-    *("listen", "reads? along", "kin", "told", "comes to", "for ever", "anew", "mend", "parted", "reheat", "redraw"),
-    *("rehears", "worked example", "bolder", "shots?", "tenth", "fifth", "division", "divided", "stands"),
-)
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_help_is_in_standard_terms(name: str) -> None:
-    texts = [COMMANDS[name].help, *(getattr(p, "help", None) or "" for p in COMMANDS[name].params)]
-    assert not re.findall(rf"\b(?:{'|'.join(RETIRED)})\b", " ".join(texts))

@@ -115,7 +115,7 @@ def test_folders_that_hold_no_artifact(artifact: Artifact, tmp_path: Path) -> No
         ("{", "not JSON"),
         (json.dumps({"veridical": "case/1"}), "not the description"),
         (json.dumps({**document, "base": {}}), "missing or unknown"),
-        (json.dumps({k: v for k, v in document.items() if k != "settings"}), "missing or unknown"),
+        (json.dumps({k: v for k, v in document.items() if k != "settings"}), "a field is missing"),
     ):
         path.write_text(broken)
         with pytest.raises(DataError, match=match):

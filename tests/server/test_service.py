@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -193,6 +194,8 @@ def pdf_of(content: bytes, pages: int) -> bytes:
 
 
 def test_slow_uploads_leave_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pypdf")
+    document_text(pdf_of(b"BT /F 12 Tf (A tower.) Tj ET", 1), Path("a.pdf"))  # an interrupted import leaves files open
     slow = pdf_of(b"BT /F 12 Tf " + b"(The tower is tall.) Tj T* " * 4000 + b"ET", 200)  # minutes
     entered, ended = threading.Event(), []
 

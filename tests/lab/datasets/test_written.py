@@ -66,7 +66,7 @@ def test_answers(tmp_path: Path) -> None:
 def test_marks_that_do_not_go_with_the_label_are_refused(tmp_path: Path) -> None:
     file = samples.written(tmp_path) / "dev.jsonl"
     file.write_text(file.read_text("utf-8").replace('"label": "C"', '"label": "S"'), "utf-8")
-    with pytest.raises(DataError, match=r"dev.jsonl:1: statements 2: 2 spans are marked in what is labelled"):
+    with pytest.raises(DataError, match=r"dev.jsonl:1: statements 2: 2 spans are marked in a text labelled"):
         list(read(f"written:{tmp_path}", "dev"))
 
 

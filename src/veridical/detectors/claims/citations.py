@@ -117,7 +117,7 @@ def find_citations(text: str, sources: Sequence[Source] = ()) -> list[Citation]:
     """
     narrative: list[Citation] = []
     for match in _NARRATIVE.finditer(text):
-        bracket = text.rindex("(" if match[0][-1] == ")" else "[", match.start(), match.end())
+        bracket = max(text.rfind(opening, match.start(), match.end()) for opening in "([")
         narrative += _by_year(match, match.start() + _opener(match["authors"]), Span(bracket, match.end()))
     without_brackets: list[Citation] = []
     for match in _WITHOUT_BRACKETS.finditer(text) if any(source.citation for source in sources) else ():
