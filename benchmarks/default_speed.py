@@ -13,7 +13,7 @@ All of it is measured in one run, on a machine that does nothing else; rounds al
   those of the windows that the encoder read, "text tokens" those of the sources and responses themselves.
 - long: a response of 5 sentences to a source of 50,000 words (100 pages), joined Wikipedia articles, which the process
   has not seen; then another response to the same source. cover: that source is to be covered, too.
-- LettuceDetect judges the responses of mixed, one after the other as its API does, with a checkpoint of the same size
+- LettuceDetect judges the responses of mixed, one after the other as its API does, with a smaller checkpoint
   (MiniLM with a random head, its 512 positions).
 
 Each workload of each round is a process of its own, which loads its model and judges ten other cases before the clock

@@ -154,7 +154,7 @@ def default_speed(path: Path = ROOT / "benchmarks" / "rows" / "default-speed.jso
         (f"{many['cases']} responses in one call, sources of 40 to 1,200 words", "mixed", rate),
     ]
     if peer:
-        name = f"LettuceDetect {peer['versions']['lettucedetect']}, an encoder of the same size"
+        name = f"LettuceDetect {peer['versions']['lettucedetect']}, with a MiniLM encoder"
         wanted.append((f"{name}, the same responses one by one", "mixed, lettucedetect", rate))
     pages = f"a source of {long['source_words']:,} words"
     wanted += [
