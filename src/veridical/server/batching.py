@@ -64,16 +64,16 @@ class Worker:
 
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
-            future, function = job
-            with self._lock:
-                self._busy = future.set_running_or_notify_cancel()
-            if self._busy:
-                self._finish(future, function)
-            del job, future, function  # free the memory of the last batch before the next one comes
+            self._finish(*job)
+            del job  # free the memory of the last batch before the next one comes
 
     def _finish(self, future: Future[T], function: Callable[[], T]) -> None:
-        try:
+        try:  # from before the job can be interrupted, or an interruption would end the thread
             try:
+                with self._lock:
+                    self._busy = future.set_running_or_notify_cancel()
+                if not self._busy:
+                    return
                 result = function()
             finally:
                 self._settle()
