@@ -6,8 +6,9 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
+from veridical import cli
 from veridical.core import registry, spans
-from veridical.core.errors import UnknownNameError
+from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.registry import Registry
 
 TABLE = {"span": "veridical.core.spans:Span", "spans": "veridical.core.spans", "broken": "veridical.core.nowhere:X"}
@@ -45,9 +46,30 @@ def test_a_plugin_cannot_take_over_a_name_of_ours(names: Registry) -> None:
 def test_nothing_is_imported_before_it_is_asked_for(names: Registry) -> None:
     assert "broken" in names
     assert "sick" in names
-    for name in ("broken", "sick"):
-        with pytest.raises(ModuleNotFoundError):
-            names.load(name)
+    with pytest.raises(ModuleNotFoundError):
+        names.load("broken")
+
+
+def test_a_plugin_that_cannot_be_imported_is_one_clear_line(names: Registry) -> None:
+    with pytest.raises(InputError, match=r"the thing 'sick' of another package cannot be loaded \(ModuleNotFoundError"):
+        names.load("sick")
+
+
+def test_a_broken_command_hides_no_other(
+    names: Registry, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plugins = {"sick": EntryPoint("sick", "no_such_module:X", "veridical.commands")}
+    monkeypatch.setattr(cli.COMMANDS, "plugins", plugins)
+    assert cli.main(["--help"]) == 0
+    assert "check" in capsys.readouterr().out
+    assert cli.main(["sick"]) == 2
+    assert "cannot be loaded" in capsys.readouterr().err
+
+
+def test_an_object_is_found_by_its_place(names: Registry) -> None:
+    assert names.name_of("veridical.core.spans:Span") == "span"
+    assert names.name_of("veridical.core.errors:SpanError") == "plugin"
+    assert names.name_of("veridical.core.spans:Other") is None
 
 
 def test_an_unknown_name_offers_the_near_ones_plugins_included(names: Registry) -> None:

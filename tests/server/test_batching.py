@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -314,3 +315,25 @@ def test_functions_run_between_batches_in_the_same_thread() -> None:
         assert (await batcher.judge([Case("1", "x")]))[0][0].notes == ("x",)
 
     with_batcher(Echo(), test)
+
+
+def test_a_function_that_swallows_an_interruption_is_interrupted_again() -> None:
+    worker, started, swallowed = Worker("worker"), threading.Event(), []
+
+    def stubborn() -> None:
+        started.set()
+        end = monotonic() + LIMIT
+        try:
+            while monotonic() < end:
+                pass
+        except BaseException as error:  # noqa: BLE001 - as the interpreter does with what a destructor raises
+            swallowed.append(error)
+        while monotonic() < end:
+            pass
+
+    job = worker.submit(stubborn)
+    assert started.wait(LIMIT)
+    worker.interrupt(job)
+    assert type(job.exception(LIMIT)) is type(swallowed[0])
+    assert worker.submit(lambda: "next").result(LIMIT) == "next"
+    worker.close()

@@ -193,7 +193,6 @@ def pdf_of(content: bytes, pages: int) -> bytes:
     return body + head + end
 
 
-@pytest.mark.skip(reason="waited for ever once in a run of the whole suite, never in 30 runs alone: find out why")
 def test_slow_uploads_leave_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pypdf")
     document_text(pdf_of(b"BT /F 12 Tf (A tower.) Tj ET", 1), Path("a.pdf"))  # an interrupted import leaves files open

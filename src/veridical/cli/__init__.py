@@ -18,7 +18,7 @@ from typing import Any, TextIO
 import typer
 from typer.main import get_group
 
-from veridical.core.errors import VeridicalError
+from veridical.core.errors import InputError, VeridicalError
 from veridical.core.registry import Registry
 
 __all__ = ["COMMANDS", "app", "main"]
@@ -56,7 +56,13 @@ def _app(names: Iterable[str] = ()) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     for name in names or (*COMMANDS.table, *sorted(COMMANDS.plugins)):
-        command = COMMANDS.load(name)
+        try:
+            command = COMMANDS.load(name)
+        except InputError as error:  # a broken plugin must not hide the other commands
+            if names:
+                raise
+            sys.stderr.write(f"veridical: {error}\n")
+            continue
         panel = None if name in COMMANDS.table else f"Commands of {COMMANDS.package(name)}"
         if isinstance(command, typer.Typer):
             application.add_typer(command, name=name, rich_help_panel=panel)

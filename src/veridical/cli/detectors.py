@@ -15,11 +15,16 @@ def detectors_command() -> None:
     logprob:models/reader,template=tldr. Each detector's page in the documentation lists its options.
     """
     from veridical.core.detector import info_of
+    from veridical.core.errors import InputError
     from veridical.detectors import DETECTORS
 
     width = max(len(name) for name in DETECTORS)
     for name in DETECTORS:
-        detector = DETECTORS.load(name)
+        try:
+            detector = DETECTORS.load(name)
+        except InputError as error:  # a broken plugin must not hide the other detectors
+            sys.stderr.write(f"veridical: {error}\n")
+            continue
         summary = (inspect.getdoc(detector) or "").partition("\n")[0]
         info = info_of(detector)
         about = [f"scores {', '.join(info.levels)}"]

@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from veridical.core.errors import UnknownNameError
+from veridical.core.errors import InputError, UnknownNameError
 
 __all__ = ["Registry"]
 
@@ -38,9 +38,12 @@ class Registry:
     def __contains__(self, name: object) -> bool:
         return name in self.table or name in self.plugins
 
-    def target(self, name: str) -> str:
-        """Return the location of the object called `name`: "module:object" or "module"."""
-        return self.table[name] if name in self.table else self.plugins[name].value
+    def name_of(self, target: str) -> str | None:
+        """Return the name of the object at `target`, "module:object"; None if it is not registered."""
+        for name, ours in self.table.items():  # plugins are looked up only if it is none of ours
+            if ours == target:
+                return name
+        return next((name for name, entry in self.plugins.items() if entry.value == target), None)
 
     def package(self, name: str) -> str:
         """Return the name of the distribution that the plugin called `name` comes from."""
@@ -48,9 +51,23 @@ class Registry:
         return distribution.name if distribution else "another package"
 
     def load(self, name: str) -> Any:
-        """Import and return the object called `name`; raise `UnknownNameError` if there is none."""
-        if name not in self:
+        """Import and return the object called `name`.
+
+        Raises:
+            UnknownNameError: If there is none.
+            InputError: If a plugin cannot be imported.
+        """
+        if name in self.table:
+            module, _, attribute = self.table[name].partition(":")
+            loaded = import_module(module)
+            return getattr(loaded, attribute) if attribute else loaded
+        if name not in self.plugins:
             raise UnknownNameError(self.kind, name, self)
-        module, _, attribute = self.target(name).partition(":")
-        loaded = import_module(module)
-        return getattr(loaded, attribute) if attribute else loaded
+        try:
+            return self.plugins[name].load()
+        except Exception as error:
+            package = self.package(name)
+            raise InputError(
+                f"the {self.kind} {name!r} of {package} cannot be loaded ({type(error).__name__}: {error})",
+                hint=f"update {package}, or uninstall it",
+            ) from error

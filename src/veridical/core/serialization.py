@@ -95,11 +95,10 @@ def tag_of(kind: str) -> str:
 def kind_of(record: object) -> str:
     """Return the kind of a record ("case", "judgement" …); raise `WireError` for a type without a JSON form."""
     cls = type(record)
-    target = f"{cls.__module__}:{cls.__qualname__}"
-    for kind in KINDS:
-        if KINDS.target(kind) == target:
-            return kind
-    raise WireError(f"{cls.__name__} has no JSON form", hint=f"one of {', '.join(KINDS)}")
+    kind = KINDS.name_of(f"{cls.__module__}:{cls.__qualname__}")
+    if kind is None:
+        raise WireError(f"{cls.__name__} has no JSON form", hint=f"one of {', '.join(KINDS)}")
+    return kind
 
 
 def encode(record: object, *, indent: int | None = None) -> str:

@@ -53,10 +53,17 @@ class Worker:
         return future
 
     def interrupt(self, future: Future[Any]) -> None:
-        """Interrupt the function of `future` at its next step in Python; native code of a library runs to its end."""
+        """Interrupt the function of `future` at its next step in Python, once a second until it ends.
+
+        A single interruption may be lost: destructors, callbacks of the garbage collector and libraries can swallow it.
+        Native code of a library runs to its end.
+        """
         with self._lock:
             if not future.cancel() and future.running() and self._busy:
                 self._raise(ctypes.py_object(_InterruptedError))
+                again = threading.Timer(1.0, self.interrupt, (future,))
+                again.daemon = True
+                again.start()
 
     def close(self) -> None:
         """Let the thread end after the functions in its queue."""

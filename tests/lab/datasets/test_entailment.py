@@ -280,8 +280,12 @@ def all_of(name: str, folder: Path) -> list[Example]:
 
 
 def is_training_set(name: str) -> bool:
-    module = DATASETS.target(name).partition(":")[0].rpartition(".")[2]
-    return module in ("entailment", "tables", "quintd", "rotowire_errors")
+    return name in DATASETS.plugins and DATASETS.plugins[name].module.rpartition(".")[2] in (
+        "entailment",
+        "tables",
+        "quintd",
+        "rotowire_errors",
+    )
 
 
 def test_every_set_has_a_sample() -> None:
