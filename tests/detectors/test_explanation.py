@@ -120,6 +120,8 @@ TABLE = "Name  Born  City\nAnn   1950  Rome\nBen   1962  Oslo\nCal   1971  Bonn"
         # another kind of value, or one of a sentence that is less close
         ("The tower by the harbour is 300 m tall.", "300 m", "The tower by the harbour is tall and weighs 330 kg."),
         ("Ann sold 36 red paintings in Oslo.", "36", "Ann sold red paintings in Oslo for 40 pounds. Ann saw 55 owls."),
+        # a number in a name
+        ("The film Agent 47 has a low rating.", "47", "The film has a low rating, of 6%, from 17 reviews."),
     ],
 )
 def test_no_source_is_said_to_lack_what_it_has(response: str, flagged: str, source: str) -> None:
@@ -250,6 +252,20 @@ def test_reference_marks_and_numbers_in_names_are_no_values() -> None:
     source = "In 2020 COVID-19 killed 41 people.[12]"
     sentences = SentenceIndex([source]).sentences
     assert [m.span.of(source) for s in sentences for m in s.mentions] == ["2020", "COVID", "41"]
+
+
+def test_the_numbers_of_the_same_name_are_compared() -> None:
+    assert explain("They took her to Ward 3 at night.", "3", "They took her to ward 5 at night.").correction == "5"
+
+
+def test_an_ordinal_is_in_a_source_that_has_its_number() -> None:
+    verdict = explain("In 1955 they finished 27th.", "27th", "year: 1955; start: 22; finish: 27; laps: 54")
+    assert not (verdict.reason or "").startswith("no source has")
+
+
+def test_a_full_stop_after_a_month_is_no_part_of_the_date() -> None:
+    reason = explain("It opens on 25 May.", "25 May", "It opens on 20 May. It is long.").reason
+    assert reason == "the source has 20 May, not 25 May"
 
 
 def test_without_sources_nothing_changes() -> None:

@@ -136,6 +136,8 @@ def stated(index: SentenceIndex, sentence: Sentence, mention: Mention) -> bool:
         return all(key in index for key in mention.keys)
     if any(key in index for key in mention.keys):
         return True
+    if mention.kind == "ordinal":  # a table may have 22 in a column of ranks
+        return f"n:{mention.keys[0].partition(':')[2]}" in index
     if not (mention.keys[0].startswith("n:") or mention.kind == "money"):
         return False
     digits = re.findall(r"[0-9]+(?:[.,][0-9]+)+|[0-9]{3,}", quantities.fold(mention.span.of(sentence.text)))
@@ -162,6 +164,9 @@ def counterparts(
         for option in source.mentions:
             if option.kind != mention.kind or not option.keys:
                 continue
+            same_name = sentence.form(mention.first - 1) == source.form(option.first - 1)
+            if not same_name and (_in_name(sentence, mention) or _in_name(source, option)):
+                continue
             if option.is_name and (option.keys[-1] in stated_elsewhere or stated_elsewhere.issuperset(option.keys)):
                 continue
             if not option.is_name and not stated_elsewhere.isdisjoint(option.keys):
@@ -169,6 +174,14 @@ def counterparts(
             features = likeness(words, sentence, mention, source, option)._replace(rank=1 / (1 + rank))
             z = bias + sum(w * x for w, x in zip(weights, features, strict=True))
             yield Counterpart(sentence_i, option, features, 1 / (1 + exp(-z)), score == best)
+
+
+def _in_name(sentence: Sentence, number: Mention) -> bool:
+    """Check whether a number directly follows a capitalised word that does not open the sentence ("Agent 47")."""
+    if number.kind != "number" or number.first < 2:
+        return False
+    before = sentence.tokens[number.first - 1].span
+    return before.of(sentence.text).istitle() and sentence.text[before.end : number.span.start] == " "
 
 
 def _family(mention: Mention) -> str:
