@@ -341,6 +341,48 @@ def test_a_correction_of_the_detector_is_used() -> None:
     assert one("It is 300 m tall.", Corrects({}), Delete()).revision.text == "It is 330 m tall."
 
 
+class Marks:
+    """A detector of wrong words; `corrections` has the right text of some, one text for neighbours in a list."""
+
+    name = "marks"
+
+    def __init__(self, corrections: dict[tuple[str, ...], str | None]) -> None:
+        self.corrections = corrections
+
+    def judge(self, cases: Sequence[Case]) -> list[Judgement]:
+        return [self._judge(case) for case in cases]
+
+    def _judge(self, case: Case) -> Judgement:
+        verdicts = [
+            Verdict(Span(start, start + len(word)), 1.0, reason=str(words), correction=new)
+            for words, new in self.corrections.items()
+            for word in words
+            if (start := case.response.find(word)) >= 0
+        ]
+        return Judgement(case.id, self.name, float(len(verdicts) > 0), verdicts=tuple(verdicts))
+
+
+@pytest.mark.parametrize(
+    ("corrections", "left"),
+    [
+        ({("300",): "330"}, "It is 330 m tall. It opened on 3 May 1889."),
+        ({("3", "1889"): "5 May 1887"}, "It is 300 m tall. It opened on 5 May 1887."),
+        ({("tall",): "high", ("opened",): "closed"}, "It is 300 m high. It closed on 3 May 1889."),
+        # one wrong word without a correction: its sentence goes
+        ({("300",): "330", ("tall",): None}, "It opened on 3 May 1889."),
+        ({("300",): "330", ("opened",): None}, "It is 330 m tall."),
+    ],
+)
+def test_words_are_corrected_where_all_that_is_wrong_has_a_correction(
+    corrections: dict[tuple[str, ...], str | None], left: str
+) -> None:
+    text = "It is 300 m tall. It opened on 3 May 1889."
+    if ("3", "1889") in corrections:  # the first "3" of the text is that of 300
+        text = text.replace("300", "two hundred")
+        left = left.replace("300", "two hundred")
+    assert one(text, Marks(corrections), Delete()).revision.text == left
+
+
 def test_flag_marks_and_is_not_judged_again() -> None:
     detector = Says({"Pigs": 1.0})
     result = one("It is in Paris. Pigs fly. It is tall.", detector, Flag(), rounds=3)

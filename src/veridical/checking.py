@@ -202,9 +202,6 @@ def make_checked(
     if explain:
         from veridical.detectors.explanation import explained
 
-        judgements = [
-            explained(case, judgement, span_threshold=t.span, source_threshold=t.source)
-            for judgement, t in zip(judgements, thresholds, strict=True)
-        ]
+        judgements = [explained(case, *pair) for pair in zip(judgements, thresholds, strict=True)]
     decisions = tuple(decide(case, *pair) for pair in zip(judgements, thresholds, strict=True))
     return Checked(case, tuple(judgements), decisions, overall(case, judgements, decisions, flag_over))

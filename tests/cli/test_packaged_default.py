@@ -83,8 +83,14 @@ def test_verify_flags_the_wrong_claim_alone() -> None:
 
 
 @packaged
-def test_revise_leaves_the_wrong_sentence_out(command: Command, texts: None) -> None:
+def test_revise_corrects_the_wrong_value(command: Command, texts: None) -> None:
     code, out, _ = command("revise", "wrong.txt", "article.txt", "--text")
+    assert (code, out) == (0, ARTICLE)
+
+
+@packaged
+def test_revise_leaves_the_wrong_sentence_out(command: Command, texts: None) -> None:
+    code, out, _ = command("revise", "wrong.txt", "article.txt", "--text", "--checker", "default")
     assert code == 0
     kept = [span.of(ARTICLE) for span in sentences(ARTICLE) if "280 m" not in span.of(ARTICLE)]
     assert out == " ".join(kept)

@@ -16,6 +16,7 @@ from veridical.core.types import (
     Judgement,
     Omission,
     Source,
+    Thresholds,
     Verdict,
     check_judgement,
 )
@@ -85,7 +86,7 @@ def test_the_threshold_decides_what_is_explained() -> None:
     case = Case("1", "She wrote 3,000 letters.", (Source("a", BERG),))
     judgement = Judgement("1", "x", verdicts=(Verdict(Span(10, 15), 0.4),))
     assert explained(case, judgement) == judgement
-    assert explained(case, judgement, span_threshold=0.4).verdicts[0].correction == "2,000"
+    assert explained(case, judgement, Thresholds(span=0.4)).verdicts[0].correction == "2,000"
 
 
 def test_a_sentence_is_corrected_only_where_all_of_it_is_known() -> None:
@@ -309,8 +310,8 @@ def test_where_nothing_is_flagged_no_source_is_read() -> None:
     before = index_of.cache_info()
     assert explained(case, judgement) is judgement
     assert index_of.cache_info() == before
-    assert explained(case, judgement, span_threshold=0.2).verdicts[0].reason
-    assert explained(case, judgement, source_threshold=0.1).omissions[0].reason
+    assert explained(case, judgement, Thresholds(span=0.2)).verdicts[0].reason
+    assert explained(case, judgement, Thresholds(source=0.1)).omissions[0].reason
 
 
 def test_what_nothing_determines_is_labelled_as_the_detector_says_where_it_is_sure() -> None:
@@ -413,3 +414,18 @@ def test_a_corrected_response_says_what_the_source_says(here: int, there: int) -
         assert verdict.label is None
         return
     assert apply(response, [Edit(verdict.span, verdict.correction, "")]) == f"The old mill has {there:,} grey owls."
+
+
+def test_the_most_suspicious_word_of_a_flagged_sentence_is_explained_whatever_its_score() -> None:
+    response = "The tower near Bergen is 300 m tall. It rained in Rome."
+    number, place = Span(25, 28), Span(50, 54)
+    judgement = Judgement(
+        "1",
+        "x",
+        0.9,
+        verdicts=(Verdict(number, 0.2), Verdict(place, 0.9)),
+        sentences=(Verdict(Span(0, 36), 0.9), Verdict(Span(37, 55), 0.1)),
+    )
+    first, second = explained(Case("1", response, (Source("a", BERG),)), judgement).verdicts
+    assert first.correction == "330"
+    assert second.reason is None  # its sentence is not flagged

@@ -22,8 +22,8 @@ ReviserName = Annotated[
     Option(
         metavar="NAME",
         help="How to revise. factored: the model criticises each claim, then revises. self: the model criticises the "
-        "whole response, then revises. delete: remove unsupported claims. flag: mark them in the text. Default: "
-        "factored with --model, else delete.",
+        "whole response, then revises. delete: correct the values that the sources have otherwise, and remove other "
+        "unsupported sentences. flag: mark them in the text. Default: factored with --model, else delete.",
     ),
 ]
 
@@ -65,7 +65,7 @@ class ClaimOptions:
             metavar="NAME",
             help="How to check a claim. yes_no: the model's probability of answering Yes. cot: the model reasons and "
             "quotes. Or the name of a detector, such as overlap. Default: yes_no with --model, else the detector "
-            "default.",
+            "default for the whole response.",
         ),
     ] = None
     citations: Annotated[
@@ -90,8 +90,10 @@ class ClaimOptions:
         int, Option(help="Claims per request. More claims per request cost less and are judged less accurately.", min=1)
     ] = 1
 
-    def spec(self) -> Spec:
-        """Return the spec of the detector that these options describe."""
+    def spec(self, model: str | None) -> Spec:
+        """Return the spec of the detector that these options describe, asked with the chat model `model`."""
+        if model is None and self == ClaimOptions():
+            return Spec("default")
         options = {
             "splitter": self.splitter if self.splitter != "sentences" else None,
             "citations": self.citations if self.citations != "off" else None,
@@ -127,7 +129,7 @@ def revise_command(
     from veridical.revise.named import make_reviser
 
     connection = chat.connection()
-    detector = load_detector(claims.spec(), connection)
+    detector = load_detector(claims.spec(chat.model), connection)
     reviser = make_reviser(revision.reviser, connection, critic=revision.critic)
     thresholds, cases = parse_thresholds(threshold), inputs.read()
     results = (

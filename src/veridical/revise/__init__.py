@@ -118,12 +118,10 @@ class _Progress:
         """Return the next task for the reviser; None if nothing is left to revise, and `reason` then says why."""
         if self.reason or self.judgement is None:
             return None
-        statements = statements_of(self.current, self.judgement)
-        unsupported = tuple(s for s in statements if s.score >= self.thresholds.span)
+        statements = statements_of(self.current, self.judgement, self.thresholds)
+        unsupported = tuple(s for s in statements if s.unsupported)
         if unsupported:
-            return RevisionTask(
-                self.current, unsupported, tuple(s for s in statements if s.score < self.thresholds.span)
-            )
+            return RevisionTask(self.current, unsupported, tuple(s for s in statements if not s.unsupported))
         if self.judgement.hallucination is None and not self.judgement.verdicts:
             self.reason = f"it could not be judged: {'; '.join(self.judgement.notes) or 'no score'}"
         else:
@@ -146,8 +144,8 @@ class _Progress:
         """Return the result as it stands."""
         reason = self.reason
         if not reason:
-            statements = statements_of(self.current, self.judgement) if self.judgement else []
-            n = sum(statement.score >= self.thresholds.span for statement in statements)
+            statements = statements_of(self.current, self.judgement, self.thresholds) if self.judgement else []
+            n = sum(statement.unsupported for statement in statements)
             still = f"{n} statements are still unsupported after the last round"
             reason = still if n else "nothing is unsupported any more"
         revision = Revision(self.case.id, self.edits, self.current.response)

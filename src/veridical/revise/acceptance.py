@@ -98,7 +98,7 @@ def _problem(candidate: Candidate, thresholds: Thresholds) -> str | None:
         for j in (before, after)
     )
     old_sum, new_sum = (
-        sum(statement.score for statement in statements_of(c, j) if statement.score >= thresholds.span)
+        sum(statement.score for statement in statements_of(c, j, thresholds) if statement.unsupported)
         for c, j in ((candidate.before, before), (candidate.after, after))
     )
     if new >= old - _ROUNDING and (new > old + _ROUNDING or new_sum >= old_sum - _ROUNDING):
@@ -143,12 +143,12 @@ def left_out(case: Case, judgement: Judgement, thresholds: Thresholds) -> list[S
 def _doubtful(candidate: Candidate, thresholds: Thresholds) -> Iterator[Statement]:
     """Yield supported claims that an edit touches, if some of their words are gone or flagged words are among them."""
     text = candidate.after.response
-    after = statements_of(candidate.after, candidate.judgement_after)
-    flagged = [statement.span for statement in after if statement.score >= thresholds.span]
-    for statement in statements_of(candidate.before, candidate.judgement_before):
+    after = statements_of(candidate.after, candidate.judgement_after, thresholds)
+    flagged = [statement.span for statement in after if statement.unsupported]
+    for statement in statements_of(candidate.before, candidate.judgement_before, thresholds):
         span = statement.span
         touched = any(edit.span.start < span.end and edit.span.end > span.start for edit in candidate.edits)
-        if statement.score >= thresholds.span or not touched:
+        if statement.unsupported or not touched:
             continue
         moved = carry(span, candidate.edits)
         new_words = {word.of(moved.of(text)).casefold() for word in words(moved.of(text))}

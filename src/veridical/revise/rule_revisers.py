@@ -51,7 +51,7 @@ class Reviser(Protocol):
 
 
 class Delete:
-    """Deletes each sentence with an unsupported statement, or applies the detector's correction if there is one.
+    """Corrects each unsupported sentence where the sources have the right value, and deletes it otherwise.
 
     A sentence that also makes a supported claim stays. A response stays if nothing would be left of it.
     """
@@ -65,32 +65,25 @@ class Delete:
 
     def _draft(self, task: RevisionTask) -> Draft:
         text = task.case.response
-        proposed: dict[Span, tuple[str, list[str]]] = {}
+        deletions: dict[Span, list[str]] = {}
+        corrections: dict[Span, tuple[str, list[str]]] = {}
         n_mixed = 0
         for statement in task.unsupported:
             around = overlapping_sentences(text, statement.span) or [statement.span]
-            span, replacement = Span(around[0].start, around[-1].end), ""
-            if statement.correction is not None and statement.correction.strip():
-                span, replacement = statement.span, statement.correction
-            elif any(span.overlaps(supported.span) for supported in task.supported):
+            whole = Span(around[0].start, around[-1].end)
+            if statement.corrections and all(new.strip() for _, new in statement.corrections):
+                for span, new in statement.corrections:
+                    corrections.setdefault(span, (new, []))[1].append(statement.critique)
+            elif any(whole.overlaps(supported.span) for supported in task.supported):
                 n_mixed += 1
-                continue
-            else:  # delete superfluous white space, too
-                before, after = text[: span.start], text[span.end :]
-                preceding = before[len(before.rstrip()) :]
-                following = after[: len(after) - len(after.lstrip())]
-                if not after.strip() or ("\n" in following and preceding and "\n" not in preceding):
-                    span = Span(span.start - len(preceding), span.end)
-                else:
-                    span = Span(span.start, span.end + len(following))
-            proposed.setdefault(span, (replacement, []))[1].append(statement.critique)
-        # adjacent deletions become one, which also absorbs the corrections inside it
-        merged: dict[Span, tuple[str, list[str]]] = {
-            span: ("", []) for span in union(span for span, (replacement, _) in proposed.items() if not replacement)
-        }
-        for span, (replacement, reasons) in sorted(proposed.items()):
-            deleted = next((other for other in merged if other.overlaps(span) or other.contains(span)), None)
-            merged.setdefault(deleted or span, (replacement, []))[1].extend(reasons)
+            else:
+                deletions.setdefault(_with_white_space(text, whole), []).append(statement.critique)
+        merged = {span: ("", list[str]()) for span in union(deletions)}  # adjacent deletions become one
+        for span, reasons in deletions.items():
+            next(merged[other] for other in merged if other.contains(span))[1].extend(reasons)
+        for span, (new, reasons) in corrections.items():
+            if not any(deleted.overlaps(span) for deleted in merged):
+                merged[span] = new, reasons
         edits = tuple(
             Edit(span, new, "; ".join(dict.fromkeys(reasons))) for span, (new, reasons) in sorted(merged.items())
         )
@@ -98,6 +91,16 @@ class Delete:
         if edits and not has_words(apply(text, edits)):
             return Draft((), "nothing would be left of the response", notes=notes)
         return Draft(edits, None if edits else "no sentence can be left out by itself", notes=notes)
+
+
+def _with_white_space(text: str, span: Span) -> Span:
+    """Return `span` with the white space that is superfluous without it."""
+    before, after = text[: span.start], text[span.end :]
+    preceding = before[len(before.rstrip()) :]
+    following = after[: len(after) - len(after.lstrip())]
+    if not after.strip() or ("\n" in following and preceding and "\n" not in preceding):
+        return Span(span.start - len(preceding), span.end)
+    return Span(span.start, span.end + len(following))
 
 
 class Flag:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from veridical.core.decide import unjudged
+from veridical.core.decide import decide, unjudged
 from veridical.core.segment import has_words, sentences
+from veridical.core.segment import words as words_of
 from veridical.core.spans import Span
-from veridical.core.types import Case, Judgement, Verdict
+from veridical.core.types import Case, Judgement, Thresholds, Verdict
 
 __all__ = ["Statement", "statements_of"]
+
+_BETWEEN = 1  # most words, not flagged, between the flagged words of one value ("May" in "3 May 2021")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,15 +26,18 @@ class Statement:
         span: The characters of the response that make it.
         text: The claim's own words, or the sentence.
         score: In [0, 1], 1 = hallucinated.
+        unsupported: Whether it is flagged, or words in it are (`core.decide`).
         reasons: The reasons of verdicts against it.
-        correction: The text that should replace it ("" = nothing); None if no verdict has one.
+        corrections: For each place to replace, its span and its new text ("" = nothing). Together they correct all that
+            is flagged in the statement; () if something flagged has no correction.
     """
 
     span: Span
     text: str
     score: float
+    unsupported: bool = False
     reasons: tuple[str, ...] = ()
-    correction: str | None = None
+    corrections: tuple[tuple[Span, str], ...] = ()
 
     @property
     def critique(self) -> str:
@@ -37,7 +45,7 @@ class Statement:
         return "; ".join(self.reasons) or "not backed by the sources"
 
 
-def statements_of(case: Case, judgement: Judgement) -> list[Statement]:
+def statements_of(case: Case, judgement: Judgement, thresholds: Thresholds | None = None) -> list[Statement]:
     """Return the statements of a judged response, in order; several claims may have the same span.
 
     A verdict about a claim counts for this claim only. A verdict without a claim (on words, or on a citation) counts
@@ -48,45 +56,72 @@ def statements_of(case: Case, judgement: Judgement) -> list[Statement]:
     >>> [(s.text, s.score) for s in statements_of(case, Judgement("1", "x", verdicts=(Verdict(Span(16, 17), 1.0),)))]
     [('It rains.', 0.0), ('It is 9 m tall.', 1.0)]
     """
-    text = case.response
+    text, decision = case.response, decide(case, judgement, thresholds)
     if not judgement.verdicts:
         if judgement.hallucination is None or judgement.judged == () or not text.strip():
             return []
         stripped = Span(len(text) - len(text.lstrip()), len(text.rstrip()))
-        return [Statement(stripped, stripped.of(text), judgement.hallucination)]
-    statements: dict[tuple[Span, str], Statement] = {}
-    about_claims = [verdict for verdict in judgement.verdicts if verdict.claim]
-    for verdict in sorted(about_claims, key=lambda v: v.label is not None):  # first verdicts on the claim itself
+        return [Statement(stripped, stripped.of(text), judgement.hallucination, bool(decision.hallucination))]
+    flagged = set(decision.verdicts)
+    verdicts: defaultdict[tuple[Span, str], list[tuple[Verdict, bool]]] = defaultdict(list)
+    about_claims = [(v, i in flagged) for i, v in enumerate(judgement.verdicts) if v.claim]
+    for verdict, is_flagged in sorted(
+        about_claims, key=lambda pair: pair[0].label is not None
+    ):  # the claim's own first
         assert verdict.claim is not None
         spans = verdict.claim.spans or (verdict.span,)
         span = Span(min(s.start for s in spans), max(s.end for s in spans))
-        _add(statements, span, verdict.claim.text, verdict)
+        verdicts[span, verdict.claim.text].append((verdict, is_flagged))
     all_sentences = [span for span in sentences(text) if has_words(span.of(text))]
     starts = [span.start for span in all_sentences]
-    for verdict in (v for v in judgement.verdicts if not v.claim):
+    for i, verdict in enumerate(judgement.verdicts):
+        if verdict.claim:
+            continue
         first = max(0, bisect_right(starts, verdict.span.start) - 1)
         for span in (s for s in all_sentences[first:] if s.start < max(verdict.span.end, verdict.span.start + 1)):
             if span.end > verdict.span.start:
-                _add(statements, span, span.of(text), verdict)
+                verdicts[span, span.of(text)].append((verdict, i in flagged))
     if not about_claims:
         for span in all_sentences:
-            statements.setdefault((span, span.of(text)), Statement(span, span.of(text), 0.0))
+            verdicts[span, span.of(text)] += []
     gaps = [gap for gap in unjudged(case, judgement) if has_words(gap.of(text))]
+    statements = [_statement(text, span, words, given) for (span, words), given in verdicts.items()]
     return [
         statement
-        for statement in sorted(statements.values(), key=lambda statement: statement.span)
+        for statement in sorted(statements, key=lambda statement: statement.span)
         if statement.score > 0 or not any(gap.overlaps(statement.span) for gap in gaps)
     ]
 
 
-def _add(statements: dict[tuple[Span, str], Statement], span: Span, text: str, verdict: Verdict) -> None:
-    """Count a verdict for a statement: the worst score decides, and all reasons against it are kept."""
-    old = statements.get((span, text), Statement(span, text, 0.0))
-    reason = ": ".join(part for part in (verdict.label, verdict.reason) if part) if verdict.score > 0 else ""
-    worst = verdict.score >= old.score and verdict.correction is not None
-    statements[span, text] = replace(
-        old,
-        score=max(old.score, verdict.score),
-        reasons=tuple(dict.fromkeys([*old.reasons, *([reason] if reason else [])])),
-        correction=verdict.correction if worst and verdict.claim else old.correction,
+def _statement(text: str, span: Span, words: str, verdicts: Sequence[tuple[Verdict, bool]]) -> Statement:
+    """Return the statement `words` with what its verdicts, each flagged or not, say about it."""
+    against = [verdict for verdict, is_flagged in verdicts if is_flagged]
+    reasons = (": ".join(filter(None, (v.label, v.reason))) for v, _ in verdicts if v.score > 0)
+    return Statement(
+        span,
+        words,
+        max((verdict.score for verdict, _ in verdicts), default=0.0),
+        bool(against),
+        tuple(dict.fromkeys(filter(None, reasons))),
+        tuple(_corrections(text, span, against)),
     )
+
+
+def _corrections(text: str, span: Span, flagged: Sequence[Verdict]) -> list[tuple[Span, str]]:
+    """Return the places to replace; [] if a flagged verdict has no correction.
+
+    The correction of a claim replaces all of it. Neighbouring words that share an explanation are one place.
+    """
+    if not flagged or any(verdict.correction is None for verdict in flagged):
+        return []
+    if flagged[0].claim:
+        return [(span, max(flagged, key=lambda verdict: verdict.score).correction or "")]
+    places: list[tuple[Span, Verdict]] = []
+    for verdict in sorted(flagged, key=lambda verdict: verdict.span):
+        place, last = places[-1] if places else (None, None)
+        same = last is not None and (last.correction, last.reason) == (verdict.correction, verdict.reason)
+        if same and place is not None and len(list(words_of(text[place.end : verdict.span.start]))) <= _BETWEEN:
+            places[-1] = Span(place.start, verdict.span.end), verdict
+        else:
+            places.append((verdict.span, verdict))
+    return [(place, verdict.correction or "") for place, verdict in places]

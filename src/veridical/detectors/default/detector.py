@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from veridical.calibration.calibrators import Isotonic, Platt, calibrator
 from veridical.core.detector import DetectorContext, DetectorInfo
 from veridical.core.errors import DataError, InputError
+from veridical.core.judging import thresholds_in_force
 from veridical.core.perspectives import by_perspective
 from veridical.core.segment import has_words, word_forms
 from veridical.core.spans import Span, complement
@@ -149,13 +150,12 @@ class Default:
         for i, source in coverage:
             scored = next(covered) if has_words(cases[i].response) else None
             omissions.setdefault(i, []).append((source, self._omissions(cases[i], source, scored)))
-        thresholds = self.thresholds
+        thresholds = thresholds_in_force(self)
         return [
             explained(
                 case,
                 self._judgement(case, of_response.get(i), omissions.get(i, [])),
-                span_threshold=thresholds[Level.SPAN],
-                source_threshold=thresholds[Level.SOURCE],
+                thresholds,
                 contradicted=self._contradicted(of_response.get(i)),
             )
             for i, case in enumerate(cases)

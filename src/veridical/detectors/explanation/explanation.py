@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from veridical.core.decide import merge
+from veridical.core.decide import decide, merge
 from veridical.core.spans import Span
 from veridical.core.text import shorten
-from veridical.core.types import DEFAULT_THRESHOLD, Case, Evidence, Judgement, Omission, Verdict
+from veridical.core.types import Case, Evidence, Judgement, Omission, Thresholds, Verdict
 from veridical.detectors.claims.citations import DANGLING, MISSING, WRONG
 from veridical.detectors.explanation.contradiction import Place, compared, find_contradiction, says_similar
 from veridical.detectors.explanation.counterpart import MentionComparison, stated
@@ -54,9 +54,8 @@ def likely_label(contradicted: float) -> str | None:
 def explained(
     case: Case,
     judgement: Judgement,
+    thresholds: Thresholds | None = None,
     *,
-    span_threshold: float = DEFAULT_THRESHOLD,
-    source_threshold: float = DEFAULT_THRESHOLD,
     contradicted: Sequence[tuple[Span, float]] = (),
 ) -> Judgement:
     """Add explanations to the flagged spans and the omissions of a judgement.
@@ -70,8 +69,7 @@ def explained(
     Args:
         case: The case.
         judgement: A detector's judgement of the case.
-        span_threshold: The score in [0, 1] from which a span of the response counts as flagged.
-        source_threshold: The score in [0, 1] from which an omission counts as flagged.
+        thresholds: The thresholds that decide which spans and omissions are flagged (`core.decide`); None: 0.5.
         contradicted: Parts of the response with the detector's probability in [0, 1] that the sources contradict them
             rather than lack them, given that they are unsupported. It decides the label if comparing words does not.
 
@@ -82,13 +80,9 @@ def explained(
     >>> verdict.label, verdict.correction, verdict.reason, verdict.evidence[0].span
     ('contradiction', '1893', 'the source has 1893, not 1983', Span(start=10, end=38))
     """
-    verdicts = list(judgement.verdicts)
-    flagged = [
-        i
-        for i, verdict in enumerate(verdicts)
-        if verdict.score >= span_threshold and len(verdict.span) and verdict.label not in _ABOUT_CITATIONS
-    ]
-    if not flagged and all(omission.score < source_threshold for omission in judgement.omissions):
+    verdicts, decision = list(judgement.verdicts), decide(case, judgement, thresholds)
+    flagged = [i for i in decision.verdicts if len(verdicts[i].span) and verdicts[i].label not in _ABOUT_CITATIONS]
+    if not flagged and not decision.omissions:
         return judgement
     sources, response = index_of(tuple(source.text for source in case.sources)), SentenceIndex([case.response])
     if not sources.sentences or not response.sentences:
@@ -99,9 +93,9 @@ def explained(
         verdicts[i] = _with(verdicts[i], explanation)
     omissions = tuple(
         replace(omission, reason=_joined(omission.reason, explainer.omitted(response, omission)))
-        if omission.score >= source_threshold
+        if i in decision.omissions
         else omission
-        for omission in judgement.omissions
+        for i, omission in enumerate(judgement.omissions)
     )
     return replace(judgement, verdicts=tuple(verdicts), omissions=omissions)
 
