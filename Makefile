@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help setup demo test check coverage fmt docs browser clean
+.PHONY: help setup demo test check coverage fmt docs site browser clean
 
 help:            ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 12
@@ -47,6 +47,10 @@ fmt: $(VENV)/.dev  ## format and fix what can be fixed
 
 docs: $(VENV)/.dev  ## rewrite the generated parts of the docs (command help, tables)
 	$(BIN)/python -m tests.docs_generated --write
+
+site: $(VENV)/.dev  ## the documentation as a site, in out/site
+	$(BIN)/zensical build --clean --strict
+	@echo "look at it: $(BIN)/python -m http.server --directory out/site --bind 127.0.0.1"
 
 browser: $(VENV)/.dev  ## reports and the page in a real headless Chromium (needs a chromium binary; npm for axe-core)
 	$(PIP) -c constraints.txt -e '.[dev,e2e]' -e './lab[dev]'

@@ -1,0 +1,38 @@
+"""The documentation builds as a site without warnings, and every page of `docs/` is in its navigation."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+CONFIG = (ROOT / "zensical.toml").read_text("utf-8")
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    pages = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
+    assert set(re.findall(r'"([\w/.-]+\.md)"', CONFIG)) == pages
+
+
+@pytest.mark.timeout(180)
+def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "docs", tmp_path / "docs")
+    config = CONFIG.replace('site_dir = "out/site"', 'site_dir = "site"').replace('["src"]', f'["{ROOT / "src"}"]')
+    (tmp_path / "zensical.toml").write_text(config, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "zensical", "build", "--strict"],
+        cwd=tmp_path,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=170,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    page = (tmp_path / "site" / "python" / "index.html").read_text("utf-8")
+    assert "Find unsupported spans" in page
+    assert (tmp_path / "site" / "tutorial" / "index.html").is_file()
