@@ -23,7 +23,6 @@ from veridical.cli.options import (
 )
 from veridical_lab.cli.train_classifier import classifier_command
 from veridical_lab.cli.train_default import default_command
-from veridical_lab.cli.train_ensemble import ensemble_command
 from veridical_lab.cli.train_generator import generator_command
 from veridical_lab.cli.train_masked import masked_command
 from veridical_lab.cli.train_summac import summac_command
@@ -244,7 +243,6 @@ def align_command(
 train_app.command("classifier")(classifier_command)
 train_app.command("generator")(generator_command)
 train_app.command("tokens")(tokens_command)
-train_app.command("ensemble")(ensemble_command)
 train_app.command("default")(default_command)
 train_app.command("summac")(summac_command)
 train_app.command("masked")(masked_command)
