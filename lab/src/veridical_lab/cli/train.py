@@ -24,7 +24,6 @@ from veridical.cli.options import (
 from veridical_lab.cli.train_classifier import classifier_command
 from veridical_lab.cli.train_default import default_command
 from veridical_lab.cli.train_generator import generator_command
-from veridical_lab.cli.train_masked import masked_command
 from veridical_lab.cli.train_summac import summac_command
 from veridical_lab.cli.train_tokens import tokens_command
 from veridical_lab.cli.training_options import FeatureInputOptions, ProbeTrainingOptions
@@ -245,4 +244,3 @@ train_app.command("generator")(generator_command)
 train_app.command("tokens")(tokens_command)
 train_app.command("default")(default_command)
 train_app.command("summac")(summac_command)
-train_app.command("masked")(masked_command)
