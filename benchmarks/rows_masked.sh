@@ -1,41 +1,35 @@
 #!/usr/bin/env bash
-# Masked words, from the head to detectors: `benchmarks/rows_masked.sh FOLDER MINILM RANKER [TEXTS [STEPS [CASES]]]`, with the public data
-# sets in FOLDER, a sentence encoder and a small causal language model as Hugging Face folders. PARTS (all by default) are
-#   head      a language-model head is trained for the encoder (STEPS of 1,024 tokens); FILL=FOLDER names a model that is used instead
+# Masked words and what detectors learn of them: `benchmarks/rows_masked.sh FOLDER FILL RANKER [TEXTS [CASES [ENCODER]]]`, with the public data
+# sets in FOLDER, a masked and a small causal language model as Hugging Face folders. PARTS (speed and features by default) are
 #   speed     TEXTS (10,000) short texts are corrupted, time and memory measured, some of them again with other batch sizes; only worth
 #             keeping if nothing else runs
 #   features  classifiers of word features are trained on corrupted text alone (CASES by rules, by masked words, by both) and, to compare, on
 #             words of xsum_token, and measured on test documents of xsum_token and wice, whose errors are those of systems and of people
-#   tokens    the same with token classifiers on the encoder
+#   tokens    the same with token classifiers on ENCODER
 # Thresholds are those of the training's own validation part. Models go to build/masked. An interrupted run continues.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 data=${1:?the folder with the data sets}
-minilm=${2:?the folder of MiniLM-L6}
+fill=${2:?the folder of a masked language model}
 ranker=${3:?the folder of a causal language model}
 texts=${4:-10000}
-steps=${5:-2000}
-cases=${6:-3000}
-parts=${PARTS:-head speed features tokens}
+cases=${5:-3000}
+encoder=${6:-}
+parts=${PARTS:-speed features}
 has() { [[ " $parts " == *" $1 "* ]]; }
 veridical=${VERIDICAL:-.venv/bin/veridical}
 python=${PYTHON:-.venv/bin/python}
 export HF_HUB_OFFLINE=1
 out=build/masked
 rows=benchmarks/rows
-evaluations=4
-[ "$texts" -ge 10000 ] || { out=build/masked-small; rows=$out; evaluations=1; } # a trial is no result
+[ "$texts" -ge 10000 ] || { out=build/masked-small; rows=$out; } # a trial is no result
 mkdir -p "$out"
 
-head=${FILL:-$out/minilm-masked}
-! has head || [ -e "$head/config.json" ] ||
-  "$veridical" train masked "$minilm" "wikipedia:$data/wikipedia" --out "$head" --batch-tokens 1024 --max-steps "$steps" \
-    --evaluations "$evaluations" --checkpoint-minutes 3
-fill=(--fill-model "$head" --from-sentence 1)
-[ "$ranker" = none ] || fill+=(--rank-model "$ranker" --candidates 4)
+filling=(--fill-model "$fill" --from-sentence 1)
+[ "$ranker" = none ] || filling+=(--rank-model "$ranker" --candidates 4)
 ! has speed || [ -e "$out/texts.jsonl" ] ||
   "$python" benchmarks/masked_speed.py "$out/texts.jsonl" --texts "$texts" -- "plain:$data/plain/qa_passages" --excerpts 4 --seed 1 \
-    "${fill[@]}" >>"$rows/masked-speed.jsonl"
+    "${filling[@]}" >>"$rows/masked-speed.jsonl"
 has features || has tokens || exit 0
 short=("plain:$data/plain/qa_passages" --excerpts 2 --seed 1)
 
@@ -45,8 +39,8 @@ corrupt() { # name, method, options
       --out "$out/$1.jsonl" "${@:3}"
 }
 corrupt rules rules --errors 6,3
-corrupt masked masked "${fill[@]}"
-corrupt both rules=1,masked=1 --errors 6,3 "${fill[@]}"
+corrupt masked masked "${filling[@]}"
+corrupt both rules=1,masked=1 --errors 6,3 "${filling[@]}"
 
 sets=("jsonl:$out/both.jsonl" "xsum_token:$data/xsum_token" "wice:$data/wice")
 for part in features tokens; do
@@ -59,7 +53,7 @@ for part in features tokens; do
     if [ ! -e "$folder/detector.json" ] && [ "$part" = features ]; then
       "$veridical" train features "$set" --unit word --out "$folder"
     elif [ ! -e "$folder/detector.json" ]; then
-      "$veridical" train tokens "$set" --model "$minilm" --hidden 0 --attention prefix --max-tokens 256 --epochs 2 --bf16 \
+      "$veridical" train tokens "$set" --model "${encoder:?the encoder of the token classifiers}" --hidden 0 --attention prefix --max-tokens 256 --epochs 2 --bf16 \
         --learning-rate 1e-4 --batch-tokens 2048 --per-set "$cases" --out "$folder"
     fi
     detectors+=("$part:$folder")

@@ -45,11 +45,10 @@ done
 
 both() { echo "classifier:$out/$1hallucination,$out/$1coverage"; }
 measure() { # file, sample, detectors and options; what was judged before is not judged again
-  "$veridical" bench perspectives "${@:3}" --data "$topics" --sample "$2" --out "benchmarks/rows/$1.jsonl" \
-    --comparisons "benchmarks/rows/$1-compare.jsonl" >/dev/null
+  "$veridical" bench perspectives "${@:3}" --data "$topics" --sample "$2" --out "benchmarks/rows/$1.jsonl" >/dev/null
 }
 measure perspectives 40 overlap default "align:$minilm" "$(both minilm-head-)" "$(both mpnet-head-)" "$(both minilm-)" \
-  "$(both decoder-prompt-)" "$(both decoder-lora-)" --table 1 --table 3
+  "$(both decoder-prompt-)" "$(both decoder-lora-)" --table 1 --table 3 --comparisons benchmarks/rows/perspectives-compare.jsonl
 measure perspectives-training 40 "$(both minilm-head-synth-)" "$(both minilm-head-para-)" "$(both minilm-head-)" --table 2
 "$veridical" bench overlap "classifier:$out/minilm-coverage" "classifier:$out/mpnet-head-coverage" --data "argkp:$data/argkp" \
   --split dev --metrics coverage_roc_auc,omission_f1 --out benchmarks/rows/perspectives-argkp.jsonl >/dev/null

@@ -20,7 +20,7 @@ from veridical.testing import assert_detector_contract
 
 # name -> the specs under which the contract is run; a detector without options needs no entry. MODEL is a tiny language
 # model made for the test; "max_windows" keeps its passes over a source of a megabyte few. SCRIPT is a chat model's
-# replies, FITTED a folder of thresholds for word overlap, COMBINED an ensemble of it; FEATURES and READING are
+# replies, FITTED a folder of thresholds for word overlap; FEATURES and READING are
 # classifiers of word features, with sources, and without them on a language model; TOKENS and ONLINE are token
 # classifiers, DEFAULT a default detector on a tiny encoder, NLI a sequence classifier. PROMPTED and COVERING are a
 # tuned prompt that judges responses, and a head that judges each argument.
@@ -42,7 +42,6 @@ SPECS: dict[str, list[str]] = {
     ],
     "majority": ["majority", "majority:hallucinated"],
     "overlap": ["overlap", "overlap:values", "overlap:rouge", "overlap:rouge-plain"],
-    "ensemble": ["ensemble:overlap,length", "ensemble:COMBINED,cascade=yes"],
     "features": ["features:FEATURES", "features:READING,dtype=fp32"],
     "hf": [],  # loads `tokens` or `entailment`; tests/detectors/test_published.py
     "judge": [f"judge:{method},model=scripted:SCRIPT" for method in ("yes_no", "cot", "list")],
@@ -95,15 +94,6 @@ def detector(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         scales = {name: Scale(0.5, Platt(2.0, -1.0)) for name in Level}
         save_record(FittedCalibration("overlap", fingerprint_of(load_detector("overlap")), scales), folder)
         spec = spec.replace("FITTED", str(folder))
-    if "COMBINED" in spec:
-        from tests.lab.detectors.ensemble_members import TWO
-        from veridical_lab.detectors.ensemble.artifact import FittedEnsemble, Member, Stage
-
-        members = tuple(Member(s, fingerprint_of(load_detector(s))) for s in ("overlap", "overlap:values"))
-        stages = (Stage(0.2, 0.8),)
-        folder = tmp_path_factory.getbasetemp() / "combined"
-        save_record(FittedEnsemble(members, dict.fromkeys(Level, TWO), stages), folder)
-        spec = spec.replace("COMBINED", str(folder))
     for name, options in (("FEATURES", {}), ("READING", {"sources": False, "context": "left"})):
         if name in spec:
             from tests.lab.detectors.feature_examples import trained

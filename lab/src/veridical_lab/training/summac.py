@@ -11,18 +11,24 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
+
 from veridical.calibration.thresholding import pairs
-from veridical.core.errors import InputError
+from veridical.core.errors import InputError, MissingExtraError
 from veridical.core.types import Example, Judgement, Level
 from veridical.datasets.split import FRACTIONS, content_hash, split_by_document
 from veridical.detectors.entailment.artifact import TrainedLayer, layer_artifact
 from veridical.detectors.entailment.comparison import compare
 from veridical.detectors.entailment.forms import FORMS, Form, histograms
 from veridical.detectors.entailment.scorers import ClassifierScorer
+from veridical.metrics.arrays import Bools, Floats
+from veridical.metrics.ranking import roc_auc
 from veridical.models.artifact import Artifact, base_of, save_artifact, versions
-from veridical_lab.training.align import LabelledRows, fit_head
+from veridical.models.linear import LogisticLayer
 
 __all__ = ["train_summac"]
+
+_STRENGTHS = (1.0, 0.1, 0.01, 0.001)  # scikit-learn's C
 
 
 def train_summac(
@@ -53,36 +59,58 @@ def train_summac(
     parts = split_by_document(examples, seed=seed)
     train, valid = (parts["train"], parts["valid"]) if validation is None else (list(examples), list(validation))
     tables = {name: _table(scorer, form, part) for name, part in (("train", train), ("valid", valid))}
-    if not all(table.learnable for table in tables.values()):
+    if any(len(set(labels.tolist())) < 2 for _, labels in tables.values()):
         raise InputError(
             "nothing can be learned: supported and hallucinated responses are needed in the training and the "
             "validation part",
             hint="give labelled data with sources, of more documents; see: veridical data list",
         )
-    layer, auc = fit_head(tables["train"], tables["valid"])
+    layer, auc = _fit(tables["train"], tables["valid"])
     base = replace(base_of(scorer.load()), name=str(scorer.folder.resolve()))
     training = {
         "data": content_hash([*train, *valid]),
-        "examples": {name: len(table.label) for name, table in tables.items()},
+        "examples": {name: len(labels) for name, (_, labels) in tables.items()},
         "fractions": dict(FRACTIONS) if validation is None else None,
         "seed": seed,
         "date": datetime.now(UTC).date().isoformat(),
         "versions": versions(),
     }
-    figures = {"roc_auc": auc, "responses": len(tables["valid"].label)}
+    figures = {"roc_auc": auc, "responses": len(tables["valid"][1])}
     artifact = layer_artifact(TrainedLayer(base, form, "|".join(scorer.roles), layer), training, figures)
     if out is not None:
         save_artifact(artifact, out)
     return artifact
 
 
-def _table(scorer: ClassifierScorer, form: Form, examples: Sequence[Example]) -> LabelledRows:
-    """Return the mean histogram and the label of each response that has both."""
-    table = LabelledRows()
+def _table(scorer: ClassifierScorer, form: Form, examples: Sequence[Example]) -> tuple[Floats, Bools]:
+    """Return the mean histogram and the label of each response that has both. *Shapes:* (rows, bins), (rows,)"""
+    rows: list[Floats] = []
+    labels: list[bool] = []
     for example, compared in zip(examples, compare(scorer, form, [e.case for e in examples]), strict=True):
         label = pairs(Level.RESPONSE, example, Judgement(example.case.id, "anybody", hallucination=0.0))
         if label is None or compared.matrix is None or not compared.matrix.known.any():
             continue
-        counts = histograms(compared.matrix.entailment[compared.matrix.known], form.bins)
-        table.add(counts.mean(0, keepdims=True), label[:, 0] > 0)
-    return table
+        rows.append(histograms(compared.matrix.entailment[compared.matrix.known], form.bins).mean(0))
+        labels.append(bool(label[0, 0] > 0))
+    return np.array(rows), np.array(labels, dtype=bool)
+
+
+def _fit(train: tuple[Floats, Bools], valid: tuple[Floats, Bools]) -> tuple[LogisticLayer, float]:
+    """Return the logistic regression with the highest ROC AUC on `valid` over several strengths, and that ROC AUC."""
+    try:
+        from sklearn.linear_model import LogisticRegression
+    except ImportError as error:
+        raise MissingExtraError("training SummaC's layer", "stats") from error
+    rows, labels = train
+    mean, spread = rows.mean(0), rows.std(0)
+    spread[spread < 1e-9] = 1.0
+    best: tuple[float, LogisticLayer] | None = None
+    for strength in _STRENGTHS:
+        model = LogisticRegression(C=strength, max_iter=5000).fit((rows - mean) / spread, labels)
+        weight = model.coef_[0] / spread
+        layer = LogisticLayer(weight, float(model.intercept_[0] - weight @ mean))
+        auc = roc_auc(valid[1], layer.scores(valid[0]))
+        if best is None or auc > best[0] + 1e-6:
+            best = auc, layer
+    assert best is not None
+    return best[1], best[0]

@@ -21,7 +21,7 @@ from veridical_lab.training.token_options import TokenTraining
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Item", "TokenNetwork", "eager_attention", "set_dropout"]
+__all__ = ["Item", "TokenNetwork", "eager_attention"]
 
 _SHORT = 512  # tokens
 
@@ -73,7 +73,7 @@ class TokenNetwork:
         if not options.frozen:
             unload(model)  # a later load must not get the changed weights
         model.model.requires_grad_(not options.frozen)
-        set_dropout(model, options.dropout)
+        _set_dropout(model, options.dropout)
         self.head = torch_head(width, self.head_settings, options.seed).to(model.device)
         if start_from is not None:
             if start_from.settings != self.head_settings:
@@ -232,7 +232,7 @@ def eager_attention(model: LocalModel, max_tokens: int) -> Iterator[None]:
             model.model.set_attn_implementation(previous)
 
 
-def set_dropout(model: LocalModel, rate: float) -> None:
+def _set_dropout(model: LocalModel, rate: float) -> None:
     """Set every dropout rate of a network."""
     import torch
 

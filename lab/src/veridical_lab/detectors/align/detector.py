@@ -1,4 +1,4 @@
-"""Judge words by their best matches among the other text's contextual embeddings, with or without training.
+"""Judge words by their best matches among the other text's contextual embeddings.
 
 Response and sources are encoded separately, once each (late interaction, after BERTScore, Zhang et al. 2020, as Chang
 et al. 2024, footnote 5, use it). Time grows linearly with both, and a source shared by many responses is read once. One
@@ -7,127 +7,79 @@ matrix serves both directions: words of the response, and words of the sources t
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from veridical.calibration.calibrated import Scale
-from veridical.core.detector import DetectorContext, DetectorInfo, digest_of
+from veridical.core.detector import DetectorContext, DetectorInfo
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.perspectives import by_perspective
 from veridical.core.segment import has_words, words
 from veridical.core.spans import Span, complement
 from veridical.core.spec import Spec
-from veridical.core.types import Case, Evidence, Judgement, Level, Omission, Source, SourceSpan, Verdict
-from veridical.models.artifact import DETECTOR, Artifact, identity, load_artifact, load_base
-from veridical.models.linear import LogisticLayer
-from veridical.models.load import DTYPES, LocalModel, load
+from veridical.core.types import Case, Evidence, Judgement, Omission, Source, SourceSpan, Verdict
+from veridical.metrics.arrays import Floats
+from veridical.models.artifact import identity
+from veridical.models.load import DTYPES, load
 from veridical_lab.detectors.align.reader import AlignReader, CaseMatches, default_layer, unrelated_cosine
-from veridical_lab.detectors.align.scoring import (
-    AlignSettings,
-    Floats,
-    content_mean,
-    load_heads,
-    pool,
-    untrained_scores,
-)
-from veridical_lab.detectors.align.words import WordMatches, features
+from veridical_lab.detectors.align.words import WordMatches
 
-__all__ = ["STORAGE", "Align", "AlignScorer", "idf_of_words"]
+__all__ = ["Align", "word_scores"]
 
-STORAGE = ("auto", "fp32", "bf16", "fp16")
-KIND = "align"
-_ENCODER_OPTIONS = ("idf", "layer", "revision", "values", "window")
-_OPTIONS = ("device", "dtype", "storage", "store")
 _GROUP_CHARACTERS = 2_000_000  # of distinct texts encoded together: 0.8 GB of states of width 384 in fp32
-Weights = Callable[[WordMatches, Sequence[WordMatches]], Floats]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AlignScorer:
-    """Turns matches into scores: by a head if a level has one, else by the untrained mapping.
+def word_scores(matches: WordMatches, baseline: float, *, values: bool = True) -> Floats:
+    """Return the score of each word, in [0, 1]. *Shape:* (words,)
 
-    Attributes:
-        baseline: The cosine that counts as no support.
-        values: Whether the untrained mapping compares numbers and names by value.
-        heads: The heads by level.
-        scales: The fitted threshold and calibration by level.
-        idf: The inverse document frequency of each token id, for the features; None: all 0. *Shape:* (vocabulary,)
+    A word scores 0 if its best match is identical, and 1 if its best match is no better than among texts about other
+    things. A number or name that the other texts lack scores 1; a number they write differently scores 0.
+
+    Args:
+        matches: The matches.
+        baseline: The cosine that counts as no support (`reader.unrelated_cosine`).
+        values: Whether numbers and names are compared by value.
     """
-
-    baseline: float
-    values: bool = True
-    heads: dict[Level, LogisticLayer] | None = None
-    scales: dict[Level, Scale] | None = None
-    idf: Floats | None = None
-
-    def features(self, matches: WordMatches) -> Floats:
-        """Return the input of the heads on words. *Shape:* (words, features)"""
-        table = self.idf
-        weights = np.zeros(len(matches.text.spans)) if table is None else idf_of_words(matches, table)
-        return features(matches, weights)
-
-    def raw(self, matches: WordMatches, level: Level) -> Floats:
-        """Return the score of each word before calibration. *Shape:* (words,)"""
-        head = (self.heads or {}).get(level)
-        if head is None:
-            return untrained_scores(matches, self.baseline, self.values)
-        return head.scores(self.features(matches))
-
-    def whole(
-        self, parts: Sequence[tuple[Floats, WordMatches]], level: Level, weights: Sequence[Floats | None]
-    ) -> float:
-        """Return the score of whole texts from the raw scores of their words, before calibration."""
-        head = (self.heads or {}).get(level)
-        if head is not None:
-            return float(head.scores(pool(parts)[None])[0])
-        sizes = [max(int((m.text.has_tokens & m.content).sum()), 1) for _, m in parts]
-        means = [content_mean(s, m, w) for (s, m), w in zip(parts, weights, strict=True)]
-        return float(np.average(means, weights=sizes))
-
-    def calibrated(self, scores: Sequence[float], level: Level) -> list[float]:
-        """Calibrate scores; without a fitted scale they stay as they are."""
-        scale = (self.scales or {}).get(level)
-        return list(scores) if scale is None else scale.apply(scores)
+    scores: Floats = np.clip((1.0 - matches.cosine) / (1.0 - baseline), 0.0, 1.0)
+    if values:
+        scores[matches.value & matches.found & ~matches.exact] = 0.0
+        scores[(matches.value | matches.name) & matches.content & ~matches.found] = 1.0
+    return scores
 
 
-def idf_of_words(matches: WordMatches, table: Floats) -> Floats:
-    """Return the mean weight of each word's tokens in a table over token ids. *Shape:* (words,)"""
-    text = matches.text
-    token, word = text.pairs[:, 0], text.pairs[:, 1]
-    count = len(text.spans)
-    totals = np.bincount(word, table[text.tokens.ids[token]], count)
-    means: Floats = totals.astype(np.float64) / np.maximum(np.bincount(word, minlength=count), 1)
-    return means
+def _content_mean(scores: Floats, matches: WordMatches, weights: Floats | None) -> float:
+    """Return the mean score of the content words with tokens, or of all words with tokens if there are none."""
+    counted = matches.text.has_tokens & matches.content
+    if not counted.any():
+        counted = matches.text.has_tokens
+    w = np.ones(len(scores)) if weights is None else weights
+    w = w if w[counted].any() else np.ones(len(scores))
+    return float(min(max(scores[counted] @ w[counted] / w[counted].sum(), 0.0), 1.0))
 
 
 class Align:
-    """Words without a close match among the source's contextual embeddings (late interaction); untrained or trained.
+    """Words without a close match among the source's contextual embeddings (late interaction, as in BERTScore).
 
-    `path` is a local encoder in Hugging Face format (or a hub name), or a folder that `veridical train align` wrote (it
-    has a `detector.json`). A response word is scored by its best matches among all sources, and its verdict names the
-    closest source words. If a source must be covered, its words are scored as omitted from the same matrix, read in the
-    other direction. `hallucination` and `omission` are means over content words, or the scores of trained heads. The
-    worst perspective counts.
+    A response word is scored by its best matches among all sources, and its verdict names the closest source words. If
+    a source must be covered, its words are scored as omitted from the same matrix, read in the other direction.
+    `hallucination` and `omission` are means over content words. The worst perspective counts.
 
     Args:
-        path: The encoder, or the trained artifact.
-        layer: The layer whose states are compared; None: the last. (Only for an encoder; an artifact has its own.)
+        path: A local encoder in Hugging Face format, or a hub name.
+        layer: The layer whose states are compared; None: the last.
         idf: Whether to weight content words by their rarity in the sentences of the sources.
         values: Whether numbers, dates and names are compared by value.
         window: The most tokens read at once; None: the encoder's limit, at most 512.
-        store: A folder to keep the embeddings of sources in.
-        storage: The precision of stored embeddings: "fp32", "bf16", "fp16", or "auto", the model's.
-        model: The current folder of an artifact's encoder. Default: its folder at training.
         device: "auto", "cpu", "cuda", "cuda:N" or "mps".
-        dtype: "auto", "fp32", "bf16" or "fp16". Default for an artifact: that of training.
+        dtype: "auto", "fp32", "bf16" or "fp16".
         revision: The commit of a hub model.
         name: Default: "align:PATH".
+
+    Raises:
+        UnknownNameError: If `dtype` is unknown.
     """
 
     info = DetectorInfo(needs_sources=True)
@@ -140,138 +92,66 @@ class Align:
         idf: bool = False,
         values: bool = True,
         window: int | None = None,
-        store: str | Path | None = None,
-        storage: str = "auto",
-        model: str | Path | None = None,
         device: str = "auto",
-        dtype: str | None = None,
+        dtype: str = "auto",
         revision: str | None = None,
         name: str | None = None,
     ) -> None:
-        for kind, value, allowed in (("storage", storage, STORAGE), ("dtype", dtype or "auto", DTYPES)):
-            if value not in allowed:
-                raise UnknownNameError(f"{kind} of align", value, allowed)
+        if dtype not in DTYPES:
+            raise UnknownNameError("dtype of align", dtype, DTYPES)
         self.path = path
         self.layer = layer
         self.idf = idf
         self.values = values
         self.window = window
-        self.store = store
-        self.storage = storage
-        self.model = model
         self.device = device
         self.dtype = dtype
         self.revision = revision
-        self.name = name or f"{KIND}:{path}"
+        self.name = name or f"align:{path}"
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Align:
-        """Return the detector for `align:ENCODER[,layer=N,idf=yes,…]` or `align:ARTIFACT[,model=FOLDER,…]`."""
+        """Return the detector for `align:ENCODER[,layer=N,idf=yes,…]`."""
         if spec.value is None:
-            raise InputError(
-                f"{KIND} needs an encoder",
-                hint=f"{KIND}:FOLDER with an encoder, or what `veridical train align` wrote",
-            )
-        trained = (Path(spec.value) / DETECTOR).is_file()
-        allowed = ("model", *_OPTIONS) if trained else (*_ENCODER_OPTIONS, *_OPTIONS)
-        for option in spec.options:
-            if trained and option in _ENCODER_OPTIONS:
-                raise InputError(
-                    f"{option} of {KIND} is fixed by the training in {spec.value}",
-                    hint=f"options: {', '.join(allowed)}",
-                )
-        spec.accept(allowed, values=1)
-        plain = {name: spec.options.get(name) for name in ("store", "model", "dtype", "revision")}
+            raise InputError("align needs an encoder", hint="align:FOLDER")
+        spec.accept(("device", "dtype", "idf", "layer", "revision", "values", "window"), values=1)
         return cls(
             spec.value,
             layer=spec.whole("layer"),
             idf=spec.flag("idf", False),
             values=spec.flag("values", True),
             window=spec.whole("window"),
-            storage=spec.options.get("storage", "auto"),
             device=spec.options.get("device", "auto"),
+            dtype=spec.options.get("dtype", "auto"),
+            revision=spec.options.get("revision"),
             name=str(spec),
-            **plain,
-        )
-
-    @property
-    def trained(self) -> bool:
-        """Whether `path` is an artifact: it has a `detector.json`, unlike an encoder."""
-        return (Path(self.path) / DETECTOR).is_file()
-
-    @cached_property
-    def _artifact(self) -> tuple[Artifact, AlignSettings, dict[Level, LogisticLayer]]:
-        path = Path(self.path)
-        artifact = load_artifact(path, KIND)
-        settings = AlignSettings.from_json(artifact.settings, path / DETECTOR)
-        return artifact, settings, load_heads(artifact, settings, path)
-
-    @property
-    def thresholds(self) -> dict[Level, float]:
-        """The thresholds of an artifact, fitted on validation documents; none without training."""
-        if not self.trained:
-            return {}
-        return {level: scale.threshold for level, scale in self._artifact[1].scale_of_levels().items()}
-
-    def base(self) -> LocalModel:
-        """Load the encoder; `InputError` for a decoder, or for another encoder than the artifact's."""
-        if not self.trained:
-            place, dtype = self.path, self.dtype or "auto"
-            return load(place, revision=self.revision, device=self.device, dtype=dtype, kinds=("encoder",))
-        return load_base(
-            self._artifact[0].base,
-            f"the detector in {self.path}",
-            model=self.model,
-            device=self.device,
-            dtype=self.dtype,
-            kinds=("encoder",),
         )
 
     @cached_property
     def reader(self) -> AlignReader:
         """The reader that encodes texts; the first use loads the model."""
-        model = self.base()
-        if self.trained:
-            settings = self._artifact[1]
-            layers, window = settings.layers, settings.window
-        else:
-            layers = [default_layer(model) if self.layer is None else self.layer]
-            window = self.window
-        storage = model.dtype_name if self.storage == "auto" else self.storage
-        return AlignReader(model, layers, window=window, storage=storage, store=self.store)
+        model = load(self.path, revision=self.revision, device=self.device, dtype=self.dtype, kinds=("encoder",))
+        return AlignReader(model, default_layer(model) if self.layer is None else self.layer, window=self.window)
 
     @cached_property
-    def scorer(self) -> AlignScorer:
-        """The scorer that turns matches into scores."""
-        if not self.trained:
-            return AlignScorer(unrelated_cosine(self.reader), self.values)
-        artifact, settings, heads = self._artifact
-        idf = artifact.tensors.get("idf")
-        table = None if idf is None else idf.astype(np.float64)
-        return AlignScorer(settings.baseline, True, heads, settings.scale_of_levels(), table)
+    def baseline(self) -> float:
+        """The cosine that counts as no support."""
+        return unrelated_cosine(self.reader)
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return everything the scores depend on: the artifact, or the options and the encoder, which this loads."""
-        if not self.trained:
-            options = {name: getattr(self, name) for name in ("idf", "values", "storage")}
-            layers = {"layers": list(self.reader.layers), "window": self.reader.window}
-            return options | layers | identity(self.reader.model)
-        artifact = self._artifact[0]
-        digest = hashlib.sha256()
-        for name, tensor in sorted(artifact.tensors.items()):
-            digest.update(name.encode() + np.ascontiguousarray(tensor).tobytes())
-        about = {"settings": artifact.settings, "base": asdict(artifact.base), "tensors": digest.hexdigest()}
-        return {"align": digest_of(about), "storage": self.storage}
+        """Return everything the scores depend on: the options and the encoder, which this loads."""
+        options = {"idf": self.idf, "values": self.values, "layer": self.reader.layer, "window": self.reader.window}
+        return options | identity(self.reader.model)
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """Judge each case; each text is encoded once, together with the other texts of a group of cases."""
         comparable = [case for case in cases if case.sources and has_words(case.response)]
         matched: dict[int, CaseMatches] = {}
-        for group in grouped(comparable):
+        for group in _grouped(comparable):
             matched |= {id(case): matches for case, matches in zip(group, self.reader.match(group), strict=True)}
-        return [self.judgement(case, matched.get(id(case))) for case in cases]
+        return [self._judgement(case, matched.get(id(case))) for case in cases]
 
-    def judgement(self, case: Case, matched: CaseMatches | None) -> Judgement:
+    def _judgement(self, case: Case, matched: CaseMatches | None) -> Judgement:
         """Turn the matches of a case into its judgement; they are None if there are no words or no sources."""
         if matched is not None and matched.problem is not None:
             to_cover = any(source.must_cover for source in case.sources)
@@ -305,10 +185,8 @@ class Align:
     def _verdicts(
         self, case: Case, matches: WordMatches, notes: list[str]
     ) -> tuple[float, tuple[Verdict, ...], tuple[Span, ...] | None]:
-        raw = self.scorer.raw(matches, Level.SPAN)
-        whole = self.scorer.whole([(raw, matches)], Level.RESPONSE, [self._weights(matches, matches.others)])
-        (hallucination,) = self.scorer.calibrated([whole], Level.RESPONSE)
-        scores = self.scorer.calibrated(raw.tolist(), Level.SPAN)
+        scores = word_scores(matches, self.baseline, values=self.values)
+        hallucination = _content_mean(scores, matches, self._weights(matches, matches.others))
         missing = (matches.value | matches.name) & matches.content & ~matches.found
         verdicts, unread = [], []
         for i, span in enumerate(matches.text.spans):
@@ -321,7 +199,7 @@ class Align:
                 evidence.append(Evidence(case.sources[other].id, place, min(max(cosine, 0.0), 1.0)))
             kind = "number" if matches.value[i] else "name"
             reason = f"the sources have no such {kind}" if missing[i] else None
-            verdicts.append(Verdict(span, scores[i], evidence=tuple(evidence), reason=reason))
+            verdicts.append(Verdict(span, float(scores[i]), evidence=tuple(evidence), reason=reason))
         if unread:
             notes.append("the encoder has no token for a part of the response: it was not judged")
         return hallucination, tuple(verdicts), tuple(complement(unread, len(case.response))) if unread else None
@@ -346,14 +224,14 @@ class Align:
                 judged.append(SourceSpan(source.id, Span(0, len(source.text))))
                 parts.append((source, None))
             else:
-                raw = self.scorer.raw(matches, Level.SOURCE)
-                scores = self.scorer.calibrated(raw.tolist(), Level.SOURCE)
+                scores = word_scores(matches, self.baseline, values=self.values)
                 read = matches.text.has_tokens
-                omissions += [Omission(source.id, s, scores[i]) for i, s in enumerate(matches.text.spans) if read[i]]
-                unread = [span for i, span in enumerate(matches.text.spans) if not read[i]]
+                spans = matches.text.spans
+                omissions += [Omission(source.id, s, float(scores[i])) for i, s in enumerate(spans) if read[i]]
+                unread = [span for i, span in enumerate(spans) if not read[i]]
                 left_out = left_out or bool(unread)
                 judged += [SourceSpan(source.id, span) for span in complement(unread, len(source.text))]
-                parts.append((source, (raw, matches)))
+                parts.append((source, (scores, matches)))
         if not parts:
             return None, (), () if left_out else None
         scores_of_groups = []
@@ -362,9 +240,9 @@ class Align:
             if len(compared) < len(group):
                 scores_of_groups.append(1.0)
                 continue
-            weights = [self._weights(matches, [matches.text]) for _, matches in compared]
-            whole = self.scorer.whole(compared, Level.COVERAGE, weights)
-            scores_of_groups += self.scorer.calibrated([whole], Level.COVERAGE)
+            sizes = [max(int((m.text.has_tokens & m.content).sum()), 1) for _, m in compared]
+            means = [_content_mean(scores, m, self._weights(m, [m.text])) for scores, m in compared]
+            scores_of_groups.append(float(np.average(means, weights=sizes)))
         return max(scores_of_groups), tuple(omissions), tuple(judged) if left_out else None
 
     def _weights(self, matches: WordMatches, documents: Sequence[Any]) -> Floats | None:
@@ -377,10 +255,13 @@ class Align:
         table = np.full(int(ids.max(initial=0)) + 1, np.log(total + 1.0))
         for id in np.unique(ids).tolist():
             table[id] = np.log((total + 1.0) / (sum(by_id.get(id, 0) for _, by_id in counts) + 1.0))
-        return idf_of_words(matches, table)
+        token, word = matches.text.pairs[:, 0], matches.text.pairs[:, 1]
+        count = len(matches.text.spans)
+        totals = np.bincount(word, table[ids[token]], count)
+        return np.asarray(totals / np.maximum(np.bincount(word, minlength=count), 1))
 
 
-def grouped(cases: Sequence[Case], limit: int = _GROUP_CHARACTERS) -> Iterator[list[Case]]:
+def _grouped(cases: Sequence[Case], limit: int = _GROUP_CHARACTERS) -> Iterator[list[Case]]:
     """Yield the cases in groups, in order; the distinct texts of a group have about `limit` characters or fewer."""
     group: list[Case] = []
     seen: set[str] = set()

@@ -22,24 +22,23 @@ from veridical_lab.models.runner import RequestedOutputs, Runner
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["AlignWindow", "TextStates", "encode_texts", "encode_windows", "torch_dtype", "windows_of"]
+__all__ = ["AlignWindow", "TextStates", "encode_texts", "windows_of"]
 
 _OVERLAP = 4  # windows share a quarter, so each token has at least an eighth of a window of context on both sides
 _GROUP_TOKENS = 1 << 15  # tokens of windows whose states are held in fp32 before they are stored
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextStates:
-    """The tokens of one text, without special tokens: `states` (layers, tokens, width), each of length 1.
+    """The tokens of one text, without special tokens: `states` (tokens, width), each of length 1.
 
     `offsets` are the characters of each token, *shape* (tokens, 2); `ids` are the token ids, *shape* (tokens,).
     `problem` says why there are no states; None if there are.
     """
 
     states: torch.Tensor
-    offsets: Ints
-    ids: Ints
+    offsets: NDArray[np.int64]
+    ids: NDArray[np.int64]
     problem: str | None = None
 
 
@@ -51,13 +50,6 @@ class AlignWindow:
     end: int
     first: int
     last: int
-
-
-def torch_dtype(name: str) -> torch.dtype:
-    """Return the torch type for `name`: "fp32", "bf16" or "fp16"."""
-    import torch
-
-    return {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[name]
 
 
 def windows_of(count: int, size: int) -> list[AlignWindow]:
@@ -77,27 +69,17 @@ def windows_of(count: int, size: int) -> list[AlignWindow]:
     return [AlignWindow(s, s + size, edges[i], edges[i + 1]) for i, s in enumerate(starts)]
 
 
-def encode_texts(
-    model: LocalModel,
-    texts: Sequence[str],
-    layers: Sequence[int],
-    *,
-    window: int | None = None,
-    storage: str = "fp32",
-    specials: bool = False,
-) -> list[TextStates]:
-    """Encode each text by itself.
+def encode_texts(model: LocalModel, texts: Sequence[str], layer: int, *, window: int | None = None) -> list[TextStates]:
+    """Encode each text by itself, in the model's precision.
 
     Args:
         model: An encoder.
         texts: The texts.
-        layers: The layers to return: 0 for the embeddings, i for the output of the i-th block.
+        layer: The layer to return: 0 for the embeddings, i for the output of the i-th block.
         window: The most tokens read at once, special tokens included; None: the model's limit.
-        storage: The precision of the states: "fp32", "bf16" or "fp16".
-        specials: Whether to return the special tokens before and after a text, too (with characters 0 to 0).
 
     Raises:
-        InputError: If the model lacks a layer, or the window has no room for text.
+        InputError: If the model lacks the layer, or the window has no room for text.
     """
     import torch
 
@@ -106,54 +88,40 @@ def encode_texts(
     if room < 1:
         raise InputError(f"a window of {window} tokens has no room", hint=f"the model reads {model.max_positions}")
     tokens = [tokenize(model.tokenizer, text) for text in texts]
-    before, after = (around.before, around.after) if specials else ((), ())
     width = int(model.model.config.get_text_config().hidden_size)
-    extra = len(before) + len(after)
-    states = [torch.zeros(len(layers), len(each.ids) + extra, width, dtype=torch_dtype(storage)) for each in tokens]
+    states = [torch.zeros(len(each.ids), width, dtype=model.dtype) for each in tokens]
     plan = [(i, window) for i, each in enumerate(tokens) for window in windows_of(len(each.ids), room)]
     plan.sort(key=lambda item: item[1].end - item[1].start)
     problems: dict[int, str] = {}
-    for i, window_, window_states in encode_windows(model, tokens, plan, layers):
-        if isinstance(window_states, str):
-            problems.setdefault(i, window_states)
+    for i, part, part_states in _encode_windows(model, tokens, plan, layer):
+        if isinstance(part_states, str):
+            problems.setdefault(i, part_states)
             continue
-        first, last = len(before) + window_.first, len(before) + window_.last
-        if window_.first == 0:
-            first = 0
-        if window_.last == len(tokens[i].ids):
-            last += len(after)
-        skipped = len(around.before) + window_.first - window_.start - (len(before) if window_.first == 0 else 0)
-        states[i][:, first:last] = window_states[:, skipped : skipped + last - first].to(states[i].dtype)
-    offsets = [[(0, 0)] * len(before) + each.offsets + [(0, 0)] * len(after) for each in tokens]
+        skipped = len(around.before) + part.first - part.start
+        states[i][part.first : part.last] = part_states[skipped : skipped + part.last - part.first].to(model.dtype)
     return [
         TextStates(
             states[i],
-            np.array(offsets[i], dtype=np.int64).reshape(-1, 2),
-            np.array([*before, *each.ids, *after], dtype=np.int64),
+            np.array(each.offsets, dtype=np.int64).reshape(-1, 2),
+            np.array(each.ids, dtype=np.int64),
             problems.get(i),
         )
         for i, each in enumerate(tokens)
     ]
 
 
-def encode_windows(
-    model: LocalModel, tokens: Sequence[Tokens], plan: Sequence[tuple[int, AlignWindow]], layers: Sequence[int]
+def _encode_windows(
+    model: LocalModel, tokens: Sequence[Tokens], plan: Sequence[tuple[int, AlignWindow]], layer: int
 ) -> Iterator[tuple[int, AlignWindow, torch.Tensor | str]]:
-    """Yield the states of all tokens of each window, special tokens included. *Shape:* (layers, tokens, width)
+    """Yield the states of all tokens of each window, special tokens included, *shape* (tokens, width), in fp32.
 
-    States have length 1, in fp32. If a window cannot be read, the reason stands in their place.
-
-    Args:
-        model: An encoder.
-        tokens: The tokens of each text.
-        plan: (index of a text, window) pairs, preferably sorted by length.
-        layers: The layers to return.
+    `plan` has (index of a text, window) pairs. If a window cannot be read, the reason stands in its states' place.
     """
     import torch
 
     around = special_tokens(model)
     runner = Runner(model)
-    requested = RequestedOutputs(logprobs=False, layers=tuple(layers))
+    requested = RequestedOutputs(logprobs=False, layers=(layer,))
     next_i = 0
     while next_i < len(plan):
         group: list[tuple[int, AlignWindow]] = []
@@ -170,5 +138,4 @@ def encode_windows(
             if result.failed:
                 yield i, window, result.failed
             else:
-                stacked = torch.stack([torch.from_numpy(result.states[layer]) for layer in layers])
-                yield i, window, torch.nn.functional.normalize(stacked, dim=-1)
+                yield i, window, torch.nn.functional.normalize(torch.from_numpy(result.states[layer]), dim=-1)
