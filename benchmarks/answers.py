@@ -107,12 +107,13 @@ def main() -> None:
         max_tokens=given.max_tokens,
     )
     seconds = time.monotonic() - began
-    written = [answer[1] for answer in answers if not isinstance(answer, Failure)]
+    answered = [answer for answer in answers if not isinstance(answer, Failure)]
+    written = [case for _, case in answered]
     failures = Counter(answer.reason for answer in answers if isinstance(answer, Failure))
     again = sum(request.prefill == target_so_far({}, INTRODUCTION) for request in sent)
     checker = load_detector(given.checker)
     reviser = Delete() if tuned else Factored(model)
-    revisions = [revise_answer(case, checker, reviser) for case in written]
+    revisions = [revise_answer(passages, case, checker, reviser) for passages, case in answered]
     texts = [last.revision.text for _, last in revisions]
     revised = [replace(case, response=text) for case, text in zip(written, texts, strict=True)]
     cores = os.cpu_count()

@@ -176,6 +176,23 @@ def test_bench(command: Command) -> None:
     assert all(c.p is None or c.p_bonferroni is not None for c in tests)
 
 
+def test_errors_are_compared_with_error_free_responses(command: Command) -> None:
+    """An example with the other kind of error alone is no negative, unless that is asked for."""
+    topics_file()
+    common = ("bench", "perspectives", "overlap", "--data", "topics.json", "--part", "train", "--resamples", "10")
+    counts = {}
+    for negatives in ("error-free", "all"):
+        out = f"{negatives}.jsonl"
+        assert command(*common, "--table", "1", "--negatives", negatives, "--out", out)[0] == 0
+        rows = {row.data: row for row in read_result_rows([Path(out)])}
+        row = rows["perspectives, unparaphrased"]
+        counts[negatives] = [row.metrics[name].n for name in ("roc_auc", "coverage_roc_auc")]
+        assert row.n == max(counts["all"]) if negatives == "all" else row.n > max(counts[negatives])
+    assert all(a < b for a, b in zip(*counts.values(), strict=True))
+    code, _, err = command(*common, "--table", "1", "--negatives", "some")
+    assert (code, "unknown negatives 'some'" in err) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -208,6 +225,16 @@ def test_train_classifier(command: Command) -> None:
     sides = ("--perspective", "pro=pro.txt", "--perspective", "con=con.txt")
     code, text, _ = command("check", "r.txt", *sides, "--detector", "classifier:c", "--json")
     assert json.loads(text)["judgements"][0]["omission"] is not None
+    rows = [
+        {"question": f"Fly {i}?", "arguments": {"pro": ["It is fast."], "con": ["It is loud."]}}
+        | {"id": f"organic-{i}", "response": "It is fast.", "hallucinated": [], "omitted": [{"source": "con-1"}]}
+        for i in range(4)
+    ]
+    Path("organic.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    organic = ("--organic", "procon:organic.jsonl")
+    assert command(*common, *small, "--training", "synth", *organic, "--out", "e")[0] == 0
+    sizes = [json.loads(Path(name, "detector.json").read_text())["training"]["data"] for name in ("c", "e")]
+    assert sizes[0] != sizes[1]
     for change, message in (
         (("--training", "synthetic"), "did you mean synth"),
         (("--labels", "YES"), "names 1 labels"),

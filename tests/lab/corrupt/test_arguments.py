@@ -157,6 +157,26 @@ def test_ambiguous_errors() -> None:
     assert "partly-given" not in made  # what is said has no second part
 
 
+def test_the_meaning_of_an_argument_is_changed_slightly() -> None:
+    sides = {"pro": [["The trains may help the poor."]], "con": [["The boats are loud and slow."]]}
+    given = next(composed([make_topic("t", "T", sides)], wording="same"))
+    changed = Arguments([given], types=["meaning"]).change(given, random.Random(0))
+    assert isinstance(changed, Example)
+    (word,) = marked(changed)
+    (wrong,) = [v for v in changed.gold.verdicts if v.score == 1.0]
+    assert (word, wrong.correction) in {("will", "may"), ("cause", "help")}
+    response = changed.case.response
+    assert response[: wrong.span.start] + str(wrong.correction) + response[wrong.span.end :] == given.case.response
+    assert (changed.gold.hallucination, left_out(changed), changed.case.sources) == (1.0, [], given.case.sources)
+    spans = [v.span for v in changed.gold.verdicts]
+    assert not any(a.overlaps(b) for a in spans for b in spans if a is not b)
+    assert "".join(s.of(response) for s in spans[:3]).count(word) == 1
+    plain = next(composed([topic(1)], wording="same"))
+    assert Arguments([plain], types=["meaning"]).change(plain, random.Random(0)) == (
+        "no argument has a word that can be made stronger or weaker"
+    )
+
+
 def test_cut_arguments() -> None:
     texts = {
         "pro": ["The trains are old because nobody pays them."],
@@ -236,6 +256,8 @@ def test_training_data_grow_and_leave_the_test_part_alone() -> None:
     assert {dict(e.group)["wording"] for e in sets["synth"]["train"]} == {"same"}
     assert {dict(e.group)["wording"] for e in sets["para"]["train"]} == {"same", "other"}
     assert sets["synth"]["valid"] == sets["dev"]["valid"]
+    free = training_sets(topics, "free", per_topic=2)["train"]
+    assert {example.case.id for example in free} == {i for i in ids["dev"] if i.split("/")[2] == "same"}
     parts = [sets["dev"]["train"], sets["dev"]["valid"], *error_sets(topics, per_topic=2).values()]
     of_part = [{example.document for example in part} for part in parts]
     assert not of_part[0] & of_part[1]

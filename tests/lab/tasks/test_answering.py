@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from veridical.core.errors import CannotJudgeError, InputError
-from veridical.core.types import Case, Source
+from veridical.core.types import Case, Judgement, Omission, Source, Span
 from veridical.llm.protocol import Failure, Reply, Request
 from veridical.llm.scripted import Scripted
-from veridical_lab.tasks.perspectives.answering import answer_cases, answer_request, guarded_passages
+from veridical.revise import Delete
+from veridical_lab.tasks.perspectives.answering import (
+    answer_cases,
+    answer_request,
+    answer_tokens,
+    guarded_passages,
+    revise_answer,
+)
 from veridical_lab.tasks.perspectives.task_format import VALUE_ENDS, Passages, read_target, task_input, task_target
 
 SOURCES = (
@@ -69,6 +77,45 @@ def test_an_answer_becomes_a_case() -> None:
     assert '"pro", "con"' in request.messages[-1].content
 
 
+def test_the_length_follows_from_the_arguments() -> None:
+    assert answer_request(CASE).max_tokens == answer_tokens(CASE) == 96 + 4 * 8
+    assert answer_request(CASE, max_tokens=7).max_tokens == 7
+    long = replace(CASE, sources=tuple(replace(source, text="word " * 500) for source in SOURCES))
+    assert answer_tokens(long) == 1024
+
+
+class _LeavesOut:
+    """Finds an argument left out unless the response has its words."""
+
+    name = "leaves out"
+
+    def judge(self, cases: Sequence[Case]) -> list[Judgement]:
+        return [self._judge(case) for case in cases]
+
+    def _judge(self, case: Case) -> Judgement:
+        omissions = tuple(
+            Omission(source.id, Span(0, len(source.text)), float(source.text[1:-1] not in case.response))
+            for source in case.sources
+        )
+        return Judgement(case.id, self.name, 0.0, max(o.score for o in omissions), (), omissions)
+
+
+@pytest.mark.parametrize("passages", [("Shops suffer.", "Cars suffer."), ("Cars.", "Cars, streets and cars.")])
+def test_what_is_left_out_lands_in_its_perspective(passages: tuple[str, str]) -> None:
+    """The passage about a perspective is known, whatever words it shares with arguments of another one."""
+    sources = (
+        Source("pro-1", "The streets will be safer.", "pro", must_cover=True),
+        Source("con-1", "Many shops will lose customers.", "con", must_cover=True),
+    )
+    written = Passages("Views differ.", dict(zip(("pro", "con"), passages, strict=True)))
+    case = Case("1", written.response, sources, question="Ban cars?")
+    _, revised = revise_answer(written, case, _LeavesOut(), Delete())
+    assert revised.revision.text == (
+        f"{passages[0]} It is also said that the streets will be safer.\n\n"
+        f"{passages[1]} It is also said that many shops will lose customers."
+    )
+
+
 def test_no_answer_is_a_value() -> None:
     whole = task_target(WRITTEN)
     model = Scripted([Failure("slow", "timeout", True), Reply(whole, finish="length"), "no", whole])
@@ -76,7 +123,7 @@ def test_no_answer_is_a_value() -> None:
     reasons = [result.reason if isinstance(result, Failure) else "read" for result in results]
     assert reasons == [
         "slow",
-        "the answer cannot be read: it breaks off after 1024 tokens",
+        "the answer cannot be read: it breaks off after 128 tokens",
         "the answer cannot be read: not one JSON object",
         "read",
     ]

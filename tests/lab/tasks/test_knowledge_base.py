@@ -12,6 +12,7 @@ from veridical.core.errors import DataError, InputError, OutputError
 from veridical.core.types import Case
 from veridical_lab.datasets.topics import Topic, make_topic
 from veridical_lab.tasks.perspectives.knowledge_base import KnowledgeBase, Size
+from veridical_lab.tasks.perspectives.refusal import KINDS, Question, measure_refusals, read_questions
 from veridical_lab.tasks.perspectives.retrieval import retrieve
 
 CARS = make_topic(
@@ -121,3 +122,54 @@ def test_a_failed_build_leaves_what_was_there(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["a.kb"]
     with pytest.raises(OutputError, match="cannot write"):
         KnowledgeBase.build(tmp_path / "gone" / "a.kb", [CARS])
+
+
+def test_questions_that_only_share_a_word_with_an_argument_are_refused(tmp_path: Path) -> None:
+    systems = make_topic(
+        "29",
+        "Capitalism is better than socialism",
+        {"pro": [["France grew under free markets."]], "con": [["Workers lose."]]},
+    )
+    mali = make_topic("8", "Intervention in Mali was right", {"pro": [["France is an ally."]], "con": [["It failed."]]})
+    with KnowledgeBase.build(tmp_path / "a.kb", [systems, mali, CARS]) as base:
+        for query in ("What is the capital of France?", "Should social housing in France be painted?"):
+            with pytest.raises(InputError, match="no topic"):
+                base.topic(query)
+        assert base.topic("Is capitalism better?") == systems
+        assert base.topic("Is capitalism better than socialism?") == systems
+        assert base.match("zebra") == (None, 0.0)
+        assert base.match("8") == (mali, 1.0)
+
+
+def test_refusals_are_measured_on_other_questions_than_the_threshold_is_chosen_on(tmp_path: Path) -> None:
+    questions = [
+        *(Question("on", "1", "ban cars in the city") for _ in range(4)),
+        Question("on", "2", "dogs kept on leads"),
+        Question("on", "2", "Should parrots fly?"),
+        *(Question("off", "", "Should parrots fly?") for _ in range(2)),
+        *(Question("lacking", "", "Should dogs be kept?") for _ in range(2)),
+    ]
+    with KnowledgeBase.build(tmp_path / "a.kb", [CARS, DOGS, ALONE]) as base:
+        measured = measure_refusals(base, questions)
+        with pytest.raises(DataError, match="too few questions"):
+            measure_refusals(base, questions[:3])
+    assert measured.counts == {"on": 3, "off": 1, "lacking": 1}
+    assert measured.matched[0] == measured.right[0] == pytest.approx(2 / 3)
+    assert measured.false_matches[0] == 0.5
+
+
+def test_the_labs_questions() -> None:
+    questions = read_questions()
+    counts = {kind: sum(question.kind == kind for question in questions) for kind in KINDS}
+    assert counts["off"] == counts["lacking"] == 100
+    assert counts["on"] >= 100
+    assert len({question.text for question in questions}) == len(questions)
+
+
+def test_a_file_of_questions_is_checked(tmp_path: Path) -> None:
+    path = tmp_path / "questions.csv"
+    path.write_text("kind,topic,question\non,,Which topic?\n")
+    with pytest.raises(DataError, match="not a question"):
+        read_questions(path)
+    with pytest.raises(DataError, match="cannot be read"):
+        read_questions(tmp_path / "none.csv")

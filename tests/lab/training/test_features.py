@@ -38,6 +38,21 @@ def test_the_classifier_is_scikit_learns(classifier: str) -> None:
     assert stored.decide(rows) == pytest.approx(model.decision_function(standardised))
 
 
+def test_the_papers_six_features_alone() -> None:
+    """Without a model four of them: word probability and entropy need one."""
+    trained = train_features(examples(), FeatureOptions(features=FeatureSettings(paper=True)))
+    names = trained.settings.names
+    assert [name for name in names if "=" not in name] == ["tf_idf", "ppmi"]
+    assert {name.partition("=")[0] for name in names if "=" in name} == {"pos", "entity"}
+    assert len(trained.classifier.weights) == len(names)
+    with_model = FeatureSettings(paper=True, probability="masked", sources=False)
+    assert {n for n in with_model.names if "=" not in n} == {"tf_idf", "ppmi", "probability", "entropy"}
+    whole = train_features(examples())
+    (judged,) = FeatureDetector(trained, name="paper").judge([examples()[0].case])
+    (of_whole,) = FeatureDetector(whole, name="all").judge([examples()[0].case])
+    assert [v.score for v in judged.verdicts] != [v.score for v in of_whole.verdicts]
+
+
 @pytest.mark.parametrize("classifier", ["lr", "svm"])
 def test_training_twice_gives_the_same_files(classifier: str, tmp_path: Path) -> None:
     options = FeatureOptions(classifier=classifier)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ pytest.importorskip("peft")
 from tests.lab.corrupt.test_arguments import TOPICS  # noqa: E402
 from veridical.core.errors import DataError, InputError  # noqa: E402
 from veridical.core.types import Case, Source  # noqa: E402
+from veridical.datasets import read  # noqa: E402
 from veridical.llm.connection import Connection  # noqa: E402
 from veridical.llm.protocol import Failure, Message, Reply, Request  # noqa: E402
 from veridical.models.load import LocalModel, load  # noqa: E402
@@ -22,7 +24,12 @@ from veridical_lab.models.tuned import TunedChat, reads_bare_tasks, task_tokens 
 from veridical_lab.models.tuning import with_soft_prompt  # noqa: E402
 from veridical_lab.tasks.perspectives.answering import answer_cases  # noqa: E402
 from veridical_lab.tasks.perspectives.task_format import read_target  # noqa: E402
-from veridical_lab.training.generator import GeneratorTraining, task_texts, train_generator  # noqa: E402
+from veridical_lab.training.generator import (  # noqa: E402
+    GeneratorTraining,
+    answers_to_learn,
+    task_texts,
+    train_generator,
+)
 
 FAST = GeneratorTraining(steps=20, warmup=2, batch=2, evaluate_every=10, validation_examples=2, per_topic=1)
 
@@ -118,3 +125,31 @@ def test_bad_input_is_said_in_a_line(generator: tuple[Path, list[str]], tmp_path
     (tmp_path / "copy" / "weights.safetensors").write_bytes(b"")
     with pytest.raises(DataError, match="damaged"):
         TunedChat(tmp_path / "copy")
+
+
+def test_given_pairs_are_learned(model: LocalModel, tmp_path: Path) -> None:
+    rows = [
+        {
+            "question": f"Should town {i} ban cars?",
+            "arguments": {"pro": ["Cars pollute."], "con": ["Shops lose customers."]},
+            "response": f"{'Views differ.' + chr(10) * 2 if i % 2 else ''}They pollute.\n\nTrade falls in town {i}.",
+            "hallucinated": ["They pollute."] if i == 0 else [],
+            "omitted": [],
+            "id": str(i),
+        }
+        for i in range(12)
+    ]
+    (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    pairs = list(read(f"procon:{tmp_path / 'pairs.jsonl'}"))
+    assert [pair.case.id for pair in answers_to_learn(pairs)] == [str(i) for i in range(1, 12)]
+    target = json.loads(task_texts(pairs[1])[1])
+    assert target == {"introduction": "Views differ.", "pro": "They pollute.", "con": "Trade falls in town 1."}
+    lines: list[str] = []
+    out = train_generator(model, [], FAST, pairs=pairs, out=tmp_path / "g", progress=lines.append)
+    assert "answers to train on" in lines[0]
+    assert (out / "detector.json").exists()
+    with pytest.raises(InputError, match="no answer is labelled"):
+        answers_to_learn(pairs[:1])
+    unlike = replace(pairs[1], case=replace(pairs[1].case, response="One. Two."))
+    with pytest.raises(InputError, match="1 passages for 2 perspectives"):
+        task_texts(unlike)

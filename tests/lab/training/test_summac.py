@@ -18,8 +18,11 @@ from veridical.detectors.entailment.comparison import compare
 from veridical.detectors.entailment.detector import Entailment
 from veridical.detectors.entailment.forms import histograms
 from veridical.detectors.entailment.scorers import ClassifierScorer, ScorerOptions
+from veridical.models.load import load
 from veridical_lab.models.testing import tiny
 from veridical_lab.training.summac import train_summac
+from veridical_lab.training.token_options import TokenTraining
+from veridical_lab.training.tokens import train_tokens
 
 NLI = {0: "entailment", 1: "neutral", 2: "contradiction"}
 
@@ -61,3 +64,23 @@ def test_a_layer_is_trained_and_used(tmp_path: Path, capsys: pytest.CaptureFixtu
     (out / "detector.json").write_text(description.replace('"bins": 10', '"bins": 9'), "utf-8")
     with pytest.raises(DataError, match="no layer for 9 bins"):
         load_detector(f"entailment:{out}")
+
+
+def test_a_layer_on_a_classifier_of_train_tokens(tmp_path: Path) -> None:
+    """Any folder that `entailment:FOLDER` reads can be the model of the layer, also one that `train tokens` wrote."""
+    pytest.importorskip("sklearn")
+    data, out = tmp_path / "d.jsonl", tmp_path / "summac"
+    data.write_text("".join(encode(example) + "\n" for example in examples(80)), "utf-8")
+    for name, seed in (("classifier", 0), ("other", 1)):
+        base = load(tiny("bert", tmp_path / f"{name}-base", seed=seed), dtype="fp32", kinds=("encoder",))
+        options = TokenTraining(epochs=1, hidden=0, seed=seed)
+        train_tokens(base, {"set": examples(80)}, options, out=tmp_path / name)
+    classifier = str(tmp_path / "classifier")
+    command = ["train", "summac", f"jsonl:{data}", "--model", classifier, "--out", str(out), "--bins", "10"]
+    assert main([*command, "--dtype", "fp32"]) == 0
+    assert load_layer(out).labels == ""
+    cases = [example.case for example in examples(6)]
+    judgements = load_detector(f"entailment:{out},dtype=fp32").judge(cases)
+    assert len({judgement.hallucination for judgement in judgements}) > 1
+    with pytest.raises(InputError, match="the weights differ"):
+        load_detector(f"entailment:{out},dtype=fp32,model={tmp_path / 'other'}").judge(cases)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.training.hades_files import write_hades
+from veridical.cli import main
 from veridical.core.detector import DetectorInfo, fingerprint_of
 from veridical.core.errors import DataError, InputError, UnknownNameError
 from veridical.core.segment import words
@@ -204,3 +205,20 @@ def test_the_context_of_a_phrase_can_be_cut(folder: Path) -> None:
     assert rows[0].group == "setting=online@2"
     with pytest.raises(InputError, match="names no number of words"):
         RunOptions(settings=["offline@x"])
+
+
+def test_context_lengths_are_plotted(folder: Path, tmp_path: Path) -> None:
+    """Every row of `bench tokens` has a group, and Figure 6 is a line by the length of the context."""
+    pytest.importorskip("matplotlib")
+    rows = tmp_path / "rows.jsonl"
+    settings = "offline@2,offline@8,offline,online@2,online"
+    arguments = ["bench", "tokens", f"hades:{folder}", "--method", "features:lr,paper=yes", "--setting", settings]
+    assert main([*arguments, "--resamples", "10", "--out", str(rows)]) == 0
+    plot = tmp_path / "context.svg"
+    assert main(["bench", "table", str(rows), "-f", "svg", "--metrics", "accuracy", "--out", str(plot)]) == 0
+    svg = plot.read_text("utf-8")
+    assert "words of context on each side" in svg
+    assert "features:lr,paper=yes, offline" in svg
+    assert main([*arguments[:5], "--setting", "offline", "--resamples", "10", "--out", str(rows)]) == 0
+    assert main(["bench", "table", str(rows), "-f", "svg", "--metrics", "accuracy", "--out", str(plot)]) == 0
+    assert "words of context" not in plot.read_text("utf-8")  # bars by setting

@@ -13,11 +13,11 @@ from itertools import combinations
 
 from veridical.core.detector import digest_of
 from veridical.core.errors import DataError, InputError, UnknownNameError
-from veridical.core.types import Example
-from veridical.datasets.split import content_hash, split_by_document
+from veridical.core.types import GOLD_THRESHOLD, Example
+from veridical.datasets.split import content_hash, document_of, split_by_document
 from veridical.metrics.registry import METRICS
 from veridical_lab.bench.compare import DetectorComparison, compare_pair, correct
-from veridical_lab.bench.evaluation import evaluate, identity, load_all
+from veridical_lab.bench.evaluation import Evaluation, evaluate, identity, load_all
 from veridical_lab.bench.results import ResultRow
 from veridical_lab.bench.run import result_rows
 from veridical_lab.bench.settings import Loaded, Settings, load_data
@@ -25,7 +25,7 @@ from veridical_lab.corrupt.argument_responses import composed
 from veridical_lab.corrupt.arguments import AMBIGUOUS, FULL, each_error
 from veridical_lab.datasets.topics import Topic
 
-__all__ = ["SETS", "TABLES", "TRAINING", "error_sets", "measured", "training_sets", "variants"]
+__all__ = ["NEGATIVES", "SETS", "TABLES", "TRAINING", "error_sets", "measured", "training_sets", "variants"]
 
 SETS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "unparaphrased": ("same", FULL),
@@ -45,10 +45,20 @@ TABLES: Mapping[int, tuple[str, ...]] = {
 """The paper's tables and their metrics: responses (1), classifiers by training data (2), words (3), classifiers without
 annotated responses (5), salience by aggregation (6)."""
 
-TRAINING: Mapping[str, tuple[str, float]] = {"synth": ("same", 0.25), "para": ("both", 0.25), "dev": ("both", 1.0)}
-"""Training data of table 2 (§5.2), each more than the one before: the wording of the given arguments, and the share of
-the training topics (the paper has 9 training topics, then 28 more)."""
+TRAINING: Mapping[str, tuple[str, float]] = {
+    "synth": ("same", 0.25),
+    "para": ("both", 0.25),
+    "dev": ("both", 1.0),
+    "free": ("same", 1.0),
+}
+"""Training data: the wording of the given arguments, and the share of the training topics. The first three are those of
+table 2 (§5.2), each more than the one before (the paper has 9 training topics, then 28 more); "free" are the answers
+that the generator learns, with errors, which nobody has to annotate (table 5)."""
 
+NEGATIVES = ("error-free", "all")
+"""The examples that errors of a kind are compared with: those without any error, as in the paper, or all others."""
+
+_OF_SOURCES = ("coverage_roc_auc", "source_word_roc_auc")
 LEVELS = ("response", "span", "coverage", "source")
 
 
@@ -143,10 +153,12 @@ def measured(
     tables: Sequence[int],
     *,
     organic: str | None = None,
+    negatives: str = "error-free",
 ) -> tuple[list[ResultRow], list[DetectorComparison]]:
     """Measure each detector on each test set, and test the difference between every two of them.
 
-    Differences of areas are tested as in the paper (§5.1): by Hanley and McNeil's test, with Bonferroni's correction
+    Hallucinations are compared with error-free examples, and so are omissions (§4.3): an example with the other error
+    only counts for neither of them, unless `negatives` is "all". Differences of areas are tested as in the paper (§5.1): by Hanley and McNeil's test, with Bonferroni's correction
     over all pairs of a test set, for hallucinations and omissions together.
 
     Args:
@@ -154,7 +166,10 @@ def measured(
         sets: The test sets, from `error_sets`.
         tables: Some of `TABLES`.
         organic: SET:PATH of labelled responses, as a further test set.
+        negatives: One of `NEGATIVES`.
     """
+    if negatives not in NEGATIVES:
+        raise UnknownNameError("negatives", negatives, NEGATIVES)
     settings = replace(settings, detectors=variants(settings.detectors, tables), fit=None)
     detectors = load_all(settings)
     metrics = {name: METRICS[name] for table in tables for name in TABLES[table]}
@@ -168,6 +183,8 @@ def measured(
     comparisons: list[DetectorComparison] = []
     for data in loaded:
         evaluations = [evaluate(detector, data, settings) for detector in detectors]
+        # the examples that count for metrics of responses and their words (False), and for those of sources (True)
+        picked = {of_sources: _counted(data.examples, of_sources, negatives) for of_sources in (False, True)}
         for detector, evaluation in zip(detectors, evaluations, strict=True):
             fitting = {name: metric for name, metric in metrics.items() if metric.fits(evaluation.levels, data.levels)}
             if not fitting:
@@ -175,12 +192,40 @@ def measured(
                     f"{detector.name} has no scores for these tables", hint=f"needed: {', '.join(metrics)}"
                 )
             parts = (identity(detector), data.hash, sorted(metrics), settings.resamples, settings.level, settings.seed)
-            rows += result_rows(digest_of(parts), evaluation, settings, fitting)
+            run_id = digest_of((*parts, negatives))
+            of_kind = []
+            for of_sources, indices in picked.items():
+                chosen = {name: metric for name, metric in fitting.items() if (name in _OF_SOURCES) == of_sources}
+                of_kind += result_rows(run_id, _part(evaluation, indices), settings, chosen)
+            values = {name: value for row in of_kind for name, value in row.metrics.items()}
+            n, documents = len(data.examples), len({document_of(example) for example in data.examples})
+            not_judged = sum(judgement.judged == () for judgement in evaluation.judgements)
+            rows.append(replace(of_kind[0], metrics=values, n=n, documents=documents, not_judged=not_judged))
         of_set = [
-            compare_pair(a, b, name, settings)
+            compare_pair(_part(a, indices), _part(b, indices), name, settings)
             for name, metric in metrics.items()
             for a, b in combinations(evaluations, 2)
             if all(metric.fits(e.levels, data.levels) for e in (a, b))
+            for indices in [picked[name in _OF_SOURCES]]
         ]
         comparisons += correct(of_set)
     return rows, comparisons
+
+
+def _counted(examples: Sequence[Example], of_sources: bool, negatives: str) -> list[int]:
+    """Return the examples that count: with `negatives` "error-free", those with this error or without any error."""
+    counted = []
+    for i, example in enumerate(examples):
+        errors = (
+            (example.gold.hallucination or 0.0) >= GOLD_THRESHOLD,
+            max((o.score for o in example.gold.omissions), default=0.0) >= GOLD_THRESHOLD,
+        )
+        if negatives == "all" or errors[of_sources] or not any(errors):
+            counted.append(i)
+    return counted
+
+
+def _part(evaluation: Evaluation, indices: Sequence[int]) -> Evaluation:
+    """Return the evaluation of some of its examples."""
+    data = replace(evaluation.data, examples=[evaluation.data.examples[i] for i in indices])
+    return replace(evaluation, data=data, judgements=[evaluation.judgements[i] for i in indices])

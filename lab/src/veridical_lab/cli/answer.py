@@ -47,7 +47,12 @@ class WritingOptions:
     temperature: Annotated[
         float, Option(help="0: always the most likely token; Chang et al. 2024 also sample at 0.7.", min=0.0)
     ] = 0.0
-    max_tokens: Annotated[int, Option(help="Maximum tokens of the answer.", min=1)] = 1024
+    max_tokens: Annotated[
+        int | None,
+        Option(
+            help="Maximum tokens of the answer. Default: enough for the arguments, four for each word and 96.", min=1
+        ),
+    ] = None
     revise: Annotated[
         bool,
         Option("--revise", help="Let the model revise unsupported text, then add the arguments that are left out."),
@@ -132,7 +137,7 @@ def answer_command(
     passages, case = answered
     revised: tuple[Revised, ...] = ()
     if writing.revise:
-        revised = revise_answer(case, checker, _reviser(case, connection), threshold=thresholds)
+        revised = revise_answer(passages, case, checker, _reviser(case, connection), threshold=thresholds)
         case = replace(case, response=revised[-1].revision.text)
     checked = next(check_cases([case], checker, threshold=thresholds))
     result = Answer(passages.introduction, checked, revised)
@@ -149,11 +154,11 @@ def answer_command(
 def _guarded(case: Case, checker: Detector, model: str, seed: int, writing: WritingOptions) -> Passages:
     from veridical.core.errors import InputError
     from veridical_lab.guard import Guard, GuardOptions, Sampling
-    from veridical_lab.tasks.perspectives.answering import guarded_passages
+    from veridical_lab.tasks.perspectives.answering import answer_tokens, guarded_passages
 
     if not (Path(model) / "config.json").is_file():
         raise InputError(f"--guard needs a local model, and {model} is not a model folder", hint="leave --guard out")
-    sampling = Sampling(writing.max_tokens, writing.temperature, seed=seed)
+    sampling = Sampling(writing.max_tokens or answer_tokens(case), writing.temperature, seed=seed)
     return guarded_passages(case, Guard(checker, model, GuardOptions(sampling=sampling)))
 
 

@@ -310,6 +310,13 @@ class TestSetOptions:
     organic: Annotated[
         str | None, Option(metavar="SET:PATH", help="Also measure on these labelled responses, such as procon:FILE.")
     ] = None
+    negatives: Annotated[
+        str,
+        Option(
+            help="What errors of a kind are compared with: error-free responses, as in the paper (error-free), or "
+            "all others, those with the other kind of error too (all)."
+        ),
+    ] = "error-free"
     skip_bad: Annotated[bool, Option("--skip-bad", help="Skip and count rows that cannot be used.")] = False
 
 
@@ -400,7 +407,7 @@ def perspectives_command(
             progress=progress,
             journal=output.out.with_name(output.out.name + ".work") if output.out else None,
         )
-        rows, tests = measured(settings, made, chosen.table, organic=sets.organic)
+        rows, tests = measured(settings, made, chosen.table, organic=sets.organic, negatives=sets.negatives)
     if chat.dry_run:
         return print_dry_run(connection)
     documents = "".join(encode(row) + "\n" for row in rows)
@@ -430,7 +437,7 @@ def table_command(
         Path | None, Option(metavar="FILE", help="Write to FILE instead of standard output.", rich_help_panel=OUTPUT)
     ] = None,
 ) -> int:
-    """Make tables from results, or a plot of one metric on all data sets.
+    """Make tables from results, or a plot of one metric: on all data sets, by length of the context, or by group.
 
     [bold]veridical bench table rows.jsonl --format markdown --metrics token_f1,roc_auc[/bold]
     [bold]veridical bench table rows.jsonl --format html --out results.html[/bold]
@@ -453,11 +460,11 @@ def table_command(
 
         text = render_results(results, columns)
     elif output_format == "svg":
-        from veridical_lab.report.result_plots import by_set
+        from veridical_lab.report.result_plots import by_set, context_curves, group_bars
 
         if not columns or len(columns) > 1:
             raise InputError("a plot shows one metric", hint="such as --metrics roc_auc")
-        plot = by_set(results, columns[0])
+        plot = next(filter(None, (draw(results, columns[0]) for draw in (by_set, context_curves, group_bars))), None)
         if plot is None:
             measured = dict.fromkeys(name for row in results for name in row.metrics)
             raise InputError(f"no row has a value of {columns[0]}", hint=f"there are: {', '.join(measured)}")

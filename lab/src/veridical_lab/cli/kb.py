@@ -129,3 +129,45 @@ def show_command(
                 sys.stdout.write(visible(f"{each.text}\n"))
                 for name, group in groups.items():
                     sys.stdout.write(visible(f"{name}\n" + "".join(f"  {a.id}: {a.text}\n" for a in group)))
+
+
+@kb_app.command("refusals")
+def refusals_command(
+    file: KnowledgeBaseFile,
+    questions: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="CSV with the columns kind (on, off, lacking), topic and question. Default: the lab's own, for "
+            "perspectrum.",
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, Option("--json", help="Print one JSON object instead of text.", rich_help_panel=OUTPUT)
+    ] = False,
+) -> None:
+    """Measure how many questions on topics that the knowledge base lacks are matched to a topic nevertheless.
+
+    The threshold is chosen for 90% of the questions on topics on every second question, and measured on the others.
+
+    [bold]veridical kb refusals topics.kb[/bold]
+    """
+    import json
+    from dataclasses import asdict
+
+    from veridical_lab.tasks.perspectives.knowledge_base import KnowledgeBase
+    from veridical_lab.tasks.perspectives.refusal import measure_refusals, read_questions
+
+    with KnowledgeBase(file) as base:
+        measured = measure_refusals(base, read_questions(questions))
+    if as_json:
+        sys.stdout.write(json.dumps(asdict(measured)) + "\n")
+        return
+    others = measured.counts["off"] + measured.counts["lacking"]
+    for about, (value, low, high), n in (
+        ("questions on topics that match one", measured.matched, measured.counts["on"]),
+        ("of these, the right one", measured.right, measured.counts["on"]),
+        ("other questions that match one", measured.false_matches, others),
+    ):
+        sys.stdout.write(f"{about}: {value:.1%} [{low:.1%}, {high:.1%}] of {n}\n")
+    sys.stdout.write(f"threshold: {measured.threshold:.3f}\n")

@@ -59,7 +59,15 @@ class ClassifierTrainingOptions(TuningOptions):
             metavar="NAME",
             help="For data with topics (perspectrum:FOLDER): make responses with synthetic errors from them. synth: "
             "from a quarter of the training topics, in the arguments' own words; para: also with paraphrases; dev: "
-            "also from all other training topics.",
+            "also from all other training topics; free: from all training topics, in the arguments' own words.",
+        ),
+    ] = None
+    organic: Annotated[
+        str | None,
+        Option(
+            metavar="SET:PATH",
+            help="With --training, learn these labelled responses too, such as procon:FILE or the jsonl:FILE that "
+            "`veridical annotate` made.",
         ),
     ] = None
     learning_rate: Annotated[
@@ -132,6 +140,7 @@ def _parts(
     data: list[str], options: ClassifierTrainingOptions, validation: list[str] | None
 ) -> dict[str, list[Example]]:
     """Return the examples to train on ("train") and to validate on ("valid")."""
+    from veridical.core.errors import InputError
     from veridical.datasets import read
     from veridical.datasets.split import split_by_document
     from veridical_lab.bench.perspectives import training_sets
@@ -141,7 +150,10 @@ def _parts(
     if options.training is not None:
         topics = [topic for spec in data for topic in read_topics(spec, options.split)]
         parts = training_sets(topics, options.training, per_topic=options.per_topic, seed=options.seed)
-        return {**parts, "valid": held_out or parts["valid"]}
+        organic = [] if options.organic is None else list(read(options.organic))
+        return {"train": [*parts["train"], *organic], "valid": held_out or parts["valid"]}
+    if options.organic is not None:
+        raise InputError("--organic is for --training", hint="name the set beside the others, as SET:PATH")
     examples = [example for spec in data for example in read(spec, options.split)]
     if held_out:
         return {"train": examples, "valid": held_out}

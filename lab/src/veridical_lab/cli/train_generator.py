@@ -28,34 +28,51 @@ class GeneratorTrainingOptions(TuningOptions):
 @option_groups
 def generator_command(
     topics: Annotated[
-        str, Argument(metavar="TOPICS", help="perspectrum:FOLDER, or a .json, .jsonl or .csv file of topics.")
+        str,
+        Argument(
+            metavar="DATA",
+            help="Topics: perspectrum:FOLDER, or a .json, .jsonl or .csv file. With --pairs labelled answers: "
+            "procon:FILE or jsonl:FILE.",
+        ),
     ],
     model: ModelFolder,
     out: Annotated[
         Path, Option(metavar="FOLDER", help="Write the trained soft prompt to FOLDER.", rich_help_panel=OUTPUT)
     ],
     options: GeneratorTrainingOptions,
+    pairs: Annotated[
+        bool,
+        Option(
+            "--pairs",
+            help="Learn the given answers that have no error, as in the paper, instead of composing answers. An empty "
+            "line ends the introduction and each perspective's passage.",
+        ),
+    ] = False,
 ) -> int:
     """Train a soft prompt with which a local model writes answers with several perspectives.
 
-    It learns from answers that are composed from the topics' arguments (70/10/20 by topic; the test part is not used).
+    It learns from answers that are composed from the topics' arguments, or from given ones (70/10/20 by topic; the
+    test part is not used).
     OUT holds only the vectors. An interrupted training continues when the same command is run again. Needs the extra
     tuning.
 
     [bold]veridical train generator perspectrum:data/perspectrum --model models/smollm --out generator[/bold]
+    [bold]veridical train generator procon:answers.jsonl --pairs --model models/smollm --out generator[/bold]
     [bold]veridical answer "Should cars be banned?" --kb topics.kb --model generator --revise[/bold]
     """
+    from veridical.datasets import read
     from veridical_lab.datasets.topics import read_topics
     from veridical_lab.training.generator import GeneratorTraining, train_generator
 
     settings = GeneratorTraining(**{f.name: getattr(options, f.name) for f in fields(GeneratorTraining)})
-    read = list(read_topics(topics))
+    composed_of, given = ([], list(read(topics))) if pairs else (list(read_topics(topics)), None)
     loaded = options.load(model)
     with stop_asked_for() as stop:
         train_generator(
             loaded,
-            read,
+            composed_of,
             settings,
+            pairs=given,
             out=out,
             checkpoint_minutes=options.checkpoint_minutes,
             stop=stop,

@@ -32,7 +32,13 @@ class SummacTrainingOptions(LocalModelOptions):
 @option_groups
 def summac_command(
     data: LabelledSets,
-    model: Annotated[str, Option(metavar="FOLDER", help="A cross-encoder of text pairs: a folder, or a hub name.")],
+    model: Annotated[
+        str,
+        Option(
+            metavar="FOLDER",
+            help="A cross-encoder of text pairs (a folder, or a hub name), or what `train tokens` wrote.",
+        ),
+    ],
     out: OutFolder,
     options: SummacTrainingOptions,
     validation: ValidationSets = None,
@@ -48,13 +54,12 @@ def summac_command(
 
     from veridical.datasets import read
     from veridical.detectors.entailment.forms import FORMS
-    from veridical.detectors.entailment.scorers import ClassifierScorer, ScorerOptions
-    from veridical.models.checkpoint import checkpoint_folder
+    from veridical.detectors.entailment.scorers import ScorerOptions, open_scorer
     from veridical_lab.training.summac import train_summac
 
     form = replace(FORMS["summac-conv"], bins=options.bins, premise=options.premise)  # type: ignore[arg-type]
     how = ScorerOptions(labels=options.labels, device=options.device, dtype=options.dtype)
-    scorer = ClassifierScorer(checkpoint_folder(model), how)
+    scorer = open_scorer(model, how)
     examples = [example for spec in data for example in read(spec, options.split)]
     held_out = [example for spec in validation or () for example in read(spec)]
     artifact = train_summac(scorer, examples, form, validation=held_out or None, seed=options.seed, out=out)

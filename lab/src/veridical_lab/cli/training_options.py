@@ -151,6 +151,14 @@ class FeatureInputOptions(LocalModelOptions):
     max_windows: Annotated[
         int | None, Option(help="Maximum number of windows over long sources that the model reads.", min=1)
     ] = None
+    paper_features: Annotated[
+        bool,
+        Option(
+            "--paper-features",
+            help="Use only the six features of Liu et al. 2022: probability and entropy (--model), TF-IDF, PPMI, part "
+            "of speech and entity type.",
+        ),
+    ] = False
     split: Split = None
     seed: Annotated[int, Option(help="Random seed of the split by document and of the training.")] = 0
 
@@ -159,7 +167,7 @@ class FeatureInputOptions(LocalModelOptions):
         """The settings of the features."""
         from veridical_lab.detectors.features.extraction import FeatureSettings
 
-        return FeatureSettings(self.sources, self.context, self.template, self.max_windows)
+        return FeatureSettings(self.sources, self.context, self.template, self.max_windows, paper=self.paper_features)
 
     def inputs(self) -> Inputs:
         """Load what the features are made from."""

@@ -22,17 +22,22 @@ from veridical.core.stemmer import stem
 from veridical.core.stopwords import STOP_WORDS
 from veridical.core.types import GOLD_THRESHOLD, Edit, Example, Omission, Source, Verdict
 from veridical_lab.corrupt.argument_responses import usable_topic
+from veridical_lab.corrupt.shades import shade
 from veridical_lab.datasets.topics import Argument, Topic, normal_form
 
-__all__ = ["AMBIGUOUS", "FULL", "Arguments", "each_error"]
+__all__ = ["AMBIGUOUS", "FULL", "TYPES", "Arguments", "each_error"]
 
 FULL = ("removed", "added", "both")
 """The response says an argument that is not given, leaves one out that is given, or both."""
 
-AMBIGUOUS = ("partly-given", "partly-said", "repeated", "swapped")
-"""An argument is given, or said, only in part; one is said twice; two change sides."""
+AMBIGUOUS = ("meaning", "partly-said", "repeated", "swapped")
+"""The meaning of an argument is changed slightly; one is said only in part; one is said twice; two change sides."""
+
+TYPES = (*FULL, *AMBIGUOUS, "partly-given")
+"""All types; partly given is an argument whose end is cut off."""
 
 _ALIKE = 0.5  # two arguments that share this part of their content words may say the same
+_UNMARKED = "where its arguments are said is not marked"
 _FEWEST = 3  # words on either side of the place where an argument is cut
 _CUT = re.compile(
     r"(?:,? (?:because|so that|since|which|while|although|unless|by|and|when|if|as well as)) ", re.IGNORECASE
@@ -48,14 +53,14 @@ class Arguments:
 
     Args:
         examples: Error-free examples; their topic is the group `topic`, else the document.
-        types: Names of `FULL` and `AMBIGUOUS`; None for `FULL`.
+        types: Some of `TYPES`; None for `FULL`.
         topics: The topics that the examples name by id, from which arguments are added; None: the arguments of
             `examples` for each topic. An argument is added in a wording like that of the given ones, so that its style
             does not give it away.
     """
 
     name = "arguments"
-    types = (*FULL, *AMBIGUOUS)
+    types = TYPES
 
     def __init__(
         self, examples: Iterable[Example], *, types: Sequence[str] | None = None, topics: Iterable[Topic] | None = None
@@ -172,6 +177,26 @@ class Arguments:
         omissions = tuple(o for o in added.gold.omissions if o.source_id in ids)
         return replace(removed, case=case, gold=replace(removed.gold, omissions=omissions))
 
+    def meaning(self, example: Example, draw: random.Random) -> Example | str:
+        """Return the example with one word of an argument made stronger or weaker in the response."""
+        marked = _marked(example)
+        for verdict, _ in draw.sample(marked, len(marked)):
+            edit = shade(verdict.span.of(example.case.response), draw)
+            if edit is None:
+                continue
+            place = edit.span.shift(verdict.span.start)
+            edited = _edited(example, [replace(edit, span=place)])
+            said = edited.gold.verdicts[example.gold.verdicts.index(verdict)]
+            changed = Span(place.start, place.start + len(edit.replacement))
+            original = place.of(example.case.response)
+            wrong = Verdict(changed, 1.0, "meaning", reason=f"said for {original!r}", correction=original)
+            rest = (Span(said.span.start, changed.start), Span(changed.end, said.span.end))
+            parts = [wrong, *(replace(said, span=span) for span in rest if len(span))]
+            verdicts = [other for other in edited.gold.verdicts if other is not said] + parts
+            gold = replace(edited.gold, hallucination=1.0, verdicts=tuple(sorted(verdicts, key=lambda v: v.span)))
+            return replace(edited, gold=gold)
+        return "no argument has a word that can be made stronger or weaker" if marked else _UNMARKED
+
     def partly_given(self, example: Example, draw: random.Random) -> Example | str:
         """Return the example with the end of one argument cut off, which the response still says."""
         place = _cut_place(example, draw)
@@ -212,7 +237,7 @@ class Arguments:
         """Return the example with one argument said once more, at the end of its passage."""
         marked = _marked(example)
         if not marked:
-            return "where its arguments are said is not marked"
+            return _UNMARKED
         verdict, _ = draw.choice(marked)
         text = example.case.response
         line_end = text.find("\n", verdict.span.end)
@@ -258,6 +283,7 @@ _CHANGES: Mapping[str, _Change] = {
     "removed": Arguments.removed,
     "added": Arguments.added,
     "both": Arguments.both,
+    "meaning": Arguments.meaning,
     "partly-given": Arguments.partly_given,
     "partly-said": Arguments.partly_said,
     "repeated": Arguments.repeated,
@@ -272,7 +298,7 @@ def each_error(
 
     Args:
         examples: Error-free examples.
-        types: Names of `FULL` and `AMBIGUOUS`.
+        types: Some of `TYPES`.
         topics: See `Arguments`.
         seed: The random seed; an example's draws do not depend on the others.
     """

@@ -1,4 +1,4 @@
-"""Result rows as plots (SVG): data sets side by side, ROC curves, reliability curves, and bars by group.
+"""Result rows as plots (SVG): data sets side by side, ROC and reliability curves, and groups as bars or by context.
 
 Needs the `plots` extra.
 """
@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from math import inf
 
+from veridical.metrics.measure import Measured
 from veridical_lab.bench.results import ResultRow
 from veridical_lab.report.plots import COLOURS, INK, as_svg, colour_of, new_axes, style_of
 from veridical_lab.report.result_tables import by_data
 
-__all__ = ["by_set", "group_bars", "reliability_plot", "roc_plot"]
+__all__ = ["by_set", "context_curves", "group_bars", "reliability_plot", "roc_plot"]
 
 _FOLDERS = re.compile(r"[^:=,]*/")
+_SETTING = re.compile(r"setting=(offline|online)(?:@(\d+))?")
 _MARKERS = "osD^vP"
 
 
@@ -108,4 +111,32 @@ def group_bars(rows: Sequence[ResultRow], metric: str) -> str | None:
     axes.set_xticks(range(len(groups)), [str(g).partition("=")[2] for g in groups], rotation=30, ha="right")
     axes.set(ylabel=metric, ylim=(0, None))
     axes.legend(frameon=False, fontsize=8)
+    return as_svg(figure)
+
+
+def context_curves(rows: Sequence[ResultRow], metric: str) -> str | None:
+    """Plot one metric by the words of context on each side (Liu et al. 2022, Figure 6); None without such groups.
+
+    The groups are the settings of `bench tokens`: a line for each detector and side, with the whole context at its end.
+    """
+    lines: dict[str, list[tuple[float, Measured]]] = {}
+    for row in rows:
+        match = _SETTING.fullmatch(row.group or "")
+        if match and row.metrics.get(metric) and row.metrics[metric].value is not None:
+            name = f"{_FOLDERS.sub('', row.detector)}, {match[1]}"
+            lines.setdefault(name, []).append((float(match[2] or "inf"), row.metrics[metric]))
+    counts = sorted({count for points in lines.values() for count, _ in points})
+    if len(counts) < 2:
+        return None
+    figure, axes = new_axes(5.4, 3.6)
+    for i, (name, points) in enumerate(lines.items()):
+        points.sort(key=lambda point: point[0])
+        places = [counts.index(count) for count, _ in points]
+        axes.plot(places, [m.value for _, m in points], marker="o", markersize=4, label=name, **style_of(i))
+        if all(m.low is not None for _, m in points):
+            low, high = ([getattr(m, side) for _, m in points] for side in ("low", "high"))
+            axes.fill_between(places, low, high, color=colour_of(i), alpha=0.12, linewidth=0)
+    axes.set_xticks(range(len(counts)), ["all" if count == inf else f"{count:g}" for count in counts])
+    axes.set(xlabel="words of context on each side", ylabel=metric)
+    axes.legend(frameon=False, fontsize=8, loc="best")
     return as_svg(figure)

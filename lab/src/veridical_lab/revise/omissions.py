@@ -31,16 +31,22 @@ _PARAGRAPH = re.compile(r"[^\n]*\S[^\n]*")
 
 
 def put_in(
-    cases: Sequence[Case], detector: Detector, *, threshold: float | Mapping[str, float] | None = None
+    cases: Sequence[Case],
+    detector: Detector,
+    *,
+    passages: Sequence[Mapping[str, Span]] = (),
+    threshold: float | Mapping[str, float] | None = None,
 ) -> list[Revised]:
     """Insert the sources that must be covered and that `detector` finds left out; one result per case, in order.
 
     A source counts as left out if the omitted share of its content words reaches the threshold of coverage. It goes to
-    the end of the paragraph about its perspective: the one with most words of that perspective's other sources.
+    the end of the passage on its perspective. If that is not given, it is the paragraph with most words of that
+    perspective's other sources.
 
     Args:
         cases: The cases.
         detector: Judges the response before and after the insertion.
+        passages: For each case, the place of each perspective's passage in the response; none if they are not known.
         threshold: The score in [0, 1] from which something is flagged, for all levels or per level; None: the
             detector's own, else 0.5.
 
@@ -51,7 +57,8 @@ def put_in(
     """
     thresholds = thresholds_in_force(detector, threshold)
     before = judge(detector, cases)
-    edits = [_edits(case, judgement, thresholds) for case, judgement in zip(cases, before, strict=True)]
+    places = passages or [{}] * len(cases)
+    edits = [_edits(case, judgement, thresholds, of) for case, judgement, of in zip(cases, before, places, strict=True)]
     changed = [i for i, of_case in enumerate(edits) if of_case]
     texts = {i: apply(cases[i].response, edits[i]) for i in changed}
     judged = judge(detector, [replace(cases[i], response=texts[i]) for i in changed])
@@ -78,21 +85,26 @@ def put_in(
     return results
 
 
-def _edits(case: Case, judgement: Judgement, thresholds: Thresholds) -> tuple[Edit, ...]:
-    """Return one insertion for each paragraph that omitted sources belong to, in order."""
+def _edits(case: Case, judgement: Judgement, thresholds: Thresholds, passages: Mapping[str, Span]) -> tuple[Edit, ...]:
+    """Return one insertion for each passage that omitted sources belong to, in order."""
     missing = left_out(case, judgement, thresholds)
     by_place: dict[int, list[Source]] = {}
     for source in missing:
-        by_place.setdefault(_place(case, source, missing), []).append(source)
+        passage = passages.get(source.perspective or "")
+        end = (
+            _end(case, source, missing) if passage is None else passage.start + len(passage.of(case.response).rstrip())
+        )
+        by_place.setdefault(end, []).append(source)
     edits = []
     for position, sources in sorted(by_place.items()):
         text = "".join(f" {_sentence(source)}" for source in sources)
         because = "left out: " + "; ".join(f"“{source.text}”" for source in sources)
-        edits.append(Edit(Span(position, position), text, because))
+        starts_line = case.response[:position].rpartition("\n")[2] == ""
+        edits.append(Edit(Span(position, position), text.lstrip() if starts_line else text, because))
     return tuple(edits)
 
 
-def _place(case: Case, source: Source, left_out: Sequence[Source]) -> int:
+def _end(case: Case, source: Source, left_out: Sequence[Source]) -> int:
     """Return the end of the paragraph with most stems of the perspective's sources; the last one if several have."""
     like = [s.text for s in case.sources if s.perspective == source.perspective and s not in left_out] or [source.text]
     wanted = _stems(" ".join(like))

@@ -1,12 +1,13 @@
 """Train a generator of answers with several perspectives: a soft prompt (Chang et al. 2024, §2.1).
 
-It learns to write, in the key-value format of the task, the answers that `corrupt.argument_responses` composes from
-given arguments.
+It learns to write, in the key-value format of the task, the answers that people wrote, or that
+`corrupt.argument_responses` composes from given arguments.
 """
 
 from __future__ import annotations
 
 import random
+import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -33,7 +34,7 @@ from veridical_lab.training.tuning import Schedule, Tuning
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["GeneratorTraining", "task_texts", "train_generator"]
+__all__ = ["GeneratorTraining", "answers_to_learn", "task_texts", "train_generator"]
 
 _INTRODUCTIONS = (
     "People disagree on the question “{}”.",
@@ -77,12 +78,36 @@ class GeneratorTraining:
 
 
 def task_texts(example: Example) -> tuple[str, str]:
-    """Return the input of the generator and the text it must write: an introduction and the response's passages."""
+    """Return the input of the generator and the text it must write: an introduction and the response's passages.
+
+    An empty line ends a passage. If there is one more passage than perspectives, the first is the introduction.
+
+    Raises:
+        InputError: If the response has another number of passages.
+    """
     case = replace(example.case, response="")
-    texts = example.case.response.split("\n\n")
-    passages = dict(zip(perspectives_of(case), texts, strict=True))
-    introduction = random.Random(case.id).choice(_INTRODUCTIONS).format(case.question)
-    return task_input(case), task_target(Passages(introduction, passages))
+    perspectives = perspectives_of(case)
+    texts = [text for part in re.split(r"\n\s*\n", example.case.response) if (text := part.strip())]
+    if len(texts) == len(perspectives) + 1:
+        introduction = texts.pop(0)
+    else:
+        introduction = random.Random(case.id).choice(_INTRODUCTIONS).format(case.question)
+    if len(texts) != len(perspectives):
+        raise InputError(
+            f"case {case.id!r} has {len(texts)} passages for {len(perspectives)} perspectives",
+            hint="an empty line between passages, one for each perspective, with or without an introduction before",
+        )
+    return task_input(case), task_target(Passages(introduction, dict(zip(perspectives, texts, strict=True))))
+
+
+def answers_to_learn(pairs: Iterable[Example]) -> list[Example]:
+    """Return the answers without errors; raise `InputError` if there are none."""
+    answers = [
+        pair for pair in pairs if pair.gold.hallucination == 0.0 and not any(o.score for o in pair.gold.omissions)
+    ]
+    if not answers:
+        raise InputError("no answer is labelled as free of errors", hint="labelled answers, such as procon:FILE")
+    return answers
 
 
 def train_generator(
@@ -90,10 +115,11 @@ def train_generator(
     topics: Iterable[Topic],
     options: GeneratorTraining | None = None,
     *,
+    pairs: Iterable[Example] | None = None,
     out: str | Path,
     **running: Any,
 ) -> Path:
-    """Train a soft prompt on composed answers and write it to the folder `out`, a model for `veridical answer`.
+    """Train a soft prompt on answers and write it to the folder `out`, a model for `veridical answer`.
 
     Topics are split 70/10/20; the test part, which `bench perspectives` uses with the same seed, is not read. If `out`
     holds a checkpoint of the same training, training resumes from it.
@@ -102,6 +128,7 @@ def train_generator(
         model: The base model, a decoder; its weights do not change.
         topics: Topics with arguments to compose answers from.
         options: How to train.
+        pairs: Labelled answers; those without errors are learned instead of composed ones.
         out: The folder to write.
         **running: `checkpoint_minutes`, `stop` (asked after each step; if true, training saves a checkpoint and ends)
             and `progress` (called with lines of text that report progress).
@@ -113,7 +140,10 @@ def train_generator(
     """
     options = options or GeneratorTraining()
     progress: Callable[[str], None] = running.pop("progress", lambda line: None)
-    examples = composed(topics, wording="same", per_topic=options.per_topic, seed=options.seed)
+    if pairs is None:
+        examples = composed(topics, wording="same", per_topic=options.per_topic, seed=options.seed)
+    else:
+        examples = iter(answers_to_learn(pairs))
     training = _Training(model, split_by_document(examples, seed=options.seed), options, Path(out), progress)
     training.run(**running)
     return training.finish()

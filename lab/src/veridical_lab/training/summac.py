@@ -7,7 +7,6 @@ Applied to the histogram of one sentence, it gives that sentence's score.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,10 +19,10 @@ from veridical.datasets.split import FRACTIONS, content_hash, split_by_document
 from veridical.detectors.entailment.artifact import TrainedLayer, layer_artifact
 from veridical.detectors.entailment.comparison import compare
 from veridical.detectors.entailment.forms import FORMS, Form, histograms
-from veridical.detectors.entailment.scorers import ClassifierScorer
+from veridical.detectors.entailment.scorers import ClassifierScorer, TokensScorer
 from veridical.metrics.arrays import Bools, Floats
 from veridical.metrics.ranking import roc_auc
-from veridical.models.artifact import Artifact, base_of, save_artifact, versions
+from veridical.models.artifact import Artifact, save_artifact, versions
 from veridical.models.linear import LogisticLayer
 
 __all__ = ["train_summac"]
@@ -32,7 +31,7 @@ _STRENGTHS = (1.0, 0.1, 0.01, 0.001)  # scikit-learn's C
 
 
 def train_summac(
-    scorer: ClassifierScorer,
+    scorer: ClassifierScorer | TokensScorer,
     examples: Sequence[Example],
     form: Form | None = None,
     *,
@@ -43,7 +42,7 @@ def train_summac(
     """Train a layer on the probabilities of `scorer`; validation documents choose its regularisation.
 
     Args:
-        scorer: The cross-encoder.
+        scorer: The cross-encoder, or a classifier of `veridical train tokens`.
         examples: Labelled cases with sources. Without `validation` they are split by document 70/10/20; the last part
             is not used.
         form: The texts to compare, and the number of bins.
@@ -66,7 +65,6 @@ def train_summac(
             hint="give labelled data with sources, of more documents; see: veridical data list",
         )
     layer, auc = _fit(tables["train"], tables["valid"])
-    base = replace(base_of(scorer.load()), name=str(scorer.folder.resolve()))
     training = {
         "data": content_hash([*train, *valid]),
         "examples": {name: len(labels) for name, (_, labels) in tables.items()},
@@ -76,13 +74,13 @@ def train_summac(
         "versions": versions(),
     }
     figures = {"roc_auc": auc, "responses": len(tables["valid"][1])}
-    artifact = layer_artifact(TrainedLayer(base, form, "|".join(scorer.roles), layer), training, figures)
+    artifact = layer_artifact(TrainedLayer(scorer.base, form, "|".join(scorer.roles), layer), training, figures)
     if out is not None:
         save_artifact(artifact, out)
     return artifact
 
 
-def _table(scorer: ClassifierScorer, form: Form, examples: Sequence[Example]) -> tuple[Floats, Bools]:
+def _table(scorer: ClassifierScorer | TokensScorer, form: Form, examples: Sequence[Example]) -> tuple[Floats, Bools]:
     """Return the mean histogram and the label of each response that has both. *Shapes:* (rows, bins), (rows,)"""
     rows: list[Floats] = []
     labels: list[bool] = []

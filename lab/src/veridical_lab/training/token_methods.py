@@ -114,9 +114,20 @@ class FeatureMethod:
     def from_spec(cls, spec: Spec) -> FeatureMethod:
         """Return the method for `features[:lr|svm][,model=FOLDER,tagger=NAME,statistics=FILE,template=NAME]`.
 
-        Further options: context, sources, max_windows, seed, device, dtype.
+        Further options: context, sources, max_windows, paper, seed, device, dtype.
         """
-        allowed = ("context", "device", "dtype", "max_windows", "model", "seed", "sources", "statistics", "tagger")
+        allowed = (
+            "context",
+            "device",
+            "dtype",
+            "max_windows",
+            "model",
+            "paper",
+            "seed",
+            "sources",
+            "statistics",
+            "tagger",
+        )
         spec.accept((*allowed, "template"), values=1)
         classifier = spec.value or "lr"
         if classifier not in CLASSIFIERS:
@@ -127,6 +138,7 @@ class FeatureMethod:
             context=spec.choice("context", "both", CONTEXTS),
             template=given_options.get("template"),
             max_windows=spec.whole("max_windows"),
+            paper=spec.flag("paper", False),
         )
         options = FeatureOptions(
             classifier=classifier,

@@ -105,7 +105,7 @@ class Entailment:
                 f"the model of {place} is not in {trained.base.name!r} any more",
                 hint=f"say where it is: {spec.name}:{place},model=FOLDER",
             )
-        found = ClassifierScorer(Path(model or trained.base.name), replace(options, labels=trained.labels))
+        found = open_scorer(Path(model or trained.base.name), replace(options, labels=trained.labels or None))
         found.expected = trained.base
         return cls(found, trained.form, layer=trained.layer, name=str(spec))
 

@@ -14,7 +14,7 @@ from veridical.core.errors import InputError
 from veridical.core.segment import words
 from veridical.core.types import Case, Source
 from veridical.detectors.tokens.detector import ONNX, Tokens
-from veridical.models.artifact import Base, check_base, described_kind, identity
+from veridical.models.artifact import Base, base_of, check_base, described_kind, identity
 from veridical.models.checkpoint import architectures_of, checkpoint_folder, read_config
 from veridical.models.cross_encoder import (
     AnswerRunner,
@@ -127,6 +127,11 @@ class ClassifierScorer:
             return "factcc"
         return "minicheck" if len(self.roles) == 2 and not any(map(role_of, self.names)) else "nli"
 
+    @property
+    def base(self) -> Base:
+        """The model, as a layer that was trained on its probabilities records it."""
+        return replace(base_of(self.load()), name=str(self.folder.resolve()))
+
     def load(self) -> LocalModel:
         """The model with its weights."""
         kind: Kind = "seq2seq" if self.options.answers else "classifier"
@@ -177,12 +182,23 @@ class ClassifierScorer:
 
 
 class TokensScorer:
-    """A classifier of `veridical train tokens` as a scorer of pairs: 1 - P(the hypothesis is hallucinated)."""
+    """A classifier of `veridical train tokens` as a scorer of pairs: 1 - P(the hypothesis is hallucinated).
+
+    `expected` is what the classifier has to be, where something was trained on its probabilities.
+    """
 
     has_contradiction = False
+    roles: tuple[Role, ...] = ()
 
     def __init__(self, tokens: Tokens) -> None:
         self.tokens = tokens
+        self.expected: Base | None = None
+
+    @property
+    def base(self) -> Base:
+        """The classifier, as a layer that was trained on its probabilities records it: `weights` identify all of it."""
+        base = base_of(self.tokens.backbone())
+        return replace(base, name=str(self.tokens.path.resolve()), weights=self.tokens.fingerprint()["tokens"])
 
     @property
     def most_words(self) -> int:
@@ -195,6 +211,12 @@ class TokensScorer:
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> PairScores:
         """The probabilities for (premise, hypothesis) pairs; equal pairs are run once."""
+        if self.expected is not None and self.expected.weights != self.tokens.fingerprint()["tokens"]:
+            raise InputError(
+                f"{self.tokens.path} is not the classifier that the layer was trained on: the weights differ",
+                hint="name that classifier with model=, or train the layer again",
+            )
+        self.expected = None
         places = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}
         cases = [Case(str(i), hypothesis, (Source("premise", premise),)) for (premise, hypothesis), i in places.items()]
         scores = [judgement.hallucination for judgement in self.tokens.judge(cases)]

@@ -44,6 +44,8 @@ _SOURCE = (
     *("unsupported", "unsupported_name", "unsupported_number", "source_count", "unsupported_pair"),
     *("unsupported_before", "unsupported_earlier"),
 )
+_TYPES = ("pos=", "entity=")
+_PAPER = ("probability", "entropy", "tf_idf", "ppmi")  # with part of speech and entity type, Liu et al. 2022, §4
 _NEIGHBOURS = 3  # content words on each side whose support is a feature
 _REACH = 50  # words on each side that PPMI is averaged over
 _TAIL = 240  # characters before a word that its tag depends on, with left context only
@@ -61,6 +63,8 @@ class FeatureSettings:
         max_windows: The most windows over long sources that the model reads; None: all.
         token_scores: Whether each case comes with scores of its tokens, such as the generator's own log-probabilities.
         probability: The kind of language model: "causal", "masked" or None.
+        paper: Only the six features of Liu et al. 2022, §4: word probability, entropy, TF-IDF, PPMI, part of speech and
+            entity type.
     """
 
     sources: bool = True
@@ -69,10 +73,16 @@ class FeatureSettings:
     max_windows: int | None = None
     token_scores: bool = False
     probability: str | None = None
+    paper: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all features, in the order of the columns."""
+        """The names of the features in use, in the order of the columns."""
+        return tuple(name for name in self.all_names if not self.paper or name.startswith(_TYPES) or name in _PAPER)
+
+    @property
+    def all_names(self) -> tuple[str, ...]:
+        """The names of all features that these inputs have."""
         both = self.context == "both"
         names = [*_STATISTICS, *_FORM]
         if self.sources:
@@ -138,6 +148,7 @@ class FeatureExtractor:
         places = [words(case.response) for case in cases]
         of_cases = places if units is None else [list(spans) for spans in units]
         count = len(settings.names)
+        in_use = [settings.all_names.index(name) for name in settings.names]
         problems = [
             NO_WORDS if not spans else "the case has no sources" if settings.sources and not case.sources else None
             for case, spans in zip(cases, places, strict=True)
@@ -172,7 +183,7 @@ class FeatureExtractor:
             parts = [pooled, model_values[i]] if settings.probability else [pooled]
             if settings.token_scores:
                 parts.append(self.own_features(case, of_cases[i]))
-            values = np.column_stack(parts)
+            values = np.column_stack(parts)[:, in_use]
             values[np.isnan(pooled).all(axis=1)] = np.nan
             results[i] = Extracted(values, notes.get(i, ()))
         return results

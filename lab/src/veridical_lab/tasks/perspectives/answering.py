@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from veridical.core.detector import Detector
+from veridical.core.edits import carry
 from veridical.core.errors import CannotJudgeError
-from veridical.core.segment import has_words, sentences
+from veridical.core.segment import has_words, sentences, words
 from veridical.core.types import Case, Checked, Outcome
 from veridical.llm.prompts import fill, prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Request
@@ -30,11 +31,20 @@ from veridical_lab.tasks.perspectives.task_format import (
 if TYPE_CHECKING:
     from veridical_lab.guard import Guard
 
-__all__ = ["UNREAD", "Answer", "answer_cases", "answer_request", "guarded_passages", "revise_answer"]
+__all__ = [
+    "UNREAD",
+    "Answer",
+    "answer_cases",
+    "answer_request",
+    "answer_tokens",
+    "guarded_passages",
+    "revise_answer",
+]
 
 UNREAD = ("malformed", "empty")
 """Kinds of failures after which a model may be asked passage by passage."""
 
+_MOST_TOKENS = 1024
 SIDES = {"pro": "in favour", "support": "in favour", "con": "against", "undermine": "against"}
 
 
@@ -63,7 +73,17 @@ class Answer:
         return self.checked.outcome
 
 
-def answer_request(case: Case, *, temperature: float = 0.0, seed: int | None = None, max_tokens: int = 1024) -> Request:
+def answer_tokens(case: Case) -> int:
+    """Return how many tokens are enough for an answer that states the sources of `case`: four for each word, and 96.
+
+    A fixed number that is enough for any answer is more than small models have positions.
+    """
+    return min(_MOST_TOKENS, 96 + 4 * sum(len(words(source.text)) for source in case.sources))
+
+
+def answer_request(
+    case: Case, *, temperature: float = 0.0, seed: int | None = None, max_tokens: int | None = None
+) -> Request:
     """Make the request for an answer from the sources of `case`, each with a perspective; its response is ignored."""
     template = prompt("perspectives_answer", "veridical_lab.tasks")
     case = replace(case, response="")
@@ -72,7 +92,7 @@ def answer_request(case: Case, *, temperature: float = 0.0, seed: int | None = N
     return Request(
         (Message("user", text),),
         temperature=temperature,
-        max_tokens=max_tokens,
+        max_tokens=answer_tokens(case) if max_tokens is None else max_tokens,
         seed=seed,
         stage="answer",
         prompt=template.hash,
@@ -85,7 +105,7 @@ def answer_cases(
     *,
     temperature: float = 0.0,
     seed: int | None = None,
-    max_tokens: int = 1024,
+    max_tokens: int | None = None,
 ) -> list[tuple[Passages, Case] | Failure]:
     """Let `model` answer each case; return its passages and the case with these as the response, or why there are none.
 
@@ -97,8 +117,8 @@ def answer_cases(
         cases: Cases whose sources have perspectives, as `retrieve` makes them.
         temperature: 0 = greedy; Chang et al. 2024, §4.1, also sample at 0.7.
         seed: The seed of sampling.
-        max_tokens: The maximum number of tokens of an answer, or of each passage if they are written one by one. A text
-            that reaches it counts as a failure.
+        max_tokens: The maximum number of tokens of an answer, or of each passage if they are written one by one; None:
+            `answer_tokens`. A text that reaches it counts as a failure.
     """
     requests = [answer_request(case, temperature=temperature, seed=seed, max_tokens=max_tokens) for case in cases]
     if reads_bare_tasks(model):
@@ -111,7 +131,7 @@ def answer_cases(
             continue
         passages = read_target(outcome.text, list(perspectives_of(case)))
         if outcome.finish == "length":
-            passages = f"it breaks off after {max_tokens} tokens"
+            passages = f"it breaks off after {request.max_tokens} tokens"
         if isinstance(passages, str):
             results.append(Failure(f"the answer cannot be read: {passages}", "malformed", False, outcome.usage))
         else:
@@ -163,15 +183,22 @@ def _by_passages(model: ChatModel, cases: Sequence[Case], requests: Sequence[Req
 
 
 def revise_answer(
-    case: Case, checker: Detector, reviser: Reviser, *, threshold: float | Mapping[str, float] | None = None
+    passages: Passages,
+    case: Case,
+    checker: Detector,
+    reviser: Reviser,
+    *,
+    threshold: float | Mapping[str, float] | None = None,
 ) -> tuple[Revised, Revised]:
     """Revise the unsupported parts of a written case with `reviser`, then insert the arguments that it leaves out.
 
-    `checker` finds both; `threshold` is that of `revise`. The second revision starts from the text of the first, and
-    its text is final.
+    `passages` are those of the response; each argument is inserted in the passage on its perspective. `checker` finds
+    both; `threshold` is that of `revise`. The second revision starts from the text of the first, and its text is final.
     """
     (first,) = revise([case], checker, reviser, threshold=threshold)
-    (second,) = put_in([replace(case, response=first.revision.text)], checker, threshold=threshold)
+    places = {name: carry(span, first.revision.edits) for name, span in passages.spans.items()}
+    revised = replace(case, response=first.revision.text)
+    (second,) = put_in([revised], checker, passages=[places], threshold=threshold)
     return first, second
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
@@ -36,10 +37,17 @@ CREATE VIRTUAL TABLE argument_words USING fts5 (
 );
 """
 _CANDIDATES = 20  # topics, and arguments, that are compared with a query
-_ENOUGH = 0.5  # share of a query's content words, weighted by rarity, that its topic must have
+_ENOUGH = 0.48  # score of a match; `refusal.py` measures what it refuses, and half of its questions gave this number
 _MOST_WORDS = 40  # content words of a query that are searched for
+_BELIEF = re.compile(r"(\w{5,})is[mt]s?")
 _MOST_MATCHES = 2_000  # arguments that are ranked; frequent words are dropped if there would be more
-_NO_TOPIC = frozenset("bad better good idea opinion opinions right think thought view views wrong".split())  # noqa: SIM905
+_NO_TOPIC = frozenset("bad better good idea opinion opinions right think thought time view views wrong".split())  # noqa: SIM905
+_DEMANDS = frozenset(  # words for what should be done about a topic; they weigh half
+    """
+    abolish abolished allow allowed ban banned bans forbid forbidden illegal legal outlaw outlawed permit permitted
+    prohibit prohibited stop stopped
+    """.split()  # noqa: SIM905
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +139,23 @@ class KnowledgeBase:
             yield self._topic(number)
 
     def topic(self, query: str) -> Topic:
-        """Return the topic with this id or text, else the topic that the query is about.
-
-        A query is about the topic whose text, alone or with one of its arguments, has the largest share of the query's
-        content words (stems), if that is at least half. Rare words weigh more.
+        """Return the topic with this id or text, else the topic that the query is about (`match`).
 
         Raises:
             InputError: If there is no such topic; the hint names the nearest ones.
+        """
+        topic, score = self.match(query)
+        if topic is None or score < _ENOUGH:
+            raise InputError(f"no topic {shorten(query, 80)!r} in {self.path}", hint=self._nearest(query))
+        return topic
+
+    def match(self, query: str) -> tuple[Topic | None, float]:
+        """Return the topic that matches a query best and its score in [0, 1]; None and 0 if no word matches.
+
+        The id or the text of a topic scores 1, and so does a query whose content words (stems) all are in the topic's
+        text and one of its arguments. Otherwise the score is the harmonic mean of two shares: of the query's content
+        words, those in the topic's text or in one of its arguments; of the words of the topic's text, those in the
+        query. Rare words weigh more.
         """
         exact = self._rows(
             "SELECT number FROM topics WHERE id = ? OR key = ? ORDER BY id != ?, number LIMIT 1",
@@ -146,32 +164,43 @@ class KnowledgeBase:
             query,
         )
         if exact:
-            return self._topic(exact[0][0])
+            return self._topic(exact[0][0]), 1.0
         counts = self._counts(query)
         ((n,),) = self._rows("SELECT (SELECT COUNT(*) FROM arguments) + (SELECT COUNT(*) FROM topics)")
-        weights = {stem(word): log((n + 1) / (count + 1)) + 1.0 for word, count in counts.items()}
-        total = sum(weights.values()) or 1.0
-        match = _match(counts)
+
+        def weights_of(counts: Mapping[str, int]) -> dict[str, float]:
+            weights = {word: log((n + 1) / (count + 1)) + 1.0 for word, count in counts.items()}
+            return {_stem(word): weight / (1 + (word in _DEMANDS)) for word, weight in weights.items()}
+
+        def share(weights: Mapping[str, float], stems: Iterable[str]) -> float:
+            return sum(weights[word] for word in weights.keys() & set(stems)) / (sum(weights.values()) or 1.0)
+
+        weights, query_words = weights_of(counts), _match(counts)
         candidates = self._rows(
             "SELECT topics.number, topics.text, '' FROM topic_words JOIN topics ON topics.number = topic_words.rowid "
             "WHERE topic_words MATCH ? ORDER BY topic_words.rank, topics.number LIMIT ?",
-            match,
+            query_words,
             _CANDIDATES,
         )
         candidates += self._rows(
             "SELECT topics.number, topics.text, arguments.text FROM argument_words "
             "JOIN arguments ON arguments.number = argument_words.rowid JOIN topics ON topics.number = arguments.topic "
             "WHERE argument_words MATCH ? ORDER BY argument_words.rank, arguments.number LIMIT ?",
-            match,
+            query_words,
             _CANDIDATES,
         )
-        shares = [
-            sum(weights[word] for word in weights.keys() & _stems(f"{text} {argument}")) / total
-            for _, text, argument in candidates
-        ]
-        if shares and max(shares) >= _ENOUGH:
-            return self._topic(candidates[shares.index(max(shares))][0])
-        raise InputError(f"no topic {shorten(query, 80)!r} in {self.path}", hint=self._nearest(query))
+        shares = [share(weights, _stems(f"{text} {argument}")) for _, text, argument in candidates]
+        best, best_number = (0.0, 0.0), None
+        for i in sorted(range(len(candidates)), key=lambda i: (-shares[i], i)):
+            number, text, _ = candidates[i]
+            if best[1] >= 2 * shares[i] / (1 + shares[i]):
+                break  # no share of the topic's own words could raise the mean above the best
+            of_topic = share(weights_of(self._counts(text)), weights)
+            mean = 2 * shares[i] * of_topic / (shares[i] + of_topic) if of_topic else 0.0
+            score = (1.0 if shares[i] > 1 - 1e-9 else mean, mean)
+            if best_number is None or score > best:
+                best, best_number = score, number
+        return (None, 0.0) if best_number is None else (self._topic(best_number), best[0])
 
     def search(self, query: str, limit: int = 10) -> list[FoundArgument]:
         """Return the arguments that match `query`, the best first (BM25 over stems), ties in the order of addition."""
@@ -244,7 +273,12 @@ def _content_words(text: str) -> list[str]:
 
 
 def _stems(text: str) -> set[str]:
-    return {stem(word) for word in _content_words(text)}
+    return {_stem(word) for word in _content_words(text)}
+
+
+def _stem(word: str) -> str:
+    """Return the stem of a word; capitalism and capitalist have one of their own, which is not that of capital."""
+    return _BELIEF.sub(r"\1ism", word) if _BELIEF.fullmatch(word) else stem(word)
 
 
 def _match(counts: Mapping[str, int]) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from veridical.core.errors import InputError
 from veridical.core.segment import has_words
+from veridical.core.spans import Span
 from veridical.core.types import Case
 from veridical.llm.reply_parser import json_object
 
@@ -44,6 +45,15 @@ class Passages:
     def response(self) -> str:
         """The passages with an empty line between them, which are checked against the arguments."""
         return "\n\n".join(self.passages.values())
+
+    @property
+    def spans(self) -> dict[str, Span]:
+        """The place of each passage in the response."""
+        places, start = {}, 0
+        for name, text in self.passages.items():
+            places[name] = Span(start, start + len(text))
+            start += len(text) + 2
+        return places
 
 
 def perspectives_of(case: Case) -> dict[str, list[str]]:

@@ -1,0 +1,42 @@
+"""Words and the stronger or weaker words that change the meaning of a statement slightly: "may" and "will"."""
+
+from __future__ import annotations
+
+import random
+import re
+
+from veridical.core.spans import Span
+from veridical.core.types import Edit
+
+__all__ = ["SHADES", "shade"]
+
+SHADES = {
+    **{"may": "will", "might": "will", "can": "will", "could": "would", "should": "must", "some": "all"},
+    **{"many": "all", "most": "all", "few": "no", "often": "always", "usually": "always", "sometimes": "often"},
+    **{"rarely": "never", "likely": "certain", "unlikely": "impossible", "possible": "certain"},
+    **{"difficult": "impossible", "hard": "impossible", "important": "essential", "helpful": "essential"},
+    **{"consensus": "unanimity", "reduce": "end", "reduces": "ends", "reducing": "ending", "decrease": "end"},
+    **{"decreases": "ends", "limit": "prevent", "limits": "prevents", "harm": "destroy", "harms": "destroys"},
+    **{"hurt": "destroy", "hurts": "destroys", "damage": "destroy", "damages": "destroys", "risk": "certainty"},
+    **{"help": "cause", "helps": "causes", "encourage": "force", "encourages": "forces", "promote": "ensure"},
+    **{"promotes": "ensures", "improve": "perfect", "improves": "perfects", "more": "far more", "better": "best"},
+    **{"safer": "safe", "cheaper": "free", "must": "may", "will": "may", "all": "some", "always": "often"},
+    **{"never": "rarely", "every": "nearly every", "only": "mainly", "need": "want", "needs": "wants"},
+    **{"prevent": "reduce", "prevents": "reduces", "ensure": "promote", "ensures": "promotes", "cause": "influence"},
+    **{"causes": "influences", "lead": "contribute", "leads": "contributes", "essential": "useful", "no": "little"},
+}
+_WORD = re.compile(rf"\b(?:{'|'.join(SHADES)})\b", re.IGNORECASE)
+
+
+def shade(text: str, draw: random.Random) -> Edit | None:
+    """Return an edit that makes one word of a text stronger or weaker; None if it has no such word.
+
+    >>> shade("Cars may pollute the air.", random.Random(0))
+    Edit(span=Span(start=5, end=8), replacement='will', because='meaning')
+    """
+    matches = list(_WORD.finditer(text))
+    if not matches:
+        return None
+    match = draw.choice(matches)
+    word = SHADES[match[0].lower()]
+    return Edit(Span(*match.span()), word.capitalize() if match[0][0].isupper() else word, "meaning")
