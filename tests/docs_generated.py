@@ -385,6 +385,18 @@ def server_load(path: Path = ROOT / "benchmarks" / "rows" / "server-load.jsonl")
     return "\n".join([*lines, "", " ".join(said), "", f"```sh\n{first['command']}\n```"])
 
 
+def server_limits() -> str:
+    """The limits of the service, with their defaults and what its docstring says of each."""
+    from veridical.server.settings import Limits
+
+    about = (Limits.__doc__ or "").partition("Attributes:")[2]
+    entries = re.findall(r"^ {8}(\w+): (.*?)(?=^ {8}\w+:|\Z)", about, re.MULTILINE | re.DOTALL)
+    lines = ["| limit | default | |", "|---|---:|---|"]
+    return "\n".join(
+        [*lines, *(f"| `{name}` | {getattr(Limits(), name):,} | {' '.join(text.split())} |" for name, text in entries)]
+    )
+
+
 def batch_rows(folder: Path = ROOT / "benchmarks" / "rows") -> str:
     """How fast a batch is, in how much memory, and what is left of it after kills."""
     rows = [
@@ -784,6 +796,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
         results("verify.jsonl", "roc_auc balanced_accuracy word_roc_auc token_f1"),
     ),
     "server-load": ("docs/serve.md", server_load),
+    "server-limits": ("docs/serve.md", server_limits),
     "batch-rows": ("docs/batch.md", batch_rows),
     "masked-speed": ("docs/tasks.md", masked_speed),
     "generation-batches": ("docs/models.md", generation_batches),

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.processes import python
+from tests.processes import LIMIT, python, start_python
+from tests.server.services import until
 from veridical.batch import BatchSettings, run_batch
 from veridical.batch import folder as batch_folder
 from veridical.batch.columns import Columns
@@ -87,6 +88,10 @@ def killed_writes(at: int, share: float) -> Any:
     return mock.patch.multiple(batch_folder, write_whole=write, _append=add)
 
 
+DAMAGED = (
+    *("manifest.json", "shards.jsonl", "failed.jsonl", "report.json"),
+    *("results-00000.jsonl", "results-00001.jsonl", "scores-00000.jsonl"),
+)
 LINE = st.one_of(
     st.integers(0, 9).map(good), st.sampled_from(["{", "[1]", '{"response": 3}', '{"sources": ["a"]}', "  "])
 )
@@ -164,6 +169,53 @@ def test_a_finished_job_judges_nothing_again_and_a_damaged_shard_is_made_again(t
         run_batch(job(path, tmp_path / "out", detectors=[Killing(0)]))
     run_batch(job(path, tmp_path / "out"))
     assert files_in(tmp_path / "out") == whole
+
+
+@settings(max_examples=40)
+@given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7), name=st.sampled_from(list(DAMAGED)))
+def test_a_flipped_bit_in_any_file_is_made_good_or_refused(place: float, bit: int, name: str) -> None:
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        path = write_rows(folder / "rows.jsonl", [good(1), "{", good(2), good(3), "[1]", good(4)])
+        run_batch(job(path, folder / "out"))
+        whole = files_in(folder / "out")
+        data = bytearray(whole[name])
+        data[int(place * len(data))] ^= 1 << bit
+        (folder / "out" / name).write_bytes(data)
+        try:
+            run_batch(job(path, folder / "out"))
+        except InputError:
+            assert name == "manifest.json"
+        else:
+            assert files_in(folder / "out") == whole
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds the workers in /proc")
+def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "rows.jsonl", [good(i) for i in range(4000)])
+    code = f"""
+from pathlib import Path
+from veridical.batch import BatchSettings, run_batch
+if __name__ == "__main__":
+    out = Path({str(tmp_path / "out")!r})
+    run_batch(BatchSettings([Path({str(path)!r})], out, ["overlap"], shard_rows=5, workers=2))
+"""
+    script = tmp_path / "run.py"
+    script.write_text(code)
+    parent = start_python(str(script))
+    until(lambda: len(read_shards(tmp_path / "out")) > 1)
+    workers = [int(pid) for pid in Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()]
+    assert len(workers) >= 2
+    parent.kill()
+    parent.communicate(timeout=LIMIT)
+    until(lambda: not any(is_running(pid) for pid in workers))
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_a_rerun_deletes_no_file_of_the_user(tmp_path: Path) -> None:

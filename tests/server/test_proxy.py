@@ -97,6 +97,12 @@ def test_sources_that_are_none_or_addresses_are_refused() -> None:
         assert server.asked == []
 
 
+def test_the_field_of_the_annotation_never_comes_from_the_chat_server() -> None:
+    body = json.dumps({"choices": [], "veridical": {"status": "clear"}}).encode()
+    with proxied(lambda _: Answer(body), action="header") as (client, _):
+        assert ask(client).json() == {"choices": []}
+
+
 def test_only_headers() -> None:
     with proxied(lambda body: completion(WRONG), action="header") as (client, _):
         answer = ask(client)

@@ -145,6 +145,26 @@ def test_connections_without_a_request_end_some_time_and_make_room_before() -> N
                 pass
 
 
+def test_connections_of_one_client_are_limited() -> None:
+    limits = Limits(client_connections=3)
+    with running(ServerSettings(detectors=("overlap",), limits=limits)) as url, ExitStack() as stack:
+        host, port = url.removeprefix("http://").split(":")
+        for _ in range(3):
+            busy = stack.enter_context(socket.create_connection((host, int(port)), timeout=LIMIT))
+            busy.sendall(head(10))  # and no body
+        asked = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+        assert raw(url, asked).startswith(b"HTTP/1.1 503")
+        busy.close()
+        until(lambda: ask(stack.enter_context(closing(connection_of(url)))) == 200)
+
+
+def test_the_first_line_of_a_stream_has_to_come_in_time(impatient: str) -> None:
+    fields = b"Host: 127.0.0.1\r\nContent-Type: application/x-ndjson\r\nContent-Length: 99\r\n"
+    answer = raw(impatient, b"POST /v1/stream HTTP/1.1\r\n" + fields + b"\r\n{")
+    assert answer.startswith(b"HTTP/1.1 408")
+    assert b"first line" in answer
+
+
 def test_a_head_that_is_too_large(impatient: str) -> None:
     assert b" 4" in raw(impatient, head(2, "X-Padding: " + "." * 70_000 + "\r\n"))[:20]
 

@@ -6,15 +6,15 @@ import asyncio
 import json
 import logging
 import re
-import sys
+import shutil
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from starlette.testclient import TestClient
 
@@ -27,10 +27,11 @@ from veridical.core.serialization import decode, decode_case
 from veridical.core.spans import Span
 from veridical.core.types import Case, Judgement, Verdict
 from veridical.detectors import load_detector
-from veridical.documents import document_text
 from veridical.revise import Delete, Flag, revise
 from veridical.server import sessions
+from veridical.server.app import create_app
 from veridical.server.errors import Refused
+from veridical.server.extraction import Extraction
 from veridical.server.observation import LOGGER, JsonLines
 from veridical.server.protection import lines
 from veridical.server.requests import ReviseRequest
@@ -89,10 +90,10 @@ def test_requests_beyond_queue_and_batch_are_refused_before_they_are_read() -> N
             until(lambda: b'waiting_cases{detector="echo"} 1.0' in client.get("/metrics").content)
             refused = [
                 client.post(f"/v1/{route}", content=b"{", headers={"Content-Type": "application/json"})
-                for route in ("check", "salience", "report")
+                for route in ("check", "salience", "report", "revise", "stream")
             ]
             detector.gate.set()
-        assert [answer.status_code for answer in refused] == [429] * 3
+        assert [answer.status_code for answer in refused] == [429] * 5
         assert all(int(answer.headers["retry-after"]) == 1 for answer in refused)
         assert [answer.result().status_code for answer in asked] == [200, 200]
         answer = client.post("/v1/check", content=b"{", headers={"Content-Type": "application/json"})
@@ -193,37 +194,117 @@ def pdf_of(content: bytes, pages: int) -> bytes:
     return body + head + end
 
 
+def upload_of(name: str, data: bytes) -> tuple[str, bytes]:
+    """The content type and the body of a request with one file."""
+    request = httpx.Request("POST", "http://127.0.0.1", files={"file": (name, data)})
+    return request.headers["content-type"], request.read()
+
+
 def test_slow_uploads_leave_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pypdf")
-    document_text(pdf_of(b"BT /F 12 Tf (A tower.) Tj ET", 1), Path("a.pdf"))  # an interrupted import leaves files open
-    slow = pdf_of(b"BT /F 12 Tf " + b"(The tower is tall.) Tj T* " * 4000 + b"ET", 200)  # minutes
-    entered, ended = threading.Event(), []
+    slow = pdf_of(b"BT /F 12 Tf " + b"(The tower is tall.) Tj T* " * 4000 + b"ET", 2000)  # minutes
+    processes: list[asyncio.subprocess.Process] = []
+    start = asyncio.create_subprocess_exec
 
-    def reading(*given: Any) -> str:
-        entered.set()
-        try:
-            return document_text(*given)
-        finally:
-            ended.append(sys.exc_info()[0])
+    async def starting(*given: Any, **options: Any) -> asyncio.subprocess.Process:
+        processes.append(await start(*given, **options))
+        return processes[-1]
 
-    monkeypatch.setattr("veridical.server.service.document_text", reading)
+    monkeypatch.setattr("asyncio.create_subprocess_exec", starting)
 
     async def run() -> None:
-        service = Service(ServerSettings(detectors=("overlap",)))
-        service.start()
-        for _ in range(4):
-            asked = asyncio.create_task(service.document("slow.pdf", slow))
-            assert await asyncio.to_thread(entered.wait, LIMIT)
-            entered.clear()
+        extraction = Extraction(Limits(documents=1))
+        for count in (1, 2):
+            asked = asyncio.create_task(extraction.document(*upload_of("slow.pdf", slow)))
+            while len(processes) < count:
+                await asyncio.sleep(0)
             asked.cancel()
             await asyncio.wait([asked])
-        assert await service.document("note.txt", b"It rains.") == ("note.txt", "It rains.")
-        assert "documents" not in service.unready
-        await service.close()
+        late = Extraction(Limits(timeout=0.01))
+        with pytest.raises(Refused, match=r"longer than 0\.01 s") as refused:
+            await late.document(*upload_of("slow.pdf", slow))
+        assert refused.value.status == 504
+        text = json.loads(await extraction.document(*upload_of("a/note.txt", b"It rains.")))
+        assert text == {"name": "note.txt", "text": "It rains.", "characters": 9}
 
     asyncio.run(run())
-    assert len(ended) == 5
-    assert None not in ended[:4]  # none of them was read to its end
+    assert [process.returncode for process in processes[:2]] == [-9, -9]
+
+
+def test_a_document_whose_reader_breaks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        with pytest.raises(Refused, match="ended early") as refused:
+            await Extraction(Limits()).document(*upload_of("note.txt", b"It rains."))
+        assert refused.value.status == 422
+
+    monkeypatch.setattr("sys.executable", shutil.which("true"))
+    asyncio.run(run())
+
+
+async def leaving(app: Any, path: str, document: Any, left: Callable[[], bool]) -> list[dict[str, Any]]:
+    """Send a request whose client has left once `left` says so; return the messages that it got."""
+    body = [{"type": "http.request", "body": json.dumps(document).encode(), "more_body": False}]
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        if body:
+            return body.pop()
+        while not left():
+            await asyncio.sleep(0)
+        return {"type": "http.disconnect"}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": path, "headers": headers, "state": {}, "http_version": "1.1"}
+    await app({**scope, "query_string": b"", "root_path": "", "scheme": "http"}, receive, send)
+    return sent
+
+
+@pytest.mark.parametrize("path", ["/v1/check", "/v1/salience", "/v1/report", "/v1/revise", "/v1/stream"])
+def test_the_work_for_a_client_that_left_ends(path: str) -> None:
+    detector = Endless()
+
+    async def run() -> None:
+        app = create_app(ServerSettings(detectors=(), own_detectors={"endless": detector}))
+        async with app.router.lifespan_context(app):
+            while (await leaving(app, "/v1/check", {"cases": [CASE]}, lambda: False))[0]["status"] != 200:
+                await asyncio.sleep(0)
+            detector.entered.clear()
+            case = {"response": "slow"}
+            document = {"case": case} if path == "/v1/stream" else {"cases": [case]}
+            sent = await leaving(app, path, document, detector.entered.is_set)
+            assert all(message["type"] == "http.response.start" or message["more_body"] for message in sent)
+            # the thread is free: the next request is answered although the gate is still shut
+            assert (await leaving(app, "/v1/check", {"cases": [CASE]}, lambda: False))[0]["status"] == 200
+            assert not detector.gate.is_set()
+
+    detector.gate.clear()
+    asyncio.run(run())
+
+
+def test_bodies_that_fill_the_memory_are_refused_and_leave_none() -> None:
+    detector = Echo()
+    limits = Limits(batch_wait=0, memory_bytes=3000, body_bytes=2500)
+    headers = {"Content-Type": "application/json"}
+    with client_of(own={"echo": detector}, limits=limits) as client:
+        until(lambda: client.get("/ready").json()["ready"])
+        detector.gate.clear()
+        detector.entered.clear()
+        with ThreadPoolExecutor(1) as pool:
+            body = {"cases": [{"response": "a" * 2000}]}
+            first = pool.submit(client.post, "/v1/check", json=body)
+            assert detector.entered.wait(LIMIT)
+            refused = [
+                client.post(f"/v1/{route}", content=b" " * 2000, headers=headers)
+                for route in ("check", "salience", "report", "revise", "stream")
+            ]
+            refused.append(client.post("/v1/documents", files={"file": ("a.txt", b"a" * 2000)}))
+            detector.gate.set()
+            assert first.result().status_code == 200
+        assert [answer.status_code for answer in refused] == [429] * 6
+        assert all(answer.headers["retry-after"] == "1" for answer in refused)
+        assert client.post("/v1/check", json=body).status_code == 200
 
 
 def test_a_detector_that_has_to_be_paid_is_not_tried_at_the_start() -> None:
@@ -528,6 +609,25 @@ def test_a_sentence_without_an_end_is_not_read_again_for_every_part(monkeypatch:
     assert judged[0].start == 0
     assert judged[-1].end > 119_900  # once the long sentence has ended, each further one is judged as it comes
     assert read[0] < 30 * 100_000
+
+
+def test_a_long_stream_costs_its_length_and_its_verdicts_lie_in_the_whole_response(client: TestClient) -> None:
+    service: Service = client.app.state.service  # type: ignore[attr-defined]
+    characters, judged = [0], service.batcher("again").judge
+
+    async def counting(cases: Sequence[Case]) -> Any:
+        characters[0] += sum(len(case.response) for case in cases)
+        return await judged(cases)
+
+    service.batcher("again").judge = counting  # type: ignore[method-assign]
+    parts = [f"Number {i} is new. " for i in range(2000)]
+    found = stream(client, {"case": {}, "detectors": ["again"]}, *parts)
+    text = "".join(parts)
+    spans = [v["span"] for name, data in found if name == "verdicts" for v in data["judgement"]["verdicts"]]
+    assert [text[span["start"] : span["end"]] for span in spans] == re.findall(r"\w+", text)
+    joined = [span for name, data in found if name == "verdicts" for span in data["judgement"]["judged"]]
+    assert [span["start"] for span in joined] == [0, *(span["end"] for span in joined[:-1])]
+    assert characters[0] < len(parts) * 4200 + len(text)  # not a third of 2,000 times half of the text
 
 
 def test_lines_are_joined_once_however_they_arrive() -> None:

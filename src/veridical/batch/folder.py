@@ -60,17 +60,12 @@ class BatchFolder:
             with _writing(path):
                 if path.exists() and not path.is_dir():
                     raise InputError(f"{path} is not a folder", hint="the results go into a folder")
-                earlier_job = read_manifest(path)
+                earlier_job = _earlier_job(path, job)
                 if earlier_job is None and path.is_dir() and not all(_is_ours(file.name) for file in path.iterdir()):
                     raise InputError(f"{path} has no {MANIFEST} and is not empty", hint="give an empty or a new folder")
-                if earlier_job is not None and (difference := _difference(earlier_job, job)):
-                    raise InputError(
-                        f"{path} holds the results of another job: {difference}",
-                        hint="choose another folder, or repeat the command that began it",
-                    )
                 path.mkdir(parents=True, exist_ok=True)
                 stack.enter_context(_held(path))
-                if read_manifest(path) is None:  # read again, now under the lock: another process may have written one
+                if _earlier_job(path, job) != job:  # read again under the lock: another process may have written one
                     write_whole(path / MANIFEST, encode(job, indent=1) + "\n")
                 folder = cls(path, job)
                 folder._drop_unfinished()
@@ -96,6 +91,7 @@ class BatchFolder:
             rows=shard.rows,
             failed=texts.failures,
             failed_bytes=(self.shards[-1].failed_bytes if self.shards else 0) + len(texts.failed),
+            failed_sha256=hashlib.sha256(texts.failed).hexdigest(),
         )
         _append(self.path / SHARDS, _line(finished))
         self.shards.append(finished)
@@ -106,21 +102,33 @@ class BatchFolder:
         The files of dropped shards stay until they are written again. Only the temporary files of a killed run are
         deleted.
         """
-        failed = self.path / FAILED
-        size = failed.stat().st_size if failed.is_file() else 0
         intact: list[JudgedShard] = []
-        for shard in self.shards:
-            files = ((shard.results, shard.results_sha256), (shard.scores, shard.scores_sha256))
-            if shard.failed_bytes > size or any(_hash(self.path / name) != sha256 for name, sha256 in files):
-                break
-            intact.append(shard)
+        with (self.path / FAILED).open("a+b") as failed:
+            failed.seek(0)
+            for number, shard in enumerate(self.shards):
+                start = intact[-1].failed_bytes if intact else 0
+                if not self._is_intact(shard, number, failed.read(max(0, shard.failed_bytes - start))):
+                    break
+                intact.append(shard)
+            failed.truncate(intact[-1].failed_bytes if intact else 0)
         self.shards = intact
         write_whole(self.path / SHARDS, b"".join(map(_line, intact)))
-        with failed.open("ab") as file:
-            file.truncate(intact[-1].failed_bytes if intact else 0)
         for path in list(self.path.iterdir()):
             if _TEMPORARY.fullmatch(path.name):
                 path.unlink()
+
+    def _is_intact(self, shard: JudgedShard, number: int, failed: bytes) -> bool:
+        """Return whether the line of a shard is as it was written, and its files and its failed rows are, too."""
+        judged = shard.rows - shard.failed
+        files = ((shard.results, "results", shard.results_sha256), (shard.scores, "scores", shard.scores_sha256))
+        return (
+            hashlib.sha256(failed).hexdigest() == shard.failed_sha256
+            and failed.count(b"\n") == shard.failed
+            and all(
+                name == f"{kind}-{number:05}.jsonl" and _hash(self.path / name, judged) == sha256
+                for name, kind, sha256 in files
+            )
+        )
 
 
 def _line(shard: JudgedShard) -> bytes:
@@ -133,6 +141,17 @@ def _append(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
+
+
+def _earlier_job(path: Path, job: BatchManifest) -> BatchManifest | None:
+    """Return the job whose results a folder holds, None without one; raise `InputError` if it differs from `job`."""
+    earlier = read_manifest(path)
+    if earlier is not None and (difference := _difference(earlier, job)):
+        raise InputError(
+            f"{path} holds the results of another job: {difference}",
+            hint="choose another folder, or repeat the command that began it",
+        )
+    return earlier
 
 
 def read_manifest(path: Path) -> BatchManifest | None:
@@ -169,11 +188,16 @@ def _is_ours(name: str) -> bool:
     return name == _LOCK or _TEMPORARY.fullmatch(name) is not None
 
 
-def _hash(path: Path) -> str | None:
+def _hash(path: Path, lines: int) -> str | None:
+    """Return the hash of a file of so many lines; None for another one."""
     if not path.is_file():
         return None
+    digest = hashlib.sha256()
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        for line in file:
+            lines -= 1
+            digest.update(line)
+    return None if lines else digest.hexdigest()
 
 
 def _difference(earlier: BatchManifest, job: BatchManifest) -> str | None:

@@ -44,6 +44,7 @@ class JudgedShard:
         rows: The number of rows in it, including those that failed.
         failed: The number of its rows that could not be read or judged.
         failed_bytes: The size of `failed.jsonl` after this shard.
+        failed_sha256: The hash of the bytes that this shard added to it.
     """
 
     results: str
@@ -54,6 +55,7 @@ class JudgedShard:
     rows: int
     failed: int
     failed_bytes: int
+    failed_sha256: str
 
 
 @dataclass(frozen=True, slots=True)

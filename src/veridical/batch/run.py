@@ -6,8 +6,10 @@ A run that was killed continues after its last finished shard.
 from __future__ import annotations
 
 import codecs
+import multiprocessing
 import os
 import signal
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -238,9 +240,7 @@ def _engine(
 
 def _in_processes(shards: Sequence[ShardRange], work: WorkerSettings, workers: int) -> Iterator[ShardTexts]:
     """Judge `shards` in worker processes, each with the detectors loaded once, and yield their texts in order."""
-    from multiprocessing import get_context
-
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), _begin, (work, workers))
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _begin, (work, workers))
     running: deque[Future[ShardTexts]] = deque()
     try:
         for shard in shards:
@@ -262,11 +262,20 @@ _worker: tuple[RowReader, list[Detector], WorkerSettings] | None = None  # set o
 
 
 def _begin(work: WorkerSettings, workers: int) -> None:
-    """Set up a worker process: its parent ends it, and it shares the processors with the other workers."""
+    """Set up a worker process: it ends with its parent, and it shares the processors with the other workers."""
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
     _worker = work.reader(), work.load(), work
+
+
+def _end_with_parent() -> None:
+    """Wait for the end of the parent, even by a kill, and end this process."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def _judge_shard(shard: ShardRange) -> ShardTexts:

@@ -58,7 +58,7 @@ KINDS = Registry(
     },
     group="veridical.documents",
 )
-_VERSIONS = {"check": 2, "batch": 2}  # all other kinds are at version 1
+_VERSIONS = {"check": 2, "batch": 2, "batch_shard": 2}  # all other kinds are at version 1
 
 
 def _load(kind: str) -> type[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -12,18 +11,17 @@ from typing import Any, TypeVar
 from fastapi import FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
-from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
-from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import HTMLResponse, JSONResponse
 from starlette.staticfiles import StaticFiles
 
 import veridical
 from veridical.core.detector import HasSalienceMaps, info_of
-from veridical.core.errors import InputError, VeridicalError, WireError
+from veridical.core.errors import VeridicalError
 from veridical.core.serialization import encode
 from veridical.core.types import Case, Outcome
+from veridical.server.batching import in_thread
 from veridical.server.errors import error_body, error_response
 from veridical.server.openapi import CASE, body, components, documented_responses
 from veridical.server.protection import Protection, read_body, request_id_of
@@ -181,25 +179,8 @@ def _described(name: str, service: Service) -> dict[str, Any]:
 
 async def _read(request: Request, cls: type[R], limits: Limits) -> R:
     """Read the request in a body, in a thread, so that a large one does not delay other requests."""
-    return await asyncio.to_thread(read_request, await read_body(request, limits), cls, limits)
-
-
-async def _upload(request: Request, limits: Limits) -> tuple[str, bytes]:
-    """Return the name and the bytes of an uploaded file, which is kept in memory and never written to a disk."""
-    hint = "multipart/form-data with one part called file"
-    parser = MultiPartParser(request.headers, request.stream(), max_files=1, max_fields=1)
-    parser.spool_max_size = limits.document_bytes
-    try:
-        form = await parser.parse()
-    except MultiPartException as error:
-        raise WireError(error.message, hint=hint) from None
-    try:
-        file = form.get("file")
-        if not isinstance(file, UploadFile):
-            raise InputError("no file", hint=hint)
-        return file.filename or "document", await file.read()
-    finally:
-        await form.close()
+    body_bytes = await read_body(request, limits)
+    return await in_thread(lambda: read_request(body_bytes, cls, limits))
 
 
 def _note(request: Request, service: Service, cases: Sequence[Case], outcomes: Sequence[Outcome]) -> None:
@@ -220,10 +201,9 @@ def _add_checks(app: FastAPI, service: Service) -> None:
     )
     async def check(request: Request) -> Response:
         """Check one or more cases."""
-        with service.place():
-            results = await service.check(await _read(request, CheckRequest, limits))
-            _note(request, service, [checked.case for checked, _ in results], [c.outcome for c, _ in results])
-            text = await asyncio.to_thread(lambda: ",".join(encode(checked) for checked, _ in results))
+        results = await service.check(await _read(request, CheckRequest, limits))
+        _note(request, service, [checked.case for checked, _ in results], [c.outcome for c, _ in results])
+        text = await in_thread(lambda: ",".join(encode(checked) for checked, _ in results))
         return Response(f'{{"results": [{text}]}}', media_type="application/json")
 
     @app.post(
@@ -233,10 +213,9 @@ def _add_checks(app: FastAPI, service: Service) -> None:
     )
     async def salience(request: Request) -> JSONResponse:
         """Return the salience maps of one or more cases: one map per case and detector, null if it makes none."""
-        with service.place():
-            results = await service.check(await _read(request, CheckRequest, limits))
-            _note(request, service, [checked.case for checked, _ in results], [])
-            return JSONResponse({"maps": await asyncio.to_thread(lambda: [map_documents(maps) for _, maps in results])})
+        results = await service.check(await _read(request, CheckRequest, limits))
+        _note(request, service, [checked.case for checked, _ in results], [])
+        return await in_thread(lambda: JSONResponse({"maps": [map_documents(maps) for _, maps in results]}))
 
     @app.post(
         "/v1/report",
@@ -245,8 +224,7 @@ def _add_checks(app: FastAPI, service: Service) -> None:
     )
     async def report(request: Request) -> Response:
         """Render a self-contained HTML page of cases, which are checked now, or of the results of an earlier check."""
-        with service.place():
-            page = await service.report(await _read(request, ReportRequest, limits))
+        page = await service.report(await _read(request, ReportRequest, limits))
         # the page holds its style sheet and loads nothing
         policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
         return HTMLResponse(page, headers={"Content-Security-Policy": policy})
@@ -260,7 +238,7 @@ def _add_checks(app: FastAPI, service: Service) -> None:
         """Revise the unsupported parts of one or more cases; keep a revision only if it is better."""
         results = await service.revise(await _read(request, ReviseRequest, limits))
         _note(request, service, [revised.case for revised in results], [revised.outcome for revised in results])
-        text = await asyncio.to_thread(lambda: ",".join(map(encode, results)))
+        text = await in_thread(lambda: ",".join(map(encode, results)))
         return Response(f'{{"results": [{text}]}}', media_type="application/json")
 
     @app.post(
@@ -277,8 +255,8 @@ def _add_checks(app: FastAPI, service: Service) -> None:
     @app.post(
         "/v1/documents", openapi_extra=_UPLOAD, responses=documented_responses("The text", _object("name", "text"))
     )
-    async def documents(request: Request) -> JSONResponse:
+    async def documents(request: Request) -> Response:
         """Extract the text of an uploaded PDF, HTML, Markdown or text file (multipart, one part called `file`)."""
-        await read_body(request, limits, kind="multipart/form-data", most=limits.document_bytes)
-        name, text = await service.document(*await _upload(request, limits))
-        return JSONResponse({"name": name, "text": text, "characters": len(text)})
+        upload = await read_body(request, limits, kind="multipart/form-data", most=limits.document_bytes)
+        text = await service.extraction.document(request.headers["content-type"], upload)
+        return Response(text, media_type="application/json")

@@ -26,7 +26,7 @@ from veridical.server.settings import Limits
 if TYPE_CHECKING:
     from veridical.core.salience_map import SalienceMap
 
-__all__ = ["Batcher", "JudgementWithMap", "Worker", "characters_of"]
+__all__ = ["Batcher", "JudgementWithMap", "Worker", "characters_of", "in_thread"]
 
 T = TypeVar("T")
 JudgementWithMap = tuple[Judgement, "SalienceMap | None"]
@@ -101,6 +101,18 @@ class Worker:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread.ident or 0), error)
 
 
+async def in_thread(function: Callable[[], T]) -> T:
+    """Return `function()`, run in a thread of its own, which is interrupted if the caller is cancelled."""
+    worker = Worker("request")
+    job = worker.submit(function)
+    worker.close()
+    try:
+        return await asyncio.wrap_future(job)
+    except asyncio.CancelledError:
+        worker.interrupt(job)
+        raise
+
+
 @dataclass(eq=False, slots=True)
 class _Item:
     """A case that waits to be judged, or a function that waits to be called with the detector."""
@@ -140,7 +152,7 @@ class Batcher:
         self._queue: deque[_Item] = deque()
         self._changed = asyncio.Event()
         self._closing = False
-        self._seconds_per_case = 0.05  # a running mean
+        self._seconds_per_character = 1e-5  # a running mean
         self._worker = Worker(name)
         self._task: asyncio.Task[None] | None = None
 
@@ -208,7 +220,7 @@ class Batcher:
     def _check_capacity(self, more: int) -> None:
         """Raise `Refused` (429) if `more` cases do not fit into the queue, or would have to wait too long."""
         waiting = len(self._queue)
-        seconds = waiting * self._seconds_per_case
+        seconds = sum(item.characters for item in self._queue) * self._seconds_per_character
         if waiting + more > self.limits.queue:
             problem = f"{waiting} cases wait for {self.name}, and {self.limits.queue} may"
         elif seconds > self.limits.wait:
@@ -282,7 +294,8 @@ class Batcher:
                     item.future.set_result(result)
             if function is None:
                 if self.answered:  # the time of the first batch includes loading the detector
-                    self._seconds_per_case += 0.2 * (seconds / len(batch) - self._seconds_per_case)
+                    characters = max(1, sum(item.characters for item in batch))
+                    self._seconds_per_character += 0.2 * (seconds / characters - self._seconds_per_character)
                 self.answered = True
                 self._on_batch(len(batch), seconds)
         elif len(batch) == 1:

@@ -7,8 +7,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator, Coroutine
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, Request
@@ -16,13 +15,12 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from veridical.server.errors import Refused, error_body, error_response
+from veridical.server.intake import Intake
 from veridical.server.keys import find_key
 from veridical.server.observation import Metrics, log
 from veridical.server.settings import Limits, ServerSettings
 
-__all__ = ["SECURITY_HEADERS", "Protection", "lines", "read_body", "request_id_of", "timed", "while_connected"]
-
-T = TypeVar("T")
+__all__ = ["SECURITY_HEADERS", "Protection", "lines", "read_body", "request_id_of", "timed"]
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'; "
@@ -105,28 +103,6 @@ async def lines(chunks: AsyncIterator[bytes], most: int, too_large: Refused) -> 
     yield b"".join(pieces)
 
 
-async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of `work`; if the client disconnects first, cancel it and raise `ClientDisconnect`.
-
-    Read the body of the request before calling this.
-    """
-
-    async def disconnected() -> None:
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
-
-    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(disconnected())
-    try:
-        await asyncio.wait([working, leaving], return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            raise ClientDisconnect
-        return working.result()
-    finally:
-        for task in (working, leaving):
-            task.cancel()
-        await asyncio.gather(working, leaving, return_exceptions=True)
-
-
 class _SlowReaderError(Exception):
     """A client does not read its answer in time."""
 
@@ -136,6 +112,7 @@ class Protection:
 
     def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: Metrics) -> None:
         self.app, self.settings, self.metrics = app, settings, metrics
+        self._intake = Intake(settings.limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer or refuse a request, and count and log it."""
@@ -165,8 +142,10 @@ class Protection:
 
         try:
             self._check(scope, headers)
-            await self.app(scope, receive, send_protected)
+            await self._intake.run(self.app, scope, receive, send_protected)
         except Refused as error:
+            if status:  # part of the answer is sent, so it can only be cut off
+                raise
             await error_response(error, request_id)(scope, receive, send_protected)
         except (ClientDisconnect, _SlowReaderError):  # the client is gone, so there is no answer
             status = status or 499

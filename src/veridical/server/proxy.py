@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
-from starlette.types import Receive, Scope, Send
 
 from veridical.core.errors import VeridicalError
 from veridical.core.serialization import encode
+from veridical.server.batching import in_thread
 from veridical.server.errors import Refused, error_body
-from veridical.server.protection import read_body, request_id_of, while_connected
+from veridical.server.protection import read_body, request_id_of
 from veridical.server.replies import BLOCKED, UNAVAILABLE, CheckedChoice, ReplyChecker, annotation, overall_status
 from veridical.server.requests import parse_body
 from veridical.server.service import Service
@@ -33,6 +33,7 @@ __all__ = ["STATUS_HEADER", "StreamedReply", "add_proxy"]
 
 STATUS_HEADER = "X-Veridical-Status"
 _PATH = "/chat/completions"
+_FORWARDED = ("authorization", "openai-organization", "openai-project")
 _FRAME = ("id", "object", "created", "model", "system_fingerprint", "service_tier", "usage")
 
 
@@ -42,15 +43,16 @@ def add_proxy(app: FastAPI, service: Service, settings: ProxySettings, upstream:
     @app.post("/v1/chat/completions", include_in_schema=False)
     async def chat(request: Request) -> Response:
         """Forward a chat completion to the server behind the proxy, and check the reply."""
-        document = parse_body(await read_body(request, service.settings.limits))
-        checker = ReplyChecker(service, settings, document, request_id_of(request))
+        body = await read_body(request, service.settings.limits)
+        document = await in_thread(lambda: parse_body(body))
+        checker = await in_thread(lambda: ReplyChecker(service, settings, document, request_id_of(request)))
         answer = _streamed if document.get("stream") is True else _whole
-        return await while_connected(request, answer(checker, upstream, document, _headers_on(request)))
+        return await answer(checker, upstream, document, _headers_on(request))
 
     @app.get("/v1/models", include_in_schema=False)
     async def models(request: Request) -> Response:
         """List the models of the server behind the proxy."""
-        return _json(*await while_connected(request, upstream.send("/models", None, _headers_on(request))))
+        return _json(*await upstream.send("/models", None, _headers_on(request)))
 
 
 def _json(status: int, answer: dict[str, Any], headers: dict[str, str]) -> Response:
@@ -59,9 +61,9 @@ def _json(status: int, answer: dict[str, Any], headers: dict[str, str]) -> Respo
 
 
 def _headers_on(request: Request) -> dict[str, str]:
-    """Return the headers of a request without those that hold one of our own keys."""
+    """Return the headers that are forwarded: those in `_FORWARDED` that hold none of our own keys."""
     ours = request.scope["state"].get("headers_with_key", ())
-    return {name: value for name, value in request.headers.items() if name not in ours}
+    return {name: request.headers[name] for name in _FORWARDED if name in request.headers and name not in ours}
 
 
 async def _whole(
@@ -83,9 +85,10 @@ async def _whole(
         elif finding.text is not None:
             choices[i]["message"]["content"] = finding.text
             choices[i].pop("logprobs", None)  # they belong to the original text
+    answer.pop("veridical", None)  # this field is ours: the chat server must not set it
     if checker.settings.action != "header":
-        answer["veridical"] = annotation(checker, findings)
-    return _json(200, answer, {STATUS_HEADER: overall_status(findings)})
+        answer["veridical"] = await in_thread(lambda: annotation(checker, findings))
+    return await in_thread(lambda: _json(200, answer, {STATUS_HEADER: overall_status(findings)}))
 
 
 async def _streamed(
@@ -95,39 +98,35 @@ async def _streamed(
     reply = await upstream.stream(_PATH, document, headers)
     if isinstance(reply, tuple):
         return _json(*reply)
-    response = _ReplyStream(StreamedReply(checker, upstream.chunks(reply)).events(), reply.aclose)
+    response = EventStream(StreamedReply(checker, upstream.chunks(reply)).events(), reply.aclose)
     response.headers[STATUS_HEADER] = "pending"  # the last event holds the status
     return response
 
 
-class _ReplyStream(EventStream):
-    """Events that stop when the client disconnects, even between two events; `close` is called at the end."""
-
-    def __init__(self, events: AsyncGenerator[bytes, None], close: Callable[[], Awaitable[None]]) -> None:
-        super().__init__(events)
-        self._close = close
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the events."""
-        try:
-            await while_connected(Request(scope, receive), super().__call__(scope, receive, send))
-        finally:
-            await self._close()
-
-
 @dataclass(slots=True)
 class _Choice:
-    """The state of one choice of a streamed reply. `fed` and `released` count characters of `text`."""
+    """The state of one choice of a streamed reply. Its text stays in parts, because chunks may be many and short."""
 
-    text: str = ""
-    fed: int = 0  # given to the session
-    released: int = 0  # forwarded to the client
+    parts: list[str] = field(default_factory=list)
+    fed: int = 0  # the number of parts that were given to the session
+    waiting: list[str] = field(default_factory=list)  # given to the session, and not forwarded to the client
+    released: int = 0  # the number of characters that were forwarded
     session: Session | None = None
     judging: asyncio.Task[StreamedJudgement | None] | None = None
     problem: bool = False
     blocked: bool = False
     held: list[dict[str, Any]] = field(default_factory=list)  # fields that wait for the check of the whole reply
     end: Any = "stop"  # its finish_reason
+
+    def add(self, content: str | None) -> None:
+        """Append the text of a chunk."""
+        if content:
+            self.parts.append(content)
+
+    def next_text(self) -> str:
+        """Return the text that has come since the last call."""
+        text, self.fed = "".join(self.parts[self.fed :]), len(self.parts)
+        return text
 
 
 @dataclass(slots=True)
@@ -177,7 +176,7 @@ class StreamedReply:
         for choice in choices:
             index = choice.get("index", 0)
             state = self.choices.setdefault(index, _Choice())
-            state.text += choice["delta"].get("content") or ""
+            state.add(choice["delta"].get("content"))
             if (part := self._judged_meanwhile(state)) is not None:
                 judgement = json.loads(encode(part.judgement))
                 verdicts.append({"index": index, "judgement": judgement, "flagged": part.flagged})
@@ -196,7 +195,7 @@ class StreamedReply:
             choice.pop("logprobs", None)  # they repeat the text in other portions
             end = choice.pop("finish_reason", None)
             state = self.choices.setdefault(index, _Choice())
-            state.text += delta.pop("content", None) or ""
+            state.add(delta.pop("content", None))
             if (role := delta.pop("role", None)) is not None:
                 roles.append({"index": index, "delta": {"role": role}, "finish_reason": None})
             rest, fields = ({name: value for name, value in d.items() if value is not None} for d in (delta, choice))
@@ -215,9 +214,13 @@ class StreamedReply:
         part = None
         if state.judging is not None and state.judging.done():
             part, state.judging = self._result_of(state), None
-        if state.judging is None and not state.problem and self.checker.problem is None and state.fed < len(state.text):
-            text, state.fed = state.text[state.fed :], len(state.text)
-            state.judging = asyncio.ensure_future(self._fed(state, text))
+        if (
+            state.judging is None
+            and not state.problem
+            and self.checker.problem is None
+            and state.fed < len(state.parts)
+        ):
+            state.judging = asyncio.ensure_future(self._fed(state, state.next_text()))
         return part
 
     def _result_of(self, state: _Choice) -> StreamedJudgement | None:
@@ -240,8 +243,8 @@ class StreamedReply:
             or self.checker.problem is not None
         ):
             return []
-        text, state.fed = state.text[state.fed :], len(state.text)
-        state.judging = asyncio.ensure_future(self._fed(state, text))
+        state.waiting.append(state.next_text())
+        state.judging = asyncio.ensure_future(self._fed(state, state.waiting[-1]))
         await asyncio.wait([state.judging])
         part = self._result_of(state)
         if state.problem or part is None or state.session is None:
@@ -249,12 +252,13 @@ class StreamedReply:
         state.blocked = bool(part.flagged)
         if state.blocked:
             return []
-        start, state.released = state.released, state.session.judged_to
-        return [self._content(index, state.text[start : state.released])]
+        text, size = "".join(state.waiting), state.session.judged_to - state.released
+        state.released, state.waiting = state.session.judged_to, [text[size:]]
+        return [self._content(index, text[:size])]
 
     async def _end(self) -> list[dict[str, Any]]:
         """Return the remaining chunks to forward once the reply has ended, the last with the annotation."""
-        findings = await self.checker.check((index, state.text) for index, state in self.choices.items())
+        findings = await self.checker.check((index, "".join(state.parts)) for index, state in self.choices.items())
         last: list[dict[str, Any]] = []
         for finding in findings if self._withholds else ():
             state = self.choices[finding.index]
@@ -262,7 +266,7 @@ class StreamedReply:
                 last.append(self._content(finding.index, BLOCKED))
                 state.end = "content_filter"
             else:
-                text = finding.text if finding.text is not None else state.text[state.released :]
+                text = finding.text if finding.text is not None else "".join(state.waiting) + state.next_text()
                 last += [self._content(finding.index, text)] if text else []
                 last += [{**self.form, "choices": [held]} for held in state.held]
             end = {"index": finding.index, "delta": {}, "finish_reason": state.end}

@@ -12,6 +12,7 @@ from veridical.core.errors import VeridicalError, WireError
 from veridical.core.serialization import decode_case, encode
 from veridical.core.types import Case, Checked, Outcome, Source
 from veridical.revise import Revised
+from veridical.server.batching import in_thread
 from veridical.server.errors import Refused
 from veridical.server.observation import log
 from veridical.server.requests import CheckRequest, ReviseRequest, check_case
@@ -81,7 +82,7 @@ class ReplyChecker:
         try:
             check_case(case, self.service.settings.limits, "the chat")
             ((checked, _),) = await self.service.check_cases([case], CheckRequest(cases=[], detectors=self.detectors))
-            encode(checked)  # fail now if a text cannot be written as JSON
+            await in_thread(lambda: encode(checked))  # fail now if a text cannot be written as JSON
             if self.settings.action != "revise" or checked.outcome is not Outcome.FLAGGED:
                 return CheckedChoice(index, checked.outcome.value, checked)
             how = ReviseRequest(cases=[], detector=self.settings.detector)

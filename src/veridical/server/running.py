@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import h11
 import uvicorn
@@ -17,7 +18,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from veridical.core.errors import InputError
 from veridical.server.app import create_app
 from veridical.server.observation import LOGGER, JsonLines
-from veridical.server.settings import ServerSettings
+from veridical.server.settings import Limits, ServerSettings
 
 __all__ = ["TimedProtocol", "UvicornServer", "make_server", "run_server"]
 
@@ -25,20 +26,27 @@ __all__ = ["TimedProtocol", "UvicornServer", "make_server", "run_server"]
 class TimedProtocol(H11Protocol):
     """uvicorn's protocol, which also drops a client that does not finish sending a request in time.
 
-    If the limit of connections is reached, a new connection takes the place of an idle one.
+    If a limit of connections is reached, of all or of one address, a new connection takes the place of an idle one;
+    without one, its requests get 503.
     """
 
-    head_timeout = 20.0
+    limits = Limits()
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start the time limit for a request, and close an idle connection if there are too many."""
         super().connection_made(transport)  # type: ignore[arg-type]
-        if self.limit_concurrency is not None and len(self.connections) >= self.limit_concurrency:
-            idle = (other for other in self.connections if getattr(other, "timeout_keep_alive_task", None) is not None)
-            if (other := next(idle, None)) is not None:
-                other.timeout_keep_alive_handler()  # type: ignore[union-attr]
-        self._timer = self.loop.call_later(self.head_timeout, transport.abort)  # type: ignore[attr-defined]
+        others: list[Any] = list(self.connections)
+        same = [other for other in others if other.client and self.client and other.client[0] == self.client[0]]
+        too_many_of_client = len(same) > self.limits.client_connections
+        if too_many_of_client or len(others) >= self.limits.connections:
+            candidates = same if too_many_of_client else others
+            idle = next((other for other in candidates if other.timeout_keep_alive_task is not None), None)
+            if idle is not None:
+                idle.timeout_keep_alive_handler()
+            elif too_many_of_client:
+                self.limit_concurrency = 0
+        self._timer = self.loop.call_later(self.limits.body_timeout, transport.abort)  # type: ignore[attr-defined]
 
     def data_received(self, data: bytes) -> None:
         """Handle the data, and update the time limit."""
@@ -66,7 +74,7 @@ class TimedProtocol(H11Protocol):
                     self.timeout_keep_alive, self.timeout_keep_alive_handler
                 )
         elif self._timer is None:
-            self._timer = self.loop.call_later(self.head_timeout, self.transport.abort)
+            self._timer = self.loop.call_later(self.limits.body_timeout, self.transport.abort)
 
     def _stop_waiting(self) -> None:
         if self._timer is not None:
@@ -112,7 +120,7 @@ def make_server(settings: ServerSettings, *, host: str, port: int, on_start: Cal
         on_start: Called with the URL once the server accepts requests.
     """
     limits = settings.limits
-    protocol: type[asyncio.Protocol] = type("Protocol", (TimedProtocol,), {"head_timeout": limits.body_timeout})
+    protocol: type[asyncio.Protocol] = type("Protocol", (TimedProtocol,), {"limits": limits})
     config = uvicorn.Config(
         create_app(settings),
         host=host,

@@ -6,11 +6,9 @@ Reading requests and writing answers is the task of `server.app`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
 from functools import partial
-from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
 from veridical.checking import check_flag_over, make_checked
@@ -20,12 +18,12 @@ from veridical.core.judging import thresholds_in_force
 from veridical.core.spec import parse_spec
 from veridical.core.types import Case, Checked, Judgement, Level, Source
 from veridical.detectors import load_detector
-from veridical.documents import document_text
 from veridical.report.html import render_html
 from veridical.revise import Revised, revise
 from veridical.revise.named import make_reviser
-from veridical.server.batching import Batcher, JudgementWithMap, Worker
+from veridical.server.batching import Batcher, JudgementWithMap, Worker, in_thread
 from veridical.server.errors import Refused
+from veridical.server.extraction import Extraction
 from veridical.server.observation import Metrics
 from veridical.server.requests import CheckRequest, ReportRequest, ReviseRequest, read_cases_of, read_results_of
 from veridical.server.settings import ServerSettings
@@ -56,17 +54,15 @@ class Service:
             self.batchers[name] = Batcher(name, detector, settings.limits, partial(self.metrics.batch, name))
         if settings.reviser is not None:
             make_reviser(settings.reviser, settings.connection)  # raise now if it cannot be made
-        self._documents = Batcher("documents", None, settings.limits)
+        self.extraction = Extraction(settings.limits)
         self._revising: set[asyncio.Future[list[Revised]]] = set()
         self._closing = False
-        self._requests = 0
         self._loading: dict[str, asyncio.Future[None]] = {}
 
     @property
     def unready(self) -> dict[str, str]:
-        """The reason for each detector that cannot be used yet or at present, and for the reading of documents."""
-        batchers = {**self.batchers, "documents": self._documents}
-        problems = {name: batcher.problem for name, batcher in batchers.items() if batcher.problem}
+        """The reason for each detector that cannot be used yet or at present."""
+        problems = {name: batcher.problem for name, batcher in self.batchers.items() if batcher.problem}
         for name, loading in self._loading.items():
             if not loading.done():
                 problems[name] = "it is being loaded"
@@ -80,7 +76,6 @@ class Service:
             batcher.start()
             if not info_of(batcher.detector).needs_chat_model:
                 self._load(name)
-        self._documents.start()
 
     def load_again(self) -> None:
         """Try again to load the detectors that failed to load and have judged nothing since."""
@@ -106,24 +101,8 @@ class Service:
         if self._revising:  # first: revisions still ask the detectors
             await asyncio.wait(self._revising, timeout=self.settings.limits.grace)
         seconds = max(0.0, deadline - asyncio.get_running_loop().time())
-        await asyncio.gather(*(batcher.close(seconds) for batcher in (*self.batchers.values(), self._documents)))
+        await asyncio.gather(*(batcher.close(seconds) for batcher in self.batchers.values()))
         await asyncio.gather(*self._loading.values(), return_exceptions=True)
-
-    @contextmanager
-    def place(self) -> Iterator[None]:
-        """Reserve a place for a request, from before its body is read until it is answered.
-
-        Raises `Refused` (429) if as many requests have a place as queue and batch hold cases. One more would only be
-        read and then refused.
-        """
-        limits = self.settings.limits
-        if self._requests >= limits.queue + limits.batch_cases:
-            raise Refused(429, f"{self._requests} requests are being answered", hint="try again", retry_after=1)
-        self._requests += 1
-        try:
-            yield
-        finally:
-            self._requests -= 1
 
     def batcher(self, spec: str | None = None) -> Batcher:
         """Return the detector that a request names (None: the first); raise `UnknownNameError` for an unknown one.
@@ -139,7 +118,7 @@ class Service:
 
     async def check(self, request: CheckRequest) -> list[tuple[Checked, Maps]]:
         """Check the cases of `request`; return each result with the salience maps of its judgements."""
-        cases = await asyncio.to_thread(read_cases_of, request.cases, self.settings.limits)
+        cases = await in_thread(lambda: read_cases_of(request.cases, self.settings.limits))
         return await self.check_cases(cases, request)
 
     async def check_cases(self, cases: Sequence[Case], how: CheckRequest) -> list[tuple[Checked, Maps]]:
@@ -164,7 +143,7 @@ class Service:
                 results.append((checked, maps))
             return results
 
-        return await asyncio.to_thread(assembled)
+        return await in_thread(assembled)
 
     def batchers_of(self, specs: Sequence[str] | None) -> list[Batcher]:
         """Return the detectors that a request names; None: the first. Raises `InputError` for one named twice."""
@@ -181,11 +160,11 @@ class Service:
         if request.results and request.cases:
             raise InputError("both cases and results", hint="send cases to check, or results of an earlier check")
         if request.results:
-            earlier = await asyncio.to_thread(read_results_of, request.results, self.settings.limits)
-            return await asyncio.to_thread(render_html, earlier, title=request.title, heat=request.heat)
+            earlier = await in_thread(lambda: read_results_of(request.results, self.settings.limits))
+            return await in_thread(lambda: render_html(earlier, title=request.title, heat=request.heat))
         results = await self.check(request)
         checked, maps = [item for item, _ in results], [case_maps for _, case_maps in results]
-        return await asyncio.to_thread(render_html, checked, title=request.title, maps=maps, heat=request.heat)
+        return await in_thread(lambda: render_html(checked, title=request.title, maps=maps, heat=request.heat))
 
     async def revise(self, request: ReviseRequest) -> list[Revised]:
         """Revise the cases of `request`; the judging on the way shares batches with other requests.
@@ -193,7 +172,7 @@ class Service:
         Raises `Refused`: 429 if `limits.revisions` requests are being revised, 504 after `limits.timeout` seconds, 503
         at shutdown.
         """
-        cases = await asyncio.to_thread(read_cases_of, request.cases, self.settings.limits)
+        cases = await in_thread(lambda: read_cases_of(request.cases, self.settings.limits))
         return await self.revise_cases(cases, request)
 
     async def revise_cases(self, cases: Sequence[Case], how: ReviseRequest) -> list[Revised]:
@@ -215,20 +194,17 @@ class Service:
         try:
             async with asyncio.timeout(limits.timeout):
                 return await asyncio.shield(results)  # it counts in `_revising` until its thread has ended
-        except TimeoutError:
+        except (TimeoutError, asyncio.CancelledError) as error:
             detector.stop()
             worker.interrupt(job)
+            if not isinstance(error, TimeoutError):
+                raise
             raise Refused(504, f"revising took longer than {limits.timeout:g} s", hint="fewer cases") from None
 
     def _revised(self, results: asyncio.Future[list[Revised]]) -> None:
         self._revising.discard(results)
         if not results.cancelled():
             results.exception()  # mark the error as seen, or asyncio would report it
-
-    async def document(self, name: str, data: bytes) -> tuple[str, str]:
-        """Return the file name without folders and the text of an uploaded document; no file is ever opened."""
-        path = Path(PurePosixPath(name.replace("\\", "/")).name or "document")
-        return path.name, await self._documents.call(lambda _: document_text(data, path))
 
 
 class _Shared:

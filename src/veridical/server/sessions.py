@@ -1,10 +1,12 @@
 """Judging a response while it arrives.
 
-A detector that can stream judges word by word. For any other one, the response so far is judged after each sentence.
+A detector that can stream judges word by word. For any other one, the end of the response so far is judged after
+each sentence.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -15,11 +17,14 @@ from veridical.core.judging import thresholds_in_force
 from veridical.core.segment import sentences
 from veridical.core.spans import Span, intersection
 from veridical.core.types import Case, Judgement, Thresholds, Verdict, judged_spans
-from veridical.server.batching import Batcher
+from veridical.server.batching import Batcher, in_thread
 
 __all__ = ["Session", "StreamedJudgement", "open_session"]
 
-_LONG_SENTENCE = 2000  # characters
+# in characters
+_CONTEXT = 4000
+_SHORT = 200  # a sentence whose end may be looked for with each new word
+_LONG = 20_000  # a text that is not split in the event loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,44 +82,74 @@ class _Online:
 
 
 class _BySentence:
-    """A session that judges the response so far whenever a sentence has ended, and returns only the new part."""
+    """A session that judges the end of the response so far whenever a sentence has ended, and returns the new part.
+
+    New sentences are judged together with at most `_CONTEXT` characters before them, so that the work grows with the
+    length of the response.
+    """
 
     def __init__(self, batcher: Batcher, case: Case, thresholds: Thresholds) -> None:
         self.judged_to = 0
         self._batcher, self._case, self._thresholds = batcher, case, thresholds
-        self._text = ""
-        self._look_again = 0  # look for a complete sentence again at this many characters after `judged_to`
+        self._context = ""  # what is judged already, from a sentence on
+        self._ends: deque[int] = deque()  # where its sentences end, counted from the start of the response
+        self._parts: list[str] = []  # what is not judged yet; joined only to look for the end of a sentence
+        self._size = self._look_again = 0  # characters in them, and how many there must be before the next look
 
     async def feed(self, text: str, *, final: bool = False) -> StreamedJudgement | None:
-        self._text += text
-        if len(self._text) - self.judged_to < self._look_again and not final:
+        self._parts.append(text)
+        self._size += len(text)
+        if self._size < self._look_again and not final:
             return None
-        rest = self._text[self.judged_to :]
-        complete = sentences(rest)[: None if final else -1]
-        if not complete:  # do not split a very long sentence again for every few new characters
-            self._look_again = len(rest) * 9 // 8 if len(rest) > _LONG_SENTENCE else 0
+        rest = "".join(self._parts)
+        self._parts = [rest]
+        found = await in_thread(lambda: sentences(rest)) if len(rest) > _LONG else sentences(rest)
+        complete = found if final else found[:-1]
+        if not complete:  # do not split a long sentence again for every few new characters
+            self._look_again = len(rest) * 9 // 8 if len(rest) > _SHORT else 0
             return None
-        self._look_again = 0
-        start, end = self.judged_to, self.judged_to + (len(rest) if final else complete[-1].end)
-        case = replace(self._case, response=self._text[:end])
+        new = rest if final else rest[: complete[-1].end]
+        self._parts, self._look_again = [rest[len(new) :]], 0
+        self._size = len(rest) - len(new)
+        judged = await self._judged(self._context + new, len(self._context))
+        self._context += new
+        self._ends.extend(self.judged_to + sentence.end for sentence in complete)
+        self.judged_to += len(new)
+        start = self.judged_to - len(self._context)
+        while self._ends and self.judged_to - start > _CONTEXT:
+            start = self._ends.popleft()
+        self._context = self._context[len(self._context) - (self.judged_to - start) :]
+        return judged
+
+    async def _judged(self, text: str, known: int) -> StreamedJudgement:
+        """Judge `text`, and return the part of the judgement that concerns the text after `known` characters."""
+        case = replace(self._case, response=text)
         ((judgement, _),) = await self._batcher.judge([case])
         decision = decide(case, judgement, self._thresholds)
-        new = [i for i, verdict in enumerate(judgement.verdicts) if verdict.span.end > start]
+        new = [i for i, verdict in enumerate(judgement.verdicts) if verdict.span.end > known]
         verdicts = tuple(judgement.verdicts[i] for i in new)
         flagged = tuple(k for k, i in enumerate(new) if i in decision.verdicts)
         if not judgement.verdicts and judgement.hallucination is not None:  # the detector scores whole responses only
-            verdicts = (Verdict(Span(0, end), judgement.hallucination, reason=judgement.reason),)
+            verdicts = (Verdict(Span(0, len(text)), judgement.hallucination, reason=judgement.reason),)
             flagged = (0,) if decision.hallucination else ()
-        self.judged_to = end
+        before = self.judged_to - known
         return StreamedJudgement(
             replace(
                 judgement,
                 omission=None,
                 omissions=(),
                 judged_sources=None,
-                verdicts=verdicts,
-                sentences=tuple(each for each in judgement.sentences if each.span.end > start),
-                judged=tuple(intersection(judged_spans(case, judgement), [Span(start, end)])),
+                verdicts=tuple(_shifted(verdict, before) for verdict in verdicts),
+                sentences=tuple(_shifted(each, before) for each in judgement.sentences if each.span.end > known),
+                judged=tuple(
+                    span.shift(before) for span in intersection(judged_spans(case, judgement), [Span(known, len(text))])
+                ),
             ),
             flagged,
         )
+
+
+def _shifted(verdict: Verdict, by: int) -> Verdict:
+    """Return `verdict` with its spans of the response moved by so many characters."""
+    claim = verdict.claim and replace(verdict.claim, spans=tuple(span.shift(by) for span in verdict.claim.spans))
+    return replace(verdict, span=verdict.span.shift(by), claim=claim)

@@ -44,6 +44,9 @@ class Limits:
         cases: The most cases of one request.
         sources: The most sources of one case.
         characters: The most characters of one case: response, sources, question, history and prompt together.
+        memory_bytes: The most bytes of the bodies of all requests that are being answered; a request beyond gets 429.
+        documents: The most uploaded documents that are read at the same time, each in a process of its own.
+        document_memory: The most bytes of memory for such a process, where the operating system can limit them.
         depth: The deepest nesting of JSON.
         queue: The most cases that wait for one detector; a request that does not fit gets 429.
         batch_cases: The most cases of one batch.
@@ -56,9 +59,10 @@ class Limits:
         idle: Seconds that a connection without a request stays open, unless a new one needs its place. Clients and load
             balancers keep theirs for 5 to 60 seconds. It should be longer than that: if the server closes first, a
             request that was just sent gets lost.
-        stream_timeout: Seconds until a whole streamed response must have ended.
+        stream_timeout: Seconds until a whole streamed response must have ended, and any other request.
         revisions: The most requests to revise at the same time.
         connections: The most connections at the same time; a further one gets 503.
+        client_connections: The most connections from one address; clients behind a reverse proxy share its address.
         grace: Seconds that a shutdown waits for accepted requests.
     """
 
@@ -67,6 +71,9 @@ class Limits:
     cases: int = 64
     sources: int = 256
     characters: int = 2_000_000
+    memory_bytes: int = 128 * 1024 * 1024
+    documents: int = 2
+    document_memory: int = 2 * 1024 * 1024 * 1024
     depth: int = 32
     queue: int = 256
     batch_cases: int = 32
@@ -79,6 +86,7 @@ class Limits:
     stream_timeout: float = 600.0
     revisions: int = 16
     connections: int = 1000
+    client_connections: int = 500
     grace: float = 30.0
 
     def __post_init__(self) -> None:

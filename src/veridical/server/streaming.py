@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 from veridical.core.errors import VeridicalError, WireError
 from veridical.core.serialization import encode
 from veridical.core.types import Case
-from veridical.server.batching import characters_of
+from veridical.server.batching import characters_of, in_thread
 from veridical.server.errors import Refused, error_body
 from veridical.server.protection import lines, read_body, request_id_of, timed
 from veridical.server.requests import (
@@ -41,22 +41,29 @@ LINES = ("application/x-ndjson", "application/jsonl", "application/jsonlines")
 
 
 class EventStream(Response):
-    """Server-sent events, sent as they come. Unlike Starlette's streaming response, it does not read the request."""
+    """Server-sent events, sent as they come; `close` is called at the end, also if the client leaves.
+
+    Unlike Starlette's streaming response, it does not read the request.
+    """
 
     media_type = "text/event-stream"
 
-    def __init__(self, events: AsyncGenerator[bytes, None]) -> None:
+    def __init__(self, events: AsyncGenerator[bytes, None], close: Callable[[], Awaitable[None]] | None = None) -> None:
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
-        self._events = events
+        self._events, self._close = events, close
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the events."""
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        async with aclosing(self._events) as events:
-            async for event_bytes in events:
-                await send({"type": "http.response.body", "body": event_bytes, "more_body": True})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        try:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            async with aclosing(self._events) as events:
+                async for event_bytes in events:
+                    await send({"type": "http.response.body", "body": event_bytes, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            if self._close is not None:
+                await self._close()
 
 
 def event(name: str, data: str) -> bytes:
@@ -89,12 +96,13 @@ class Stream:
         yield event("start", json.dumps({"request_id": self.request_id, "case_id": self.case.id}))
         batchers = self.service.batchers_of(self.wanted.detectors)
         sessions = await asyncio.gather(*(open_session(b, self.case, self.wanted.threshold) for b in batchers))
-        limits, text = self.service.settings.limits, ""
-        before = characters_of(replace(self.case, response=""))
+        limits, parts = self.service.settings.limits, list[str]()
+        size = characters_of(replace(self.case, response=""))
         async for part in self.parts:
-            text += part
-            if before + len(text) > limits.characters:
-                check_case(replace(self.case, response=text), limits)  # raises
+            parts.append(part)
+            size += len(part)
+            if size > limits.characters:
+                check_case(replace(self.case, response="".join(parts)), limits)  # raises
             for event_bytes in await self._judged(sessions, part, final=False):
                 yield event_bytes
         for event_bytes in await self._judged(sessions, "", final=True):
@@ -106,8 +114,8 @@ class Stream:
             flag_over=self.wanted.flag_over,
             explain=self.wanted.explain,
         )
-        ((checked, _),) = await self.service.check_cases([replace(self.case, response=text)], how)
-        yield event("result", await asyncio.to_thread(encode, checked))
+        ((checked, _),) = await self.service.check_cases([replace(self.case, response="".join(parts))], how)
+        yield event("result", await in_thread(lambda: encode(checked)))
 
     async def _judged(self, sessions: list[Session], text: str, *, final: bool) -> list[bytes]:
         parts = await asyncio.gather(*(session.feed(text, final=final) for session in sessions))
@@ -125,11 +133,16 @@ async def open_stream(request: Request, service: Service) -> Stream:
     further_lines: AsyncIterator[bytes] | None = None
     if kind in LINES:
         further_lines = _lines(request, service)
-        first = await anext(further_lines, b"")
+        try:
+            async with asyncio.timeout(limits.body_timeout):
+                first = await anext(further_lines, b"")
+        except TimeoutError:
+            problem = f"the first line did not arrive in {limits.body_timeout:g} s"
+            raise Refused(408, problem, hint="send it faster") from None
     else:
         first = await read_body(request, limits)
-    stream_request = read_request(first, StreamRequest, limits)
-    (case,) = read_cases_of([{"response": "", **stream_request.case}], limits)
+    stream_request = await in_thread(lambda: read_request(first, StreamRequest, limits))
+    (case,) = await in_thread(lambda: read_cases_of([{"response": "", **stream_request.case}], limits))
     service.batchers_of(stream_request.detectors)  # raise for an unknown detector before the answer begins
 
     async def parts() -> AsyncIterator[str]:

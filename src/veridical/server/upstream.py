@@ -18,6 +18,7 @@ import httpx
 from veridical.core.errors import WireError
 from veridical.core.serialization import parse
 from veridical.llm.endpoint import resolve_server
+from veridical.server.batching import in_thread
 from veridical.server.errors import Refused
 from veridical.server.protection import lines
 from veridical.server.settings import ProxySettings
@@ -25,7 +26,6 @@ from veridical.server.settings import ProxySettings
 __all__ = ["DONE", "Upstream", "choices_of"]
 
 DONE = "[DONE]"
-_FORWARDED = ("openai-organization", "openai-project")
 _MOST_CHOICES = 16
 
 
@@ -97,15 +97,12 @@ class Upstream:
     ) -> httpx.Response:
         """Send a request and return the answer, whose body is not read yet."""
         assert self._client is not None
-        request_headers = {"Accept-Encoding": "identity", "User-Agent": "veridical"}
-        request_headers |= {name: headers[name] for name in _FORWARDED if name in headers}
+        request_headers = {"accept-encoding": "identity", "user-agent": "veridical", **headers}
         if self._server.key is not None:
-            request_headers["Authorization"] = f"Bearer {self._server.key}"
-        elif "authorization" in headers:
-            request_headers["Authorization"] = headers["authorization"]
+            request_headers["authorization"] = f"Bearer {self._server.key}"
         content = None if document is None else json.dumps(document).encode()
         if content is not None:
-            request_headers["Content-Type"] = "application/json"
+            request_headers["content-type"] = "application/json"
         method, url = "GET" if document is None else "POST", self._server.url + path
         with _translated():
             async with asyncio.timeout(self._settings.timeout):
@@ -129,7 +126,7 @@ class Upstream:
                         if size > self._settings.reply_bytes:
                             raise _bad(f"more than {self._settings.reply_bytes:,} bytes")
                         received.append(chunk)
-            answer = parse(b"".join(received).decode())
+            answer = await in_thread(lambda: parse(b"".join(received).decode()))
         except (WireError, UnicodeDecodeError):
             raise _bad(f"status {response.status_code} and not a JSON object") from None
         finally:

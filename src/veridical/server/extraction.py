@@ -1,0 +1,123 @@
+"""The text of uploaded documents, extracted by a process for each, which is killed when nobody waits for it any more.
+
+A process can be ended at any point and limited in memory; a thread cannot, least of all in the native code of a parser.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import os
+import sys
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from veridical.core.errors import InputError, VeridicalError, WireError
+from veridical.server.errors import Refused, status_of
+from veridical.server.settings import Limits
+
+__all__ = ["Extraction"]
+
+_FORM = "multipart/form-data with one part called file"
+
+
+class Extraction:
+    """Extracts texts in at most `limits.documents` processes at the same time."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._places = asyncio.Semaphore(limits.documents)
+
+    async def document(self, content_type: str, upload: bytes) -> str:
+        """Return the JSON text of a document in a multipart body: its name without folders, its text, its length.
+
+        Raises:
+            Refused: 422 (or what `status_of` says) for a document that cannot be read, 504 after `limits.timeout`
+                seconds.
+        """
+        limits = self._limits
+        try:
+            async with asyncio.timeout(limits.timeout), self._places:
+                head = json.dumps([content_type, limits.document_memory, limits.timeout])
+                answer = await self._run(head.encode() + b"\n" + upload)
+        except TimeoutError:
+            problem = f"reading the document took longer than {limits.timeout:g} s"
+            raise Refused(504, problem, hint="a smaller document") from None
+        try:
+            document: dict[str, Any] = json.loads(answer)
+        except ValueError:
+            hint = "is it damaged, or does it need too much memory?"
+            raise Refused(422, "the document cannot be read: its reader ended early", hint=hint) from None
+        if "error" in document:
+            raise Refused(document["status"], document["error"], hint=document["hint"])
+        return answer.decode()
+
+    async def _run(self, task: bytes) -> bytes:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", "veridical.server.extraction"),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            start_new_session=True,  # a Ctrl-C is for the service, which answers this request before it ends
+        )
+        try:
+            return (await process.communicate(task))[0]
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.communicate()
+
+
+async def _file(content_type: str, upload: bytes) -> tuple[str, bytes]:
+    """Return the name without folders and the bytes of the file in a multipart body; nothing is written to a disk."""
+    from starlette.datastructures import Headers, UploadFile
+    from starlette.formparsers import MultiPartException, MultiPartParser
+
+    async def chunks() -> Any:
+        yield upload
+
+    parser = MultiPartParser(Headers({"content-type": content_type}), chunks(), max_files=1, max_fields=1)
+    parser.spool_max_size = len(upload) + 1
+    try:
+        form = await parser.parse()
+    except MultiPartException as error:
+        raise WireError(error.message, hint=_FORM) from None
+    file = form.get("file")
+    if not isinstance(file, UploadFile):
+        raise InputError("no file", hint=_FORM)
+    name = PurePosixPath((file.filename or "").replace("\\", "/")).name or "document"
+    return name, await file.read()
+
+
+def _extracted(task: bytes) -> dict[str, Any]:
+    from veridical.documents import document_text
+
+    head, _, upload = task.partition(b"\n")
+    content_type, memory, seconds = json.loads(head)
+    _limit(memory, math.ceil(seconds))
+    try:
+        name, data = asyncio.run(_file(content_type, upload))
+        text = document_text(data, Path(name))
+    except VeridicalError as error:
+        return {"status": status_of(error), "error": error.message, "hint": error.hint}
+    except MemoryError:
+        return {"status": 422, "error": "the document needs too much memory", "hint": "a smaller document"}
+    return {"name": name, "text": text, "characters": len(text)}
+
+
+def _limit(memory: int, seconds: int) -> None:
+    """Limit memory, and processor time in case the service is killed before it can kill this process."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(_extracted(sys.stdin.buffer.read())))
+    sys.stdout.flush()
+    os._exit(0)  # nothing is left to clean up, and destructors of a broken document may take long
