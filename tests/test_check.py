@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import pickle
+import threading
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -131,3 +134,66 @@ def test_what_is_flagged_is_explained_on_request_at_the_thresholds_in_force() ->
     assert [v.score for v in judgement.verdicts] == [v.score for v in plain.verdicts]
     low = veridical.check("The mill is 300 m tall.", texts[1], detectors="verify:overlap", threshold=1.0, explain=True)
     assert all(v.correction is None for v in low.judgements[0].verdicts if v.score < 1.0)
+
+
+WRONG = ("The tower is <300> m tall.", ["The tower is 330 m tall."])
+
+
+def test_a_result_shows_its_texts_as_the_command_line_does() -> None:
+    result = veridical.check(*WRONG, detectors="overlap")
+    assert repr(result) == "<Checked '1': flagged '300'>"
+    assert "The tower is <[-300-]> m tall." in str(result)
+    page = result._repr_html_()
+    assert page.startswith("<pre")
+    assert "&lt;" in page
+    assert "underline" in page
+    assert "\x1b" not in page
+
+
+def test_flagged_spans_have_their_text_and_equal_spans_without_it() -> None:
+    result = veridical.check(*WRONG, must_cover="It is old.", detectors="overlap")
+    assert [span.text for span in result.flagged] == ["300"]
+    assert [span.text for spans in result.omitted.values() for span in spans] == ["old"]
+    (flagged,) = result.flagged
+    plain = Span(flagged.start, flagged.end)
+    assert flagged == plain
+    assert plain == flagged
+    assert {flagged} == {plain}
+    assert flagged != (flagged.start, flagged.end)
+    assert pickle.loads(pickle.dumps(flagged)).text == "300"
+
+
+def test_a_result_becomes_json_and_comes_back() -> None:
+    document = {"text": "The tower is 330 m tall.", "metadata": {"page": 3}}
+    result = veridical.check(WRONG[0], document, detectors="overlap")
+    assert veridical.decode(result.to_json(indent=2)) == result
+    assert veridical.decode(result.to_dict()).case.source("1").metadata == {"page": 3}
+
+
+def test_a_result_is_neither_true_nor_false() -> None:
+    with pytest.raises(veridical.InputError, match="compare its outcome"):
+        assert veridical.check(*WRONG, detectors="overlap")
+
+
+def test_a_check_leaves_the_event_loop_free() -> None:
+    async def checked_beside_another_task() -> veridical.Checked:
+        release = threading.Event()
+
+        class Waiting(Fixed):
+            def judge(self, cases: Sequence[Case]) -> list[Judgement]:
+                assert release.wait(60), "the event loop was blocked"
+                return super().judge(cases)
+
+        check = asyncio.ensure_future(veridical.acheck("a", ["a"], detectors=Waiting()))
+        await asyncio.sleep(0)
+        release.set()
+        return await check
+
+    assert asyncio.run(checked_beside_another_task()).outcome is Outcome.CLEAR
+
+
+def test_names_at_the_root_are_loaded_on_use() -> None:
+    assert veridical.load_detector("overlap").name == "overlap"
+    assert not [name for name in veridical.__all__ if not hasattr(veridical, name)]
+    with pytest.raises(AttributeError, match="no attribute 'chek'"):
+        veridical.chek  # noqa: B018

@@ -8,22 +8,29 @@
 'default'
 """
 
-from veridical.checking import check, check_cases
+from importlib import import_module
+from typing import Any
+
+from veridical.checking import acheck, check, check_cases
 from veridical.core.detector import Detector
-from veridical.core.errors import VeridicalError
+from veridical.core.errors import InputError, VeridicalError
 from veridical.core.types import (
     Case,
     Checked,
     Claim,
+    Decision,
     Edit,
     Evidence,
     Example,
     Judgement,
+    Level,
     Omission,
     Outcome,
     Revision,
     Source,
     Span,
+    TextSpan,
+    Thresholds,
     Turn,
     Usage,
     Verdict,
@@ -31,24 +38,49 @@ from veridical.core.types import (
 
 __version__ = "0.1.0"
 
+_LOADED_ON_USE = {
+    "Connection": "veridical.llm.connection",
+    "decode": "veridical.core.serialization",
+    "encode": "veridical.core.serialization",
+    "load_detector": "veridical.detectors",
+    "read_document": "veridical.documents",
+}
+
 __all__ = [
     "Case",
     "Checked",
     "Claim",
+    "Connection",
+    "Decision",
     "Detector",
     "Edit",
     "Evidence",
     "Example",
+    "InputError",
     "Judgement",
+    "Level",
     "Omission",
     "Outcome",
     "Revision",
     "Source",
     "Span",
+    "TextSpan",
+    "Thresholds",
     "Turn",
     "Usage",
     "Verdict",
     "VeridicalError",
+    "acheck",
     "check",
     "check_cases",
+    "decode",
+    "encode",
+    "load_detector",
+    "read_document",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LOADED_ON_USE:
+        return getattr(import_module(_LOADED_ON_USE[name]), name)
+    raise AttributeError(f"module 'veridical' has no attribute {name!r}")

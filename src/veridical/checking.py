@@ -7,32 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import wraps
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from veridical.core.decide import decide, overall
 from veridical.core.detector import Detector
 from veridical.core.errors import InputError
 from veridical.core.judging import judge_with_maps, thresholds_in_force
-from veridical.core.types import Case, Checked, Judgement, Source, Thresholds
+from veridical.core.types import Case, Checked, Judgement, Thresholds
+from veridical.sources import Sources, as_sources
 
 if TYPE_CHECKING:
     from veridical.core.salience_map import SalienceMap
 
 __all__ = [
     "DEFAULT_DETECTOR",
-    "Texts",
+    "acheck",
     "check",
     "check_cases",
     "check_cases_with_maps",
     "check_flag_over",
     "make_case",
     "make_checked",
-    "unique_names",
 ]
-
-Texts = str | Source | Sequence[str | Source | None] | None
-"""Sources as you may pass them: texts or `Source`s, a single one for a list of one, None for none."""
 
 DEFAULT_DETECTOR = "default"
 BATCH = 64
@@ -40,11 +38,11 @@ BATCH = 64
 
 def check(
     response: str | None,
-    sources: Texts = (),
+    sources: Sources = (),
     *,
     question: str | None = None,
-    must_cover: Texts = (),
-    perspectives: Mapping[str, str] | None = None,
+    must_cover: Sources = (),
+    perspectives: Mapping[str, Sources] | None = None,
     detectors: str | Detector | Sequence[str | Detector] = DEFAULT_DETECTOR,
     threshold: float | Mapping[str, float] | None = None,
     flag_over: float | None = None,
@@ -54,8 +52,9 @@ def check(
 
     Args:
         response: The text to check, as it was generated. The outcome for an empty text or None is "unjudged".
-        sources: The texts, or `Source`s, that the response may rest on; a single one is one source. If all are empty,
-            the outcome is "unjudged" for every detector that needs sources.
+        sources: What the response may rest on; a single one is one source. A source is a text, a `Source`, the `Path`
+            of a document, a dict with `text`, or a document of LangChain, LlamaIndex or Haystack. If all are empty, the
+            outcome is "unjudged" for every detector that needs sources.
         question: The question that the response answers.
         must_cover: Further sources that the response has to cover.
         perspectives: Further sources that it has to cover, by the name of their perspective.
@@ -71,57 +70,41 @@ def check(
         The judgements, the decision on each, and the outcome; `flagged` and `omitted` are the flagged spans.
 
     Raises:
-        InputError: A detector is unknown, or a threshold is out of range.
+        InputError: A detector is unknown, a threshold is out of range, or a source is none of these.
 
     >>> result = check("The tower is 300 m tall.", ["The tower is 330 m tall."], detectors="overlap")
-    >>> result.outcome.value, [span.of(result.case.response) for span in result.flagged]
+    >>> result.outcome.value, [span.text for span in result.flagged]
     ('flagged', ['300'])
     """
     case = make_case(response, sources, question=question, must_cover=must_cover, perspectives=perspectives)
     return next(check_cases([case], detectors, threshold=threshold, flag_over=flag_over, explain=explain))
 
 
+@wraps(check, assigned=())
+async def acheck(*args: Any, **kwargs: Any) -> Checked:
+    """Check a response as `check` does, in a thread, so that other tasks of the event loop go on."""
+    import asyncio
+
+    return await asyncio.to_thread(check, *args, **kwargs)
+
+
 def make_case(
     response: str | None,
-    sources: Texts = (),
+    sources: Sources = (),
     *,
     question: str | None = None,
-    must_cover: Texts = (),
-    perspectives: Mapping[str, str] | None = None,
+    must_cover: Sources = (),
+    perspectives: Mapping[str, Sources] | None = None,
     id: str = "1",
 ) -> Case:
-    """Make a case from plain texts: sources get the ids "1", "2" … in order, perspectives their names.
-
-    Arguments are those of `check`; a source that is None has an empty text.
-    """
-    all_sources = [
-        item if isinstance(item, Source) else Source(str(i), item or "") for i, item in enumerate(_listed(sources), 1)
-    ]
-    all_sources += [
-        replace(item, must_cover=True) if isinstance(item, Source) else Source(str(i), item or "", must_cover=True)
-        for i, item in enumerate(_listed(must_cover), len(all_sources) + 1)
-    ]
-    all_sources += [Source(name, text, name, must_cover=True) for name, text in (perspectives or {}).items()]
+    """Make a case from the arguments of `check`: sources without an id are numbered, perspectives have their names."""
+    if not isinstance(response, str | None):
+        raise InputError(f"the response is of the type {type(response).__name__}", hint="give its text, or None")
+    all_sources = as_sources(sources)
+    all_sources += as_sources(must_cover, first=len(all_sources) + 1, must_cover=True)
+    for name, text in (perspectives or {}).items():
+        all_sources += [replace(each, id=name, perspective=name) for each in as_sources([text], must_cover=True)]
     return Case(id, response or "", tuple(all_sources), question)
-
-
-def _listed(texts: Texts) -> Sequence[str | Source | None]:
-    if texts is None:
-        return ()
-    return [texts] if isinstance(texts, str | Source) else texts
-
-
-def unique_names(names: Iterable[str]) -> list[str]:
-    """Return `names` with a number added to each repeated one.
-
-    >>> unique_names(["a.txt", "b.txt", "a.txt"])
-    ['a.txt', 'b.txt', 'a.txt (2)']
-    """
-    unique: dict[str, None] = {}
-    for name in names:
-        variants = (name, *(f"{name} ({i})" for i in range(2, len(unique) + 3)))
-        unique[next(variant for variant in variants if variant not in unique)] = None
-    return list(unique)
 
 
 def check_cases(

@@ -23,7 +23,7 @@ ARCHITECTURE = Path(__file__).parents[2] / "docs" / "ARCHITECTURE.md"
 LAYERS = [
     {"core"},
     {"datasets", "metrics", "documents"},
-    {"models"},
+    {"models", "sources"},
     {"llm"},
     {"calibration"},
     {"detectors"},

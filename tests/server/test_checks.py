@@ -37,6 +37,29 @@ def test_the_answer_is_that_of_check(client: TestClient) -> None:
     assert found[1].omitted
 
 
+def test_offsets_may_count_as_javascript_does(client: TestClient) -> None:
+    case = {
+        "response": "\U0001f355 The tower is 300 m tall.",
+        "sources": [
+            {"text": "\U0001f355\U0001f355 The tower is 330 m tall.", "metadata": {"place": {"start": 9, "end": 9}}}
+        ],
+    }
+    answer = client.post("/v1/check", json={"cases": [case], "explain": True, "offsets": "utf-16"})
+    (result,) = answer.json()["results"]
+    assert result["offsets"] == "utf-16"
+    (verdict,) = (v for v in result["judgements"][0]["verdicts"] if v["score"] == 1.0)
+    utf16 = case["response"].encode("utf-16-le")
+    assert utf16[2 * verdict["span"]["start"] : 2 * verdict["span"]["end"]].decode("utf-16-le") == "300"
+    (evidence,) = verdict["evidence"]
+    assert evidence["span"]["end"] == len(case["sources"][0]["text"].encode("utf-16-le")) // 2
+    assert result["case"]["sources"][0]["metadata"] == case["sources"][0]["metadata"]
+    with pytest.raises(InputError, match="offsets"):
+        decode(result)
+    (plain,) = client.post("/v1/check", json={"cases": [case]}).json()["results"]
+    assert decode(plain).flagged[0].text == "300"
+    assert client.post("/v1/check", json={"cases": [case], "offsets": "bytes"}).status_code == 400
+
+
 def test_without_a_name_the_first_detector_is_used(client: TestClient) -> None:
     (result,) = client.post("/v1/check", json={"cases": [CASE]}).json()["results"]
     assert [judgement["by"] for judgement in result["judgements"]] == ["overlap"]

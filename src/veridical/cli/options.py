@@ -180,11 +180,12 @@ class CaseFiles:
 
     def case(self, must_cover: list[Path] | None = None, perspectives: list[tuple[str, Path]] | None = None) -> Case:
         """Return the case in the files; a source has the name of its perspective, else of its file."""
-        from veridical.checking import make_case, unique_names
+        from veridical.checking import make_case
         from veridical.core.errors import InputError
         from veridical.core.files import STDIN, read_text
         from veridical.core.types import Source
         from veridical.documents import read_document
+        from veridical.sources import unique_names
 
         files = [(path.name, path, None, False) for path in self.sources]
         files += [(path.name, path, None, True) for path in must_cover or ()]

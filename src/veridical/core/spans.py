@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from veridical.core.errors import SpanError
 
-__all__ = ["Span", "complement", "cut", "intersection", "length", "subtract", "trimmed", "union"]
+__all__ = ["Span", "TextSpan", "complement", "cut", "intersection", "length", "subtract", "trimmed", "union"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -61,6 +61,20 @@ class Span:
     def shift(self, by: int) -> Span:
         """Move the span by `by` characters: to the right if positive, to the left if negative."""
         return Span(self.start + by, self.end + by)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TextSpan(Span):
+    """A span with the text that it covers; it equals the span without it."""
+
+    text: str
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Span):
+            return NotImplemented
+        return (self.start, self.end) == (other.start, other.end)
+
+    __hash__ = Span.__hash__
 
 
 def union(spans: Iterable[Span]) -> list[Span]:

@@ -7,12 +7,16 @@ A `score` lies in [0, 1]; 1 means hallucinated (in a response) or omitted (in a 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, StrEnum
+from importlib import import_module
+from typing import Any
 
 from veridical.core.errors import InputError, SpanError
-from veridical.core.spans import Span, union
+from veridical.core.spans import Span, TextSpan, union
+from veridical.core.text import shorten
 
 __all__ = [
     "DEFAULT_THRESHOLD",
@@ -32,6 +36,7 @@ __all__ = [
     "Source",
     "SourceSpan",
     "Span",
+    "TextSpan",
     "Thresholds",
     "Turn",
     "Usage",
@@ -60,6 +65,7 @@ class Source:
 
     `perspective` groups sources that speak for one side; omissions are scored per perspective and the worst counts.
     Detectors look for omissions only in sources with `must_cover`. `citation` is how a response would cite the source.
+    `metadata` holds JSON values of your own, by name; every result has them, and no detector reads them.
     """
 
     id: str
@@ -67,6 +73,7 @@ class Source:
     perspective: str | None = None
     must_cover: bool = False
     citation: str | None = None
+    metadata: Mapping[str, Any] | None = field(default=None, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,12 +336,21 @@ class Decision:
     omissions: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+_FORMS = {
+    "json": "veridical.core.serialization:encode",
+    "text": "veridical.report.findings:as_text",
+    "html": "veridical.report.findings:as_html",
+}
+"""The functions that give a `Checked` its forms, by name: they lie above this module."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Checked:
     """The result of one check: a case, each detector's judgement with its decision, and the outcome.
 
-    `decisions[i]` is about `judgements[i]`. Raises `InputError` unless both have the same length, and the errors of
-    `check_judgement`.
+    `decisions[i]` is about `judgements[i]`. `str` gives what the command line prints, and a notebook shows the same in
+    colours. A `Checked` is neither true nor false: compare its `outcome`. Raises `InputError` unless both have the same
+    length, and the errors of `check_judgement`.
     """
 
     case: Case
@@ -357,20 +373,53 @@ class Checked:
                     f"case {self.case.id!r}: a decision flags a verdict or omission that {judgement.by!r} did not find"
                 )
 
-    @property
-    def flagged(self) -> tuple[Span, ...]:
-        """The spans of the response that any detector flags, in order; overlapping spans are joined."""
-        pairs = zip(self.judgements, self.decisions, strict=True)
-        return tuple(union(j.verdicts[i].span for j, d in pairs for i in d.verdicts))
+    def __repr__(self) -> str:
+        words = ", ".join(repr(shorten(span.text, 40)) for span in self.flagged[:5])
+        return f"<Checked {self.case.id!r}: {self.outcome.value}{' ' * bool(words)}{words}>"
+
+    def __str__(self) -> str:
+        return self._form("text")
+
+    def _repr_html_(self) -> str:
+        return self._form("html")
+
+    def __bool__(self) -> bool:
+        raise InputError(
+            "a result of a check is neither true nor false", hint="compare its outcome: result.outcome is Outcome.CLEAR"
+        )
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """Return the JSON document of the result, as `veridical check --json` prints it."""
+        return self._form("json", indent=indent)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON document of the result as a dict."""
+        document: dict[str, Any] = json.loads(self.to_json())
+        return document
+
+    def _form(self, name: str, **options: Any) -> str:
+        module, _, function = _FORMS[name].partition(":")
+        text: str = getattr(import_module(module), function)(self, **options)
+        return text
 
     @property
-    def omitted(self) -> Mapping[str, tuple[Span, ...]]:
+    def flagged(self) -> tuple[TextSpan, ...]:
+        """The spans of the response that any detector flags, in order; overlapping spans are joined."""
+        pairs = zip(self.judgements, self.decisions, strict=True)
+        return _with_texts(self.case.response, (j.verdicts[i].span for j, d in pairs for i in d.verdicts))
+
+    @property
+    def omitted(self) -> Mapping[str, tuple[TextSpan, ...]]:
         """The flagged omissions by source id, in the order of the sources; sources without any are missing."""
         spans: dict[str, list[Span]] = {source.id: [] for source in self.case.sources}
         for judgement, decision in zip(self.judgements, self.decisions, strict=True):
             for i in decision.omissions:
                 spans[judgement.omissions[i].source_id].append(judgement.omissions[i].span)
-        return {id: tuple(union(omitted)) for id, omitted in spans.items() if omitted}
+        return {id: _with_texts(self.case.source(id).text, omitted) for id, omitted in spans.items() if omitted}
+
+
+def _with_texts(text: str, spans: Iterable[Span]) -> tuple[TextSpan, ...]:
+    return tuple(TextSpan(span.start, span.end, span.of(text)) for span in union(spans))
 
 
 @dataclass(frozen=True, slots=True)

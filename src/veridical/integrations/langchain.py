@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from veridical.checking import DEFAULT_DETECTOR, check, unique_names
+from veridical.checking import DEFAULT_DETECTOR, check
 from veridical.core.detector import Detector
 from veridical.core.errors import MissingExtraError, VeridicalError
 from veridical.core.text import is_blank
-from veridical.core.types import Checked, Outcome, Source
+from veridical.core.types import Checked, Outcome
 
 try:
     from langchain_core.callbacks import BaseCallbackHandler
@@ -92,7 +92,7 @@ class GroundednessCallback(BaseCallbackHandler):
         return ended
 
     def _check(self, reply: str, documents: Sequence[Document]) -> None:
-        checked = check(reply, _sources(documents), detectors=self.detector, threshold=self.threshold)
+        checked = check(reply, documents, detectors=self.detector, threshold=self.threshold)
         self.results.append(checked)
         if self.on_result is not None:
             self.on_result(checked)
@@ -165,16 +165,14 @@ def groundedness_check(
         detector: A spec, or an object with `name` and `judge`.
         threshold: The score in [0, 1] from which a span or response is flagged, for all levels or per level.
         answer: The key of the response: a text, a message or None.
-        context: The key of the sources: documents or texts, a single one, or None. The id of a source is that of its
-            document, else the `source` in its metadata, else its number.
+        context: The key of the sources, as in `veridical.check`: documents or texts, a single one, or None.
     """
     loaded = _loaded(detector)
 
     def add_check(output: dict[str, Any]) -> dict[str, Any]:
-        reply, documents = output[answer], output[context]
+        reply = output[answer]
         text = reply if reply is None or isinstance(reply, str) else str(reply.text)
-        sources = _sources([documents] if isinstance(documents, str | Document) else documents or ())
-        return {**output, "check": check(text, sources, detectors=loaded, threshold=threshold)}
+        return {**output, "check": check(text, output[context], detectors=loaded, threshold=threshold)}
 
     return RunnableLambda(add_check)
 
@@ -182,16 +180,6 @@ def groundedness_check(
 def _calls_tool(generation: Generation) -> bool:
     message = getattr(generation, "message", None)
     return bool(getattr(message, "tool_calls", None) or getattr(message, "invalid_tool_calls", None))
-
-
-def _sources(documents: Iterable[Document | str | None]) -> list[Source]:
-    """Return the sources in documents and texts, each with a unique id."""
-    names, texts = [], []
-    for i, each in enumerate(documents, 1):
-        document = each if isinstance(each, Document) else Document(each or "")
-        names.append(str(document.id or document.metadata.get("source") or i))
-        texts.append(document.page_content)
-    return [Source(name, text) for name, text in zip(unique_names(names), texts, strict=True)]
 
 
 def _loaded(detector: str | Detector) -> Detector:

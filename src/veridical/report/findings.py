@@ -11,7 +11,7 @@ from veridical.core.text import shorten, visible
 from veridical.core.types import Case, Checked, Evidence, Outcome
 from veridical.report.judgement_view import JudgementView, judgement_views, number
 
-__all__ = ["HALLUCINATION", "OMISSION", "Finding", "as_text", "findings", "unjudged_reasons"]
+__all__ = ["HALLUCINATION", "OMISSION", "Finding", "as_html", "as_text", "findings", "unjudged_reasons"]
 
 HALLUCINATION = "hallucination"
 OMISSION = "omission"
@@ -101,3 +101,15 @@ def as_text(checked: Checked, *, legend: bool = True) -> str:
     file = StringIO()
     print_report([checked], Console(file=file, width=120, color_system=None), legend=legend)
     return file.getvalue().rstrip()
+
+
+def as_html(checked: Checked) -> str:
+    """Return one case as an HTML element for a notebook: what the terminal shows, in colours."""
+    from rich.console import Console
+
+    from veridical.report.terminal import print_report
+
+    colours = {"force_terminal": True, "color_system": "truecolor", "no_color": False}
+    console = Console(file=StringIO(), width=120, record=True, **colours)  # type: ignore[arg-type]
+    print_report([checked], console)
+    return console.export_html(inline_styles=True, code_format='<pre style="white-space: pre-wrap">{code}</pre>')

@@ -23,6 +23,7 @@ from veridical.core.serialization import encode
 from veridical.core.types import Case, Outcome
 from veridical.server.batching import in_thread
 from veridical.server.errors import error_body, error_response
+from veridical.server.offsets import check_json, with_offsets
 from veridical.server.openapi import CASE, body, components, documented_responses
 from veridical.server.protection import Protection, read_body, request_id_of
 from veridical.server.proxy import add_proxy
@@ -201,9 +202,10 @@ def _add_checks(app: FastAPI, service: Service) -> None:
     )
     async def check(request: Request) -> Response:
         """Check one or more cases."""
-        results = await service.check(await _read(request, CheckRequest, limits))
+        wanted = await _read(request, CheckRequest, limits)
+        results = await service.check(wanted)
         _note(request, service, [checked.case for checked, _ in results], [c.outcome for c, _ in results])
-        text = await in_thread(lambda: ",".join(encode(checked) for checked, _ in results))
+        text = await in_thread(lambda: ",".join(check_json(c, wanted.offsets) for c, _ in results))
         return Response(f'{{"results": [{text}]}}', media_type="application/json")
 
     @app.post(
@@ -213,9 +215,13 @@ def _add_checks(app: FastAPI, service: Service) -> None:
     )
     async def salience(request: Request) -> JSONResponse:
         """Return the salience maps of one or more cases: one map per case and detector, null if it makes none."""
-        results = await service.check(await _read(request, CheckRequest, limits))
+        wanted = await _read(request, CheckRequest, limits)
+        results = await service.check(wanted)
         _note(request, service, [checked.case for checked, _ in results], [])
-        return await in_thread(lambda: JSONResponse({"maps": [map_documents(maps) for _, maps in results]}))
+        documents = await in_thread(
+            lambda: [with_offsets(map_documents(maps), c.case, wanted.offsets) for c, maps in results]
+        )
+        return JSONResponse({"maps": documents})
 
     @app.post(
         "/v1/report",

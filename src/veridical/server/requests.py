@@ -16,6 +16,7 @@ from veridical.core.serialization import decode, decode_case, parse
 from veridical.core.types import Case, Checked
 from veridical.server.batching import characters_of
 from veridical.server.errors import Refused
+from veridical.server.offsets import Offsets
 from veridical.server.settings import Limits
 
 __all__ = [
@@ -56,9 +57,11 @@ class CheckRequest(_HowToCheck):
         threshold: The score from which a span or response is flagged, for all levels or per level.
         flag_over: Make an outcome "flagged" only if a response-level score is above this number.
         explain: Add the closest passage and a correction to each flagged span.
+        offsets: The unit of the offsets in the answer: "code-points", or "utf-16" as in JavaScript strings.
     """
 
     cases: list[Any]
+    offsets: Offsets = "code-points"
 
 
 @dataclass(frozen=True, kw_only=True)

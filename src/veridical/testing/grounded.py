@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from veridical.checking import DEFAULT_DETECTOR, Texts, check
+from veridical.checking import DEFAULT_DETECTOR, check
 from veridical.core.types import Outcome
+from veridical.sources import Sources
 
 if TYPE_CHECKING:
     from veridical.core.detector import Detector
@@ -21,18 +22,18 @@ __all__ = ["assert_grounded"]
 
 def assert_grounded(
     response: str | None,
-    sources: Texts = (),
+    sources: Sources = (),
     *,
     detector: str | Detector = DEFAULT_DETECTOR,
     threshold: float | Mapping[str, float] | None = None,
-    must_cover: Texts = (),
+    must_cover: Sources = (),
     question: str | None = None,
 ) -> Checked:
     """Raise `AssertionError` unless all of `response` was judged and nothing was flagged.
 
     Args:
         response: The text to check, as it was generated.
-        sources: The texts, or `Source`s, that the response may rest on; a single one is one source.
+        sources: What the response may rest on, as in `veridical.check`.
         detector: A spec, or an object with `name` and `judge`. A spec is loaded once per process.
         threshold: The lowest score that is flagged, in [0, 1], for all levels or per level.
         must_cover: Further sources that the response has to cover.

@@ -158,7 +158,8 @@ def measured(
     """Measure each detector on each test set, and test the difference between every two of them.
 
     Hallucinations are compared with error-free examples, and so are omissions (§4.3): an example with the other error
-    only counts for neither of them, unless `negatives` is "all". Differences of areas are tested as in the paper (§5.1): by Hanley and McNeil's test, with Bonferroni's correction
+    only counts for neither of them, unless `negatives` is "all". Differences of areas are tested as in the paper
+    (§5.1): by Hanley and McNeil's test, with Bonferroni's correction
     over all pairs of a test set, for hallucinations and omissions together.
 
     Args:

@@ -53,8 +53,8 @@ class CorruptionOptions:
         Option(
             metavar="NAMES",
             help="Error types, separated by commas. For rules: number, date, unit, name, negation, antonym, relation, "
-            "invented, foreign (default: all). For arguments: removed, added, both (the default), meaning, partly-given, "
-            "partly-said, repeated, swapped.",
+            "invented, foreign (default: all). For arguments: removed, added, both (the default), meaning, "
+            "partly-given, partly-said, repeated, swapped.",
         ),
     ] = None
     share: Annotated[

@@ -11,20 +11,20 @@ from veridical.core.types import Edit
 __all__ = ["SHADES", "shade"]
 
 SHADES = {
-    **{"may": "will", "might": "will", "can": "will", "could": "would", "should": "must", "some": "all"},
-    **{"many": "all", "most": "all", "few": "no", "often": "always", "usually": "always", "sometimes": "often"},
-    **{"rarely": "never", "likely": "certain", "unlikely": "impossible", "possible": "certain"},
-    **{"difficult": "impossible", "hard": "impossible", "important": "essential", "helpful": "essential"},
-    **{"consensus": "unanimity", "reduce": "end", "reduces": "ends", "reducing": "ending", "decrease": "end"},
-    **{"decreases": "ends", "limit": "prevent", "limits": "prevents", "harm": "destroy", "harms": "destroys"},
-    **{"hurt": "destroy", "hurts": "destroys", "damage": "destroy", "damages": "destroys", "risk": "certainty"},
-    **{"help": "cause", "helps": "causes", "encourage": "force", "encourages": "forces", "promote": "ensure"},
-    **{"promotes": "ensures", "improve": "perfect", "improves": "perfects", "more": "far more", "better": "best"},
-    **{"safer": "safe", "cheaper": "free", "must": "may", "will": "may", "all": "some", "always": "often"},
-    **{"never": "rarely", "every": "nearly every", "only": "mainly", "need": "want", "needs": "wants"},
-    **{"prevent": "reduce", "prevents": "reduces", "ensure": "promote", "ensures": "promotes", "cause": "influence"},
-    **{"causes": "influences", "lead": "contribute", "leads": "contributes", "essential": "useful", "no": "little"},
-}
+    "may": "will", "might": "will", "can": "will", "could": "would", "should": "must", "some": "all", "many": "all",
+    "most": "all", "few": "no", "often": "always", "usually": "always", "sometimes": "often", "rarely": "never",
+    "likely": "certain", "unlikely": "impossible", "possible": "certain", "difficult": "impossible",
+    "hard": "impossible", "important": "essential", "helpful": "essential", "consensus": "unanimity", "reduce": "end",
+    "reduces": "ends", "reducing": "ending", "decrease": "end", "decreases": "ends", "limit": "prevent",
+    "limits": "prevents", "harm": "destroy", "harms": "destroys", "hurt": "destroy", "hurts": "destroys",
+    "damage": "destroy", "damages": "destroys", "risk": "certainty", "help": "cause", "helps": "causes",
+    "encourage": "force", "encourages": "forces", "promote": "ensure", "promotes": "ensures", "improve": "perfect",
+    "improves": "perfects", "more": "far more", "better": "best", "safer": "safe", "cheaper": "free", "must": "may",
+    "will": "may", "all": "some", "always": "often", "never": "rarely", "every": "nearly every", "only": "mainly",
+    "need": "want", "needs": "wants", "prevent": "reduce", "prevents": "reduces", "ensure": "promote",
+    "ensures": "promotes", "cause": "influence", "causes": "influences", "lead": "contribute", "leads": "contributes",
+    "essential": "useful", "no": "little",
+}  # fmt: skip
 _WORD = re.compile(rf"\b(?:{'|'.join(SHADES)})\b", re.IGNORECASE)
 
 

@@ -1,0 +1,51 @@
+"""Offsets of answers in UTF-16 code units, as JavaScript, Java and C# count them, instead of code points."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from itertools import accumulate
+from typing import Any, Literal
+
+from veridical.core.types import Case, Checked
+
+__all__ = ["Offsets", "check_json", "with_offsets"]
+
+Offsets = Literal["code-points", "utf-16"]
+
+
+def check_json(checked: Checked, offsets: Offsets) -> str:
+    """Return the JSON document of a check; in UTF-16 it has the field `offsets` and cannot be read back."""
+    if offsets == "code-points":
+        return checked.to_json()
+    document = checked.to_dict()
+    judgements = with_offsets(document["judgements"], checked.case, offsets)
+    return json.dumps({**document, "judgements": judgements, "offsets": offsets}, ensure_ascii=False)
+
+
+def with_offsets(document: Any, case: Case, offsets: Offsets) -> Any:
+    """Return JSON with every span of the response or, beside a `source_id`, of that source in `offsets`.
+
+    >>> with_offsets({"span": {"start": 1, "end": 2}}, Case("1", "\\N{SLICE OF PIZZA}b"), "utf-16")
+    {'span': {'start': 2, 'end': 3}}
+    """
+    if offsets == "code-points":
+        return document
+    places: dict[str | None, list[int]] = {source.id: _utf16(source.text) for source in case.sources}
+    return _converted(document, places, _utf16(case.response))
+
+
+def _utf16(text: str) -> list[int]:
+    """Return the UTF-16 offset of each code point of `text`, and of its end."""
+    return list(accumulate((1 + (character > "\uffff") for character in text), initial=0))
+
+
+def _converted(value: Any, places: Mapping[str | None, list[int]], current: list[int]) -> Any:
+    if isinstance(value, list):
+        return [_converted(each, places, current) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {"start", "end"}:
+        return {name: current[place] for name, place in value.items()}
+    current = places.get(value.get("source_id"), current)
+    return {name: _converted(each, places, current) for name, each in value.items()}
