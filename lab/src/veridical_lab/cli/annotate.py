@@ -21,7 +21,6 @@ from veridical_lab.cli.annotate_label_studio import (
     pull_command,
     push_command,
 )
-from veridical_lab.cli.annotate_simulate import simulate_command
 
 if TYPE_CHECKING:
     from veridical.core.types import Example
@@ -47,10 +46,7 @@ class SelectionOptions:
     ] = None
     strategy: Annotated[
         str,
-        Option(
-            help="balance (as many of either label), uncertainty (nearest to the threshold), diversity (far from each "
-            "other) or random. Without --labelled a round is random."
-        ),
+        Option(help="balance (as many of either label), or random. Without --labelled a round is random."),
     ] = "balance"
     detector: Annotated[
         str | None,
@@ -322,9 +318,6 @@ def release_command(
     hashes = write_release(release, folder, release_card(release), annotators=options.annotators)
     for file, digest in hashes.items():
         write_line(f"{folder / file}: {release.statistics[Path(file).stem].examples} examples, SHA-256 {digest}")
-
-
-annotate_app.command("simulate")(simulate_command)
 
 
 def _ask(prompt: str) -> str:
