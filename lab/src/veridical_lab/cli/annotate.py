@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -182,10 +182,6 @@ class ConsensusOptions:
         bool, Option("--spans", help="Merge marked spans by token (two of three) instead of deciding one label.")
     ] = False
     first: Annotated[int | None, Option(help="Annotators of each case. Default: 4, or 3 with --spans.", min=1)] = None
-    most: Annotated[
-        int, Option(help="Maximum number of annotators of a case; if they have no majority, it is dropped.")
-    ] = 6
-    least: Annotated[int, Option(help="With --spans: how many annotators must mark a token.", min=1)] = 2
     block: Annotated[
         str | None, Option(metavar="NAMES", help="Leave out these annotators' labels; names separated by commas.")
     ] = None
@@ -194,8 +190,8 @@ class ConsensusOptions:
         """Return the rule of consensus on one label."""
         from veridical_lab.annotate.consensus import ConsensusRule
 
-        first = 4 if self.first is None else self.first
-        return ConsensusRule(first=first, most=max(first, self.most))
+        rule = ConsensusRule()
+        return rule if self.first is None else replace(rule, first=self.first, most=max(self.first, rule.most))
 
 
 @annotate_app.command("agree")
@@ -233,7 +229,7 @@ def agree_command(
     examples = without_annotators(examples, blocked)
     if options.spans:
         of = 3 if options.first is None else options.first
-        agreed = reconcile_spans(examples, least=options.least, of=of)
+        agreed = reconcile_spans(examples, of=of)
     else:
         agreed = agree(examples, options.rule())
     if out is not None:
