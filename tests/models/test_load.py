@@ -13,7 +13,7 @@ import torch
 from veridical.core.errors import InputError, MissingExtraError, UnknownNameError
 from veridical.models import load as module
 from veridical.models.load import FORCED, READERS, LocalModel, load, unload
-from veridical_lab.models.testing import from_llama2c, tiny
+from veridical_lab.models.testing import tiny
 
 
 @pytest.fixture(scope="module")
@@ -172,25 +172,6 @@ def test_without_torch(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(MissingExtraError, match=r"veridical\[models\]"):
         load(folder)
-
-
-def test_llama2c(shared_data: Path, tmp_path: Path) -> None:
-    place = shared_data / "stories260k"
-    folder = from_llama2c(place / "stories260K.bin", place / "tok512.bin", tmp_path / "stories")
-    model = load(folder, dtype="fp32", device="cpu")
-    ids = model.tokenizer("Once upon a time", return_tensors="pt")["input_ids"]
-    ids = torch.cat([torch.tensor([[1]]), ids], 1)
-    made = model.model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=30, do_sample=False)
-    # what llama2.c itself tells at temperature 0
-    assert model.tokenizer.decode(made[0], skip_special_tokens=True).startswith(
-        "Once upon a time, there was a little girl named Lily. She loved to play outside in the park."
-    )
-
-
-def test_a_file_that_is_no_llama2c_model(tmp_path: Path) -> None:
-    (tmp_path / "x.bin").write_bytes(b"\x01\x00\x00\x00" * 50)
-    with pytest.raises(InputError, match=r"no llama2\.c model"):
-        from_llama2c(tmp_path / "x.bin", tmp_path / "t.bin", tmp_path / "out")
 
 
 def test_seeds_make_the_same_numbers(tiny_model: Callable[..., LocalModel], tmp_path: Path) -> None:

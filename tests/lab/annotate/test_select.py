@@ -174,20 +174,17 @@ def test_predicted_hallucinations_are_subsampled() -> None:
     assert len(lower.items) < len(chosen.items)
 
 
-def test_uncertainty_and_diversity() -> None:
-    pool = [item(str(i), word, "else") for i, word in enumerate(["red cars", "red car", "blue boats", "red cars"])]
-    nearest = select(pool, SelectOptions(count=2, strategy="uncertainty", sure=1.0), scores=[0.1, 0.45, 0.52, 0.9])
-    assert [e.case.id for e in nearest.items] == ["1#0", "2#0"]
-    far = select(pool, SelectOptions(count=2, strategy="diversity"))
-    assert [e.case.id for e in far.items] == ["0#0", "2#0"]
-    vectors = {"red cars": [1.0, 0.0], "red car": [0.0, 1.0], "blue boats": [1.0, 0.1], "else": [-1.0, -1.0]}
+def test_similarity_by_vectors() -> None:
+    vectors = {"red cars": [1.0, 0.0], "red car": [0.0, 1.0], "blue boats": [1.0, 0.1]}
 
     def embed(texts: list[str]) -> np.ndarray:
         return np.array([vectors[text] for text in texts])
 
     assert embedding_similarity(["red cars"], ["red car"], embed) == [0.0]
-    by_vector = select(pool, SelectOptions(count=2, strategy="diversity"), embed=embed)
-    assert [e.case.id for e in by_vector.items] == ["0#0", "1#0"]
+    pool = [item("1", "red cars", "blue boats"), item("2", "red cars", "red car")]
+    chosen = select(pool, SelectOptions(count=2), embed=embed)
+    assert [e.case.id for e in chosen.items] == ["2#0"]
+    assert chosen.left_out == {"near-paraphrase of the original": 1}
 
 
 def test_bad_selections_are_refused() -> None:
@@ -196,8 +193,6 @@ def test_bad_selections_are_refused() -> None:
         select(pool)
     with pytest.raises(InputError, match="unknown strategy 'best'"):
         SelectOptions(strategy="best")
-    with pytest.raises(InputError, match="needs the scores"):
-        select(pool, SelectOptions(strategy="uncertainty"))
     with pytest.raises(InputError, match="share of hallucinated items"):
         SelectOptions(target=1.0)
     with pytest.raises(InputError, match="annotated items are needed"):

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.lab.annotate.test_consensus import voted
-from tests.lab.annotate.test_release_and_marking import ARTICLES
 from tests.lab.annotate.test_select import item
 from veridical.cli import main
 from veridical.core.serialization import encode
@@ -100,8 +99,6 @@ def test_push_without_a_server_is_one_line(
     assert "--title" in capsys.readouterr().err
     assert main([*push, "--title", "Round 1", "--url", "http://127.0.0.1:9"]) == 2
     assert "cannot be reached" in capsys.readouterr().err
-    assert main(["annotate", "simulate", "bump:x"]) == 2
-    assert "does not name plain texts" in capsys.readouterr().err
 
 
 def test_a_second_round_with_a_detector_or_an_encoder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -138,32 +135,3 @@ def test_selection_by_an_encoder(tmp_path: Path, capsys: pytest.CaptureFixture[s
     )
     assert "near-paraphrase" in capsys.readouterr().err
     assert "same#0" not in {e.case.id for e in read(f"jsonl:{chosen}")}
-
-
-def test_a_simulated_loop_with_masked_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("torch")
-    from veridical_lab.models.testing import tiny
-
-    fills = str(tiny("bert", tmp_path / "fills", head="MaskedLM"))
-    texts = tmp_path / "texts"
-    texts.mkdir()
-    for i, article in enumerate(ARTICLES[:40]):
-        (texts / f"{i}.txt").write_text(article)
-    out = tmp_path / "agreed.jsonl"
-    simulate = [
-        "annotate",
-        "simulate",
-        f"plain:{texts}",
-        "--method",
-        "masked",
-        "--from-sentence",
-        "1",
-        "--items",
-        "100",
-    ]
-    assert main([*simulate, "--sizes", "20", "--fill-model", fills, "--out", str(out)]) == 0
-    assert "made by the method masked" in capsys.readouterr().out.replace("\n", " ")
-    labels = {v.label for e in read(f"jsonl:{out}") for v in e.gold.verdicts}
-    assert "word" in labels
-    assert main([*simulate, "--out", str(out)]) == 2
-    assert "--fill-model" in capsys.readouterr().err

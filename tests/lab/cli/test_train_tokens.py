@@ -26,7 +26,7 @@ def data(tmp_path: Path) -> str:
 def test_train_export_check(data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     base, out = str(tiny("bert", tmp_path / "base")), str(tmp_path / "classifier")
     command = ["train", "tokens", data, "--model", base, "--out", out, "--epochs", "1", "--hidden", "4"]
-    assert main([*command, "--attention", "prefix", "--class-weights", "--label-smoothing", "0.1"]) == 0
+    assert main([*command, "--attention", "prefix"]) == 0
     said = capsys.readouterr().err
     assert "use it as tokens:" in said
     assert "validation AUC" in said

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import random
-from types import SimpleNamespace
 
 import pytest
 
-from veridical.core.spans import Span
 from veridical.core.types import Case, Example, Judgement, Source
-from veridical_lab.corrupt.name_kinds import NamePool, find_kinds, name_mentions, spacy_names
+from veridical_lab.corrupt.name_kinds import NamePool, find_kinds, name_mentions
 from veridical_lab.corrupt.rules import Rules
 
 TEXT = (
@@ -56,14 +54,3 @@ def test_names_are_swapped_within_their_kind() -> None:
 def test_a_pool_gives_what_is_alike() -> None:
     (mention,) = name_mentions("The singer Eva Lind left.")
     assert set(NamePool([TEXT]).like("The singer Eva Lind left.", mention)) == {"Ann Berg", "Ola Nord"}
-
-
-def test_names_of_a_pipeline() -> None:
-    def pipeline(text: str) -> SimpleNamespace:
-        entities = [(text.index(name), name, label) for name, label in (("the Moe Cup", "EVENT"), ("Umbra", "ORG"))]
-        found = [SimpleNamespace(start_char=at, end_char=at + len(n), label_=label) for at, n, label in entities]
-        return SimpleNamespace(ents=[*found, SimpleNamespace(start_char=0, end_char=3, label_="CARDINAL")])
-
-    find = spacy_names(pipeline)
-    assert [(span.of(TEXT), kind) for span, kind in find(TEXT)] == [("Moe Cup", "event"), ("Umbra", "organisation")]
-    assert name_mentions(TEXT, find=find)[1].span == Span(TEXT.index("Umbra"), TEXT.index("Umbra") + 5)

@@ -266,16 +266,3 @@ def test_an_encoder_decoder_has_rows_for_both() -> None:
     pair = torch.autograd.grad(logits, leaves)
     expected = torch.cat([(g * e).sum(-1)[0] for g, e in zip(pair, leaves, strict=True)]).detach().numpy()
     assert_close(salience(model, target, [4], encoder_ids=source)[:, 0], expected)
-
-
-def test_a_trained_model_too(shared_data: Path, tmp_path: Path) -> None:
-    testing = pytest.importorskip("veridical_lab.models.testing")
-    folder = shared_data / "stories260k"
-    where = testing.from_llama2c(folder / "stories260K.bin", folder / "tok512.bin", tmp_path)
-    model = transformers.AutoModelForCausalLM.from_pretrained(where).eval()
-    ids = transformers.AutoTokenizer.from_pretrained(where)(
-        "Once upon a time, there was a little girl named Lily. She loved to play outside."
-    )["input_ids"]
-    targets = list(range(len(ids) - 8, len(ids)))
-    assert_close(salience(model, ids, targets), one_by_one(model, ids, targets, "input_x_gradient", "logit"))
-    assert_close(salience(model, ids, targets, chunk=8, kind="l2"), one_by_one(model, ids, targets, "l2", "logit"))

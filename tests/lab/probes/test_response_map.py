@@ -29,8 +29,6 @@ from veridical_lab.probes.options import ProbeOptions, TrainingConfig  # noqa: E
 from veridical_lab.probes.training import train_probe  # noqa: E402
 from veridical_lab.report.response_map import (  # noqa: E402
     print_response_map,
-    response_map_page,
-    response_map_png,
     response_map_svg,
 )
 
@@ -119,15 +117,4 @@ def test_as_pictures(probe: Probe) -> None:
     ElementTree.fromstring(svg)
     assert "detector" in svg
     assert "feed-forward" in svg
-    assert response_map_png(found).startswith(b"\x89PNG")
     assert "the first 3 of" in response_map_svg(found, tokens=3)
-
-
-def test_as_a_page(probe: Probe) -> None:
-    found = map_response(probe, CASE, marked=[DOGS])
-    page = response_map_page(found)
-    assert "<b>" not in page
-    assert page.count('<th scope="row">') == 5
-    cells = re.findall(r'<td class="map-\d+( map-marked)?">(\d\.\d\d)</td>', page)
-    assert [score for _, score in cells] == [f"{s:.2f}" for row in (*found.scores, found.combined) for s in row]
-    assert sum(bool(marked) for marked, _ in cells) == 5 * sum(found.is_marked)

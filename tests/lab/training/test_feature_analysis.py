@@ -72,11 +72,9 @@ def test_there_and_back_and_shown() -> None:
     pytest.importorskip("matplotlib")
     plots = feature_plots(analysis)
     assert set(plots) == {"correlations", "word-types"}
-    for svg, png in plots.values():
-        assert svg.startswith("<svg")
-        assert png.startswith(b"\x89PNG")
-    assert "unsupported" in plots["correlations"][0]
-    assert "part of speech" in plots["word-types"][0]
+    assert all(svg.startswith("<svg") for svg in plots.values())
+    assert "unsupported" in plots["correlations"]
+    assert "part of speech" in plots["word-types"]
 
 
 def test_bad_input() -> None:

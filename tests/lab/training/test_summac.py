@@ -35,19 +35,19 @@ def test_a_layer_is_trained_and_used(tmp_path: Path, capsys: pytest.CaptureFixtu
     labelled = examples(80)
     data.write_text("".join(encode(example) + "\n" for example in labelled), "utf-8")
     command = ["train", "summac", f"jsonl:{data}", "--model", str(nli), "--out", str(out), "--dtype", "fp32"]
-    assert main([*command, "--bins", "10"]) == 0
+    assert main(command) == 0
     assert f"use it as entailment:{out}" in capsys.readouterr().err
     trained = load_layer(out)
     form, layer = trained.form, trained.layer
     assert trained.labels == "entailment|neutral|contradiction"
-    assert (form.bins, form.premise, len(layer.weight)) == (10, "sentence", 10)
+    assert (form.bins, form.premise, len(layer.weight)) == (50, "sentence", 50)
     detector = load_detector(f"entailment:{out},dtype=fp32")
     assert isinstance(detector, Entailment)
     cases = [example.case for example in labelled[:6]]
     scorer = ClassifierScorer(nli, ScorerOptions(dtype="fp32"))
     for judgement, compared in zip(detector.judge(cases), compare(scorer, form, cases), strict=True):
         assert compared.matrix is not None
-        logits = histograms(compared.matrix.entailment, 10) @ layer.weight + layer.bias
+        logits = histograms(compared.matrix.entailment, form.bins) @ layer.weight + layer.bias
         assert judgement.hallucination == pytest.approx(1 / (1 + np.exp(-logits.mean())), abs=1e-6)
     with pytest.raises(InputError, match="form is fixed by the training"):
         load_detector(f"entailment:{out},form=nli")
@@ -61,7 +61,7 @@ def test_a_layer_is_trained_and_used(tmp_path: Path, capsys: pytest.CaptureFixtu
         load_detector(f"entailment:{out}")
     assert load_detector(f"entailment:{out},model={tmp_path / 'moved'}")
     description = (out / "detector.json").read_text("utf-8")
-    (out / "detector.json").write_text(description.replace('"bins": 10', '"bins": 9'), "utf-8")
+    (out / "detector.json").write_text(description.replace('"bins": 50', '"bins": 9'), "utf-8")
     with pytest.raises(DataError, match="no layer for 9 bins"):
         load_detector(f"entailment:{out}")
 

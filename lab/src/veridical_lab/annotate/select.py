@@ -49,7 +49,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 Embed = Callable[[Sequence[str]], Floats]
 """Turns texts into vectors, *shape* (texts, width)."""
-STRATEGIES = ("balance", "random", "uncertainty", "diversity")
+STRATEGIES = ("balance", "random")
 _RESERVE = 3  # candidates per item to choose; if there are fewer, items that the detector is sure of come back
 
 
@@ -197,7 +197,7 @@ def select(
         options: How to choose.
         scores: The detector's score of each, in [0, 1]; None in the first round, which is a random sample.
         annotated: Labels and scores of the items of the rounds so far; needed to balance.
-        embed: Turns phrases into vectors, for paraphrases and diversity; None: word overlap.
+        embed: Turns phrases into vectors, to find paraphrases; None: word overlap.
 
     Raises:
         InputError: If scores or annotated items are needed and missing, or nothing is left to choose from.
@@ -206,8 +206,6 @@ def select(
     if scores is not None and len(scores) != len(pool):
         raise InputError(f"{len(scores)} scores for {len(pool)} items")
     strategy = "random" if scores is None and options.strategy == "balance" else options.strategy
-    if strategy == "uncertainty" and scores is None:
-        raise InputError("uncertainty needs the scores of a detector", hint="give one, or take another strategy")
     if strategy == "balance" and annotated is None:
         raise InputError("to balance, annotated items are needed", hint="annotate a round first")
     draw = random.Random(f"select\0{options.seed}")
@@ -230,10 +228,6 @@ def select(
             shares[i] = subsampled.hallucinated if scores[i] >= threshold else subsampled.consistent
         chosen = [i for i in left if draw.random() < shares[i]]
         chosen = draw.sample(chosen, min(options.count, len(chosen)))
-    elif strategy == "uncertainty" and scores is not None:
-        chosen = sorted(left, key=lambda i: (abs(scores[i] - threshold), i))[: options.count]
-    elif strategy == "diversity":
-        chosen = _farthest(left, [pool[i] for i in left], options.count, embed)
     else:
         chosen = draw.sample(left, min(options.count, len(left)))
     items = []
@@ -286,27 +280,3 @@ def _less_trivial(
     enough = max(doubtful, min(len(left), _RESERVE * options.count))
     left_out["the detector is sure"] += len(left) - enough
     return sorted(by_doubt[:enough])
-
-
-def _farthest(indices: Sequence[int], items: Sequence[Example], count: int, embed: Embed | None) -> list[int]:
-    """Choose `count` items, each as far as possible from those before it (greedy k-centre, Sener & Savarese 2018)."""
-    phrases = [place_of(item).span.of(item.case.response) for item in items]
-    vectors = _hashed(phrases) if embed is None else np.asarray(embed(phrases), dtype=float)
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    vectors = vectors / np.where(norms > 0, norms, 1.0)
-    chosen = [0]
-    nearest = vectors @ vectors[0]
-    while len(chosen) < min(count, len(indices)):
-        nearest[chosen[-1]] = 2.0  # taken
-        chosen.append(int(np.argmin(nearest)))
-        nearest = np.maximum(nearest, vectors @ vectors[chosen[-1]])
-    return [indices[i] for i in chosen]
-
-
-def _hashed(phrases: Sequence[str], width: int = 512) -> Floats:
-    """Hash the stems and values of each phrase into a vector of counts, *shape* (phrases, width)."""
-    vectors = np.zeros((len(phrases), width))
-    for row, phrase in zip(vectors, phrases, strict=True):
-        for key in implied(phrase):
-            row[random.Random(key).randrange(width)] += 1.0
-    return vectors

@@ -48,7 +48,7 @@ class AnalysisOptions(ProbeTrainingOptions):
         Path | None,
         Option(
             metavar="FOLDER",
-            help="Write the results (NAME.jsonl) and one plot per metric (SVG and PNG) to FOLDER.",
+            help="Write the results (NAME.jsonl) and one plot per metric (SVG) to FOLDER.",
             rich_help_panel=OUTPUT,
         ),
     ] = None
@@ -92,9 +92,8 @@ class AnalysisOptions(ProbeTrainingOptions):
                 reason = error.strerror or error
                 raise OutputError(f"cannot write {self.out}: {reason}", hint="choose another --out") from None
             write_whole(self.out / f"{analysis.name}.jsonl", encode_records(analysis))
-            for plot in analysis_plots(analysis):
-                write_whole(self.out / f"{plot.name}.svg", plot.svg + "\n")
-                write_whole(self.out / f"{plot.name}.png", plot.png)
+            for name, svg in analysis_plots(analysis).items():
+                write_whole(self.out / f"{name}.svg", svg + "\n")
         if self.json:
             sys.stdout.write(encode_records(analysis))
         else:
@@ -239,8 +238,8 @@ def context_command(
 @analyse_app.command("map")
 @option_groups
 def map_command(
-    probe: Annotated[
-        str, Argument(metavar="PROBE", help="A trained probe: its folder, with options such as my-probe,model=FOLDER.")
+    detector: Annotated[
+        str, Argument(metavar="DETECTOR", help="A trained probe as a detector, such as probe:FOLDER,model=FOLDER.")
     ],
     cases: InputOptions,
     case: Annotated[str | None, Option(metavar="ID", help="Map only this case of a file of cases.")] = None,
@@ -252,29 +251,29 @@ def map_command(
     ] = None,
     out: Annotated[
         Path | None,
-        Option(metavar="FILE", help="Also write the map to FILE: .html, .svg or .png.", rich_help_panel=OUTPUT),
+        Option(metavar="FILE", help="Also write the map to FILE (.svg).", rich_help_panel=OUTPUT),
     ] = None,
 ) -> int:
     """Show one response as a map: the score of each sublayer's probe at each token, and the detector's own score.
 
-    [bold]veridical analyse map my-probe answer.txt article.txt --mark Paris --out map.svg[/bold]
-    [bold]veridical analyse map my-probe cases.jsonl --case 12[/bold]
+    [bold]veridical analyse map probe:my-probe answer.txt article.txt --mark Paris --out map.svg[/bold]
+    [bold]veridical analyse map probe:my-probe cases.jsonl --case 12[/bold]
     """
     from veridical.core.errors import InputError
     from veridical.core.files import write_whole
     from veridical.core.quotes import find_quote
-    from veridical.detectors import load_detector
+    from veridical_lab.cli.detector_specs import load_of_kind
     from veridical_lab.probes.analysis.response_map import map_response
-    from veridical_lab.report.response_map import ENDINGS, print_response_map, response_map_file
+    from veridical_lab.report.response_map import print_response_map, response_map_svg
 
-    if out is not None and out.suffix.lower() not in ENDINGS:
-        raise InputError(f"--out {out} ends in {out.suffix or 'nothing'}", hint=f"it may end in {', '.join(ENDINGS)}")
+    if out is not None and out.suffix.lower() != ".svg":
+        raise InputError(f"--out {out} ends in {out.suffix or 'nothing'}", hint="it may end in .svg")
     chosen = [candidate for candidate in cases.read() if case in (None, candidate.id)]
     if not chosen:
         raise InputError(f"no case {case!r} in {cases.response}")
     if out is not None and len(chosen) > 1:
         raise InputError(f"{cases.response} holds {len(chosen)} cases, and --out takes one", hint="name it: --case ID")
-    detector = cast("Probe", load_detector(f"probe:{probe}"))
+    probe = cast("Probe", load_of_kind(detector, "probe"))
     for shown in chosen:
         marked: list[Span] = []
         for text in mark or ():
@@ -282,10 +281,10 @@ def map_command(
             if span is None:
                 raise InputError(f"--mark {text!r} is not in the response of {shown.id!r}", hint="give it verbatim")
             marked.append(span)
-        response_map = map_response(detector, shown, objective=objective, marked=marked)
+        response_map = map_response(probe, shown, objective=objective, marked=marked)
         print_response_map(response_map)
         if out is not None:
-            write_whole(out, response_map_file(response_map, out.suffix.lower()))
+            write_whole(out, response_map_svg(response_map) + "\n")
             write_line(f"wrote {out}")
     return 0
 
@@ -306,7 +305,7 @@ def features_command(
         Path | None,
         Option(
             metavar="FOLDER",
-            help="Write the analysis (features.json), the correlations and the word types (SVG and PNG) to FOLDER.",
+            help="Write the analysis (features.json), the correlations and the word types (SVG) to FOLDER.",
             rich_help_panel=OUTPUT,
         ),
     ] = None,
@@ -346,9 +345,8 @@ def features_command(
         except OSError as error:
             raise OutputError(f"cannot write {out}: {error.strerror or error}", hint="choose another --out") from None
         write_whole(out / "features.json", encode(analysis, indent=1) + "\n")
-        for name, (svg, png) in plots.items():
+        for name, svg in plots.items():
             write_whole(out / f"{name}.svg", svg + "\n")
-            write_whole(out / f"{name}.png", png)
     if as_json:
         sys.stdout.write(encode(analysis) + "\n")
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -21,7 +21,6 @@ from veridical_lab.cli.annotate_label_studio import (
     pull_command,
     push_command,
 )
-from veridical_lab.cli.annotate_simulate import simulate_command
 
 if TYPE_CHECKING:
     from veridical.core.types import Example
@@ -47,10 +46,7 @@ class SelectionOptions:
     ] = None
     strategy: Annotated[
         str,
-        Option(
-            help="balance (as many of either label), uncertainty (nearest to the threshold), diversity (far from each "
-            "other) or random. Without --labelled a round is random."
-        ),
+        Option(help="balance (as many of either label), or random. Without --labelled a round is random."),
     ] = "balance"
     detector: Annotated[
         str | None,
@@ -186,10 +182,6 @@ class ConsensusOptions:
         bool, Option("--spans", help="Merge marked spans by token (two of three) instead of deciding one label.")
     ] = False
     first: Annotated[int | None, Option(help="Annotators of each case. Default: 4, or 3 with --spans.", min=1)] = None
-    most: Annotated[
-        int, Option(help="Maximum number of annotators of a case; if they have no majority, it is dropped.")
-    ] = 6
-    least: Annotated[int, Option(help="With --spans: how many annotators must mark a token.", min=1)] = 2
     block: Annotated[
         str | None, Option(metavar="NAMES", help="Leave out these annotators' labels; names separated by commas.")
     ] = None
@@ -198,8 +190,8 @@ class ConsensusOptions:
         """Return the rule of consensus on one label."""
         from veridical_lab.annotate.consensus import ConsensusRule
 
-        first = 4 if self.first is None else self.first
-        return ConsensusRule(first=first, most=max(first, self.most))
+        rule = ConsensusRule()
+        return rule if self.first is None else replace(rule, first=self.first, most=max(self.first, rule.most))
 
 
 @annotate_app.command("agree")
@@ -237,7 +229,7 @@ def agree_command(
     examples = without_annotators(examples, blocked)
     if options.spans:
         of = 3 if options.first is None else options.first
-        agreed = reconcile_spans(examples, least=options.least, of=of)
+        agreed = reconcile_spans(examples, of=of)
     else:
         agreed = agree(examples, options.rule())
     if out is not None:
@@ -322,9 +314,6 @@ def release_command(
     hashes = write_release(release, folder, release_card(release), annotators=options.annotators)
     for file, digest in hashes.items():
         write_line(f"{folder / file}: {release.statistics[Path(file).stem].examples} examples, SHA-256 {digest}")
-
-
-annotate_app.command("simulate")(simulate_command)
 
 
 def _ask(prompt: str) -> str:

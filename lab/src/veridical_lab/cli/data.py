@@ -62,11 +62,6 @@ def statistics_command(
         Argument(metavar="FILE…", help="Text files, one document each; or a data set as SET:PATH (wikipedia:FOLDER)."),
     ],
     out: Annotated[Path, Option(metavar="FILE", help="The file to write (.npz).", rich_help_panel=OUTPUT)],
-    window: Annotated[int, Option(help="Maximum distance between the two words of a pair, in words.", min=1)] = 5,
-    max_words: Annotated[
-        int, Option(help="Keep this many words, those that are in the most documents.", min=1)
-    ] = 50_000,
-    min_pairs: Annotated[int, Option(help="Leave out pairs that occur less often than this.", min=1)] = 3,
 ) -> int:
     """Count words, and pairs of nearby words, in any texts, for the TF-IDF and PPMI of word features.
 
@@ -77,7 +72,7 @@ def statistics_command(
     """
     from veridical_lab.detectors.features.statistics import count_words
 
-    counted = count_words(texts_of(files), window=window, max_words=max_words, min_pairs=min_pairs)
+    counted = count_words(texts_of(files))
     counted.save(out)
     write_line(
         f"wrote {out}: {len(counted.words):,} words and {len(counted.pair_keys):,} pairs of {counted.documents:,} texts"

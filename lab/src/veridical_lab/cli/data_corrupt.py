@@ -135,6 +135,7 @@ class MaskedWordsOptions(LocalModelOptions):
     ] = 10
     top_p: Annotated[float, Option(help="Sample from the likeliest replacements with this much probability.")] = 1.0
     dtype: Annotated[str, Option(help="Precision of the models: fp32, bf16, fp16 or auto.")] = "fp32"
+    batch_size: Annotated[int, Option(help="Responses changed at once; the result does not depend on it.", min=1)] = 32
 
     def way(self) -> Masked:
         """Load the models, and return the way to corrupt."""
@@ -152,19 +153,12 @@ class MaskedWordsOptions(LocalModelOptions):
         return Masked(model=model, ranker=ranker, options=options)
 
 
-@dataclass(frozen=True, kw_only=True)
-class BatchedMaskingOptions(MaskedWordsOptions):
-    """Options of how words are masked and replaced, in batches of responses."""
-
-    batch_size: Annotated[int, Option(help="Responses changed at once; the result does not depend on it.", min=1)] = 32
-
-
 @option_groups
 def corrupt_command(
     data: LabelledData,
     out: OutJsonl,
     corruption: CorruptionOptions,
-    masked_words: BatchedMaskingOptions,
+    masked_words: MaskedWordsOptions,
     options: DataOptions,
     as_json: Annotated[
         bool,

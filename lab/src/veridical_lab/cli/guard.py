@@ -131,9 +131,6 @@ class SamplingOptions:
     top_k: Annotated[int, Option(help="Sample from the k most likely tokens; 0: from all.")] = 0
     top_p: Annotated[float, Option(help="Sample from the most likely tokens that make up this probability.")] = 1.0
     seed: Annotated[int, Option(help="Random seed; the same seed gives the same text.")] = 0
-    temperature_increase: Annotated[
-        float, Option(help="Raise the temperature by this with every retry at the same position.")
-    ] = 0.0
     stop: Annotated[
         list[str], Option(metavar="TEXT", help=r"End the text before this string; \n is a line break. Repeatable.")
     ] = field(default_factory=list)
@@ -143,9 +140,7 @@ class SamplingOptions:
         from veridical_lab.guard import Sampling
 
         stop = tuple(text.replace(r"\n", "\n") for text in self.stop)
-        return Sampling(
-            self.max_new_tokens, self.temperature, self.top_k, self.top_p, self.seed, self.temperature_increase, stop
-        )
+        return Sampling(self.max_new_tokens, self.temperature, self.top_k, self.top_p, self.seed, stop=stop)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,17 +150,15 @@ class BudgetOptions:
     PANEL: ClassVar[str] = "Budget"
 
     max_interventions: Annotated[int, Option(help="Generate the rest unguarded after this many interventions.")] = 20
-    max_retries: Annotated[int, Option(help="Retries at the same position; then the best of them is accepted.")] = 3
     max_tokens: Annotated[
         int | None, Option(help="Tokens generated in total, discarded ones included. Default: 8 × --max-new-tokens.")
     ] = None
-    max_seconds: Annotated[float | None, Option(help="Time limit per text, in seconds.")] = None
 
     def make(self) -> TokenBudget:
         """Return the budget."""
         from veridical_lab.guard import TokenBudget
 
-        return TokenBudget(self.max_interventions, self.max_retries, self.max_tokens, self.max_seconds)
+        return TokenBudget(self.max_interventions, tokens=self.max_tokens)
 
 
 @option_groups

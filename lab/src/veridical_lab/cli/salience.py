@@ -15,26 +15,24 @@ if TYPE_CHECKING:
     from veridical.core.types import Case, Span
     from veridical_lab.detectors.local.salience import Salience
 
-_ENDINGS = (".html", ".png", ".svg")
+_ENDINGS = (".html", ".svg")
 
 
 @option_groups
 def salience_command(
     files: CaseFiles,
-    model: Annotated[
+    detector: Annotated[
         str,
         Option(
-            "--model",
-            "-m",
-            metavar="FOLDER[,OPTION…]",
-            help="The language model: a local folder or hub name, with the options of the detector salience, such as "
-            "models/reader,sum,template=tldr.",
+            "--detector",
+            "-d",
+            metavar="SPEC",
+            help="The detector salience with its language model and options, such as "
+            "salience:models/reader,sum,template=tldr.",
             rich_help_panel=DETECTION,
         ),
     ],
-    out: Annotated[
-        Path, Option(metavar="FILE", help="The picture to write: .svg, .png or .html.", rich_help_panel=OUTPUT)
-    ],
+    out: Annotated[Path, Option(metavar="FILE", help="The picture to write: .svg or .html.", rich_help_panel=OUTPUT)],
     bars: Annotated[
         bool, Option("--bars", help="Draw bars of words instead of the map (.svg only).", rich_help_panel=OUTPUT)
     ] = False,
@@ -50,22 +48,21 @@ def salience_command(
 ) -> int:
     """Draw how strongly each source word influences each response word, according to a local language model.
 
-    [bold]veridical salience answer.txt article.txt --model models/reader --out map.svg[/bold]
-    [bold]veridical salience answer.txt article.txt --model models/reader,template=tldr --out map.html[/bold]
+    [bold]veridical salience answer.txt article.txt -d salience:models/reader --out map.svg[/bold]
+    [bold]veridical salience answer.txt article.txt -d salience:models/reader,template=tldr --out map.html[/bold]
 
     Numbers are shares of a gradient (0 to 100 %), not probabilities; colours compare words within one picture.
     """
     from veridical.core.errors import InputError
     from veridical.core.files import write_whole
-    from veridical.detectors import load_detector
+    from veridical_lab.cli.detector_specs import load_of_kind
 
     ending = out.suffix.lower()
     if ending not in _ENDINGS or (bars and ending != ".svg"):
         allowed = ".svg" if bars else ", ".join(_ENDINGS)
         raise InputError(f"--out {out} ends in {ending or 'nothing'}", hint=f"it may end in {allowed}")
     case = files.case()
-    detector = cast("Salience", load_detector(f"salience:{model}"))
-    salience_map = detector.map(case)
+    salience_map = cast("Salience", load_of_kind(detector, "salience")).map(case)
     pairs = zip(salience_map.response_words, salience_map.attribution, strict=True)
     flagged = [word.span for word, support in pairs if threshold is not None and 1.0 - support >= threshold]
     write_whole(out, _picture(salience_map, case, flagged, ending, bars))
@@ -73,12 +70,10 @@ def salience_command(
     return 0
 
 
-def _picture(salience_map: SalienceMap, case: Case, flagged: list[Span], ending: str, bars: bool) -> str | bytes:
+def _picture(salience_map: SalienceMap, case: Case, flagged: list[Span], ending: str, bars: bool) -> str:
     from veridical.report.salience import salience_page
-    from veridical_lab.report.salience_plots import salience_map_png, salience_map_svg, word_bars_svg
+    from veridical_lab.report.salience_plots import salience_map_svg, word_bars_svg
 
     if ending == ".html":
         return salience_page(salience_map, case, flagged=flagged, title=f"Salience: {case.id}")
-    if ending == ".png":
-        return salience_map_png(salience_map, flagged=flagged)
     return (word_bars_svg if bars else salience_map_svg)(salience_map, flagged=flagged) + "\n"

@@ -58,17 +58,12 @@ class TrainingOptions(ProbeTrainingOptions):
         ),
     ] = None
     hidden: Annotated[int, Option(help="Hidden units of an mlp probe.", min=1)] = 16
-    balanced: Annotated[bool, Option("--balanced", help="Give both classes the same weight.")] = False
-    calibrate: Annotated[
-        bool, Option("--calibrate", help="Calibrate the scores on the validation split (needs the extra stats).")
-    ] = False
     store_dtype: Annotated[
         str, Option(help="Precision of stored activations: auto (the model's), fp32, bf16 or fp16.")
     ] = "auto"
     stream: Annotated[bool, Option("--stream", help="Store no activations: run the model again in every epoch.")] = (
         False
     )
-    max_windows: Annotated[int, Option(help="Maximum number of windows over long sources.", min=1)] = 1
 
 
 @train_app.command("probe")
@@ -87,7 +82,7 @@ def probe_command(data: LabelledSets, model: ModelFolder, out: OutFolder, option
     from veridical_lab.probes.options import TrainingConfig
     from veridical_lab.probes.training import train_probe
 
-    training = options.training(hidden=options.hidden, balanced=options.balanced)
+    training = options.training(hidden=options.hidden)
     sublayers = None if options.sublayers is None else parse_counts(options.sublayers, "--sublayers")
     loaded = options.load(model, READERS)
     config = TrainingConfig(
@@ -98,12 +93,10 @@ def probe_command(data: LabelledSets, model: ModelFolder, out: OutFolder, option
         template=options.template,
         sublayers=sublayers,
         max_tokens=options.max_tokens,
-        max_windows=options.max_windows,
         store=options.store,
         store_dtype=options.store_dtype,
         stream=options.stream,
         memory=options.memory_bytes,
-        calibrate=options.calibrate,
         device=str(loaded.device),
         progress=write_line,
     )
@@ -121,7 +114,6 @@ class FeatureTrainingOptions(FeatureInputOptions):
     unit: Annotated[
         str, Option(help="What a label is about: word, phrase (the judged part of each response), or auto.")
     ] = "auto"
-    balanced: Annotated[bool, Option("--balanced/--unbalanced", help="Give both classes the same weight.")] = True
     criterion: Criterion = "f1"
 
     def training(self) -> FeatureOptions:
@@ -133,7 +125,6 @@ class FeatureTrainingOptions(FeatureInputOptions):
             features=self.features,
             tagger=self.tagger,
             unit=self.unit,
-            balanced=self.balanced,
             criterion=self.criterion,
             seed=self.seed,
         )

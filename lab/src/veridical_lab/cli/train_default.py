@@ -19,9 +19,6 @@ class DefaultTrainingOptions:
 
     PANEL: ClassVar[str] = "Training"
 
-    layers: Annotated[
-        int, Option(metavar="N", help="Keep the encoder's first N layers, such as 8 of MPNet-base's 12.", min=1)
-    ] = 8
     max_tokens: Annotated[int, Option(help="Maximum tokens per window.", min=64)] = 288
     batch_tokens: Annotated[int, Option(help="Tokens per optimiser step.", min=256)] = 3072
     epochs: Annotated[int, Option(help="Passes over the training data.", min=1)] = 1
@@ -57,7 +54,6 @@ def default_command(
     from veridical_lab.training.default import DefaultTraining, train_default
 
     settings = DefaultTraining(
-        layers=options.layers,
         max_tokens=options.max_tokens,
         batch_tokens=options.batch_tokens,
         epochs=options.epochs,

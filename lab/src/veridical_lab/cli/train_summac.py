@@ -17,10 +17,6 @@ class SummacTrainingOptions(LocalModelOptions):
 
     PANEL: ClassVar[str] = "Training"
 
-    bins: Annotated[int, Option(help="Bins of P(entailment) that the layer reads.", min=2)] = 50
-    premise: Annotated[str, Option(help="The part of a source to compare at once: sentence, chunk or document.")] = (
-        "sentence"
-    )
     labels: Annotated[
         str | None,
         Option(metavar="NAMES", help="The model's classes in order, separated by |. Default: those in its config."),
@@ -50,19 +46,16 @@ def summac_command(
     [bold]veridical train summac summedits:data/summedits --model models/nli --out summac[/bold]
     [bold]veridical check answer.txt article.txt --detector entailment:summac[/bold]
     """
-    from dataclasses import replace
 
     from veridical.datasets import read
-    from veridical.detectors.entailment.forms import FORMS
     from veridical.detectors.entailment.scorers import ScorerOptions, open_scorer
     from veridical_lab.training.summac import train_summac
 
-    form = replace(FORMS["summac-conv"], bins=options.bins, premise=options.premise)  # type: ignore[arg-type]
     how = ScorerOptions(labels=options.labels, device=options.device, dtype=options.dtype)
     scorer = open_scorer(model, how)
     examples = [example for spec in data for example in read(spec, options.split)]
     held_out = [example for spec in validation or () for example in read(spec)]
-    artifact = train_summac(scorer, examples, form, validation=held_out or None, seed=options.seed, out=out)
+    artifact = train_summac(scorer, examples, validation=held_out or None, seed=options.seed, out=out)
     write_line(
         f"ROC AUC {artifact.validation['roc_auc']:.3f} on {artifact.validation['responses']} validation responses"
     )

@@ -31,16 +31,10 @@ class TokenTrainingOptions(LocalModelOptions):
 
     epochs: Annotated[int, Option(help="Maximum number of passes over the training part.", min=1)] = 4
     learning_rate: Annotated[float, Option(help="The backbone's highest learning rate.", min=0)] = 5e-5
-    head_learning_rate: Annotated[float, Option(help="The head's highest learning rate.", min=0)] = 1e-3
     batch_tokens: Annotated[int, Option(help="Tokens per optimiser step.", min=32)] = 4096
     patience: Patience = 3
     evaluations: Annotated[int, Option(help="Evaluations on the validation part per epoch.", min=1)] = 1
     frozen: Annotated[bool, Option("--frozen", help="Train the head only; the backbone stays as it is.")] = False
-    class_weights: Annotated[
-        bool, Option("--class-weights", help="Give hallucinated and supported words the same total weight.")
-    ] = False
-    label_smoothing: Annotated[float, Option(help="Move labels this far towards 0.5.", min=0, max=0.99)] = 0.0
-    dropout: Annotated[float, Option(help="Dropout in training.", min=0, max=0.9)] = 0.0
     response_weight: Annotated[float, Option(help="Weight of the loss on whole responses.", min=0)] = 0.3
     contradiction_weight: Annotated[
         float,

@@ -92,7 +92,7 @@ class ProbeTrainingOptions(LocalModelOptions):
         """The named objectives; None for all that have labels."""
         return None if self.objective is None else tuple(parse_names(self.objective))
 
-    def training(self, *, hidden: int = 16, balanced: bool = False) -> ProbeOptions:
+    def training(self, *, hidden: int = 16) -> ProbeOptions:
         """Return the hyperparameters."""
         from veridical_lab.probes.options import ProbeOptions
 
@@ -103,7 +103,6 @@ class ProbeTrainingOptions(LocalModelOptions):
             patience=self.patience,
             max_epochs=self.epochs,
             hidden=hidden,
-            balanced=balanced,
             seed=self.seed,
         )
 
@@ -148,9 +147,6 @@ class FeatureInputOptions(LocalModelOptions):
         Path | None,
         Option(metavar="FILE", help="Scores of each response's tokens, such as the generator's log-probabilities."),
     ] = None
-    max_windows: Annotated[
-        int | None, Option(help="Maximum number of windows over long sources that the model reads.", min=1)
-    ] = None
     paper_features: Annotated[
         bool,
         Option(
@@ -167,7 +163,7 @@ class FeatureInputOptions(LocalModelOptions):
         """The settings of the features."""
         from veridical_lab.detectors.features.extraction import FeatureSettings
 
-        return FeatureSettings(self.sources, self.context, self.template, self.max_windows, paper=self.paper_features)
+        return FeatureSettings(self.sources, self.context, self.template, paper=self.paper_features)
 
     def inputs(self) -> Inputs:
         """Load what the features are made from."""

@@ -21,7 +21,7 @@ from veridical.core.types import Edit
 from veridical.core.vocabulary import MONTHS, WEEKDAYS
 from veridical_lab.corrupt.english import ANTONYMS, AUXILIARY, CONTRACTIONS, FALLBACK_CLAUSES, UNITS, VALUE_WORDS
 from veridical_lab.corrupt.mentions import NamedMention, numbers_like, occurrences, written_like
-from veridical_lab.corrupt.name_kinds import NameFinder, NamePool, is_whole
+from veridical_lab.corrupt.name_kinds import NamePool, is_whole
 from veridical_lab.corrupt.passages import VALUE, Passage, implied
 from veridical_lab.corrupt.relations import swapped_sides
 
@@ -41,34 +41,27 @@ class Material:
         names: Names to draw from.
         clauses: Clauses of any source, with their comma.
         sentences: Sentences of any source.
-        find: Finds names and their kinds; None for `find_kinds`.
     """
 
     names: NamePool
     clauses: Sequence[str] = ()
     sentences: Sequence[str] = ()
-    find: NameFinder | None = None
 
     @classmethod
-    def of(cls, texts: Iterable[str], find: NameFinder | None = None) -> Material:
+    def of(cls, texts: Iterable[str]) -> Material:
         """Collect the material in some texts; each distinct text is read once."""
         once = sorted(dict.fromkeys(texts))
         return cls(
-            NamePool(once, find),
+            NamePool(once),
             sorted(clause for text in once for clause in clauses_in(text)),
             [sentence for text in once for sentence in plain_sentences(text)],
-            find,
         )
-
-    def of_sources(self, passage: Passage) -> NamePool:
-        """Return the names in the sources of a passage."""
-        return pool_of(tuple(source.text for source in passage.sources), self.find)
 
 
 @lru_cache(maxsize=1024)
-def pool_of(texts: tuple[str, ...], find: NameFinder | None = None) -> NamePool:
+def pool_of(texts: tuple[str, ...]) -> NamePool:
     """Return the names in some texts; the last 1,024 pools are cached, because examples share sources."""
-    return NamePool(texts, find)
+    return NamePool(texts)
 
 
 def plain_sentences(text: str, *, least: int = 6, most: int = 60) -> list[str]:
@@ -179,7 +172,7 @@ def _names(passage: Passage, material: Material, draw: Random) -> Iterator[tuple
         name = mention.span.of(passage.text)
         options: list[str] = []
         for like in (mention, NamedMention(mention.span, "name")):  # names of the same kind first, then of unknown kind
-            of_sources = sorted(set(material.of_sources(passage).like(passage.text, like)))
+            of_sources = sorted(set(pool_of(tuple(source.text for source in passage.sources)).like(passage.text, like)))
             elsewhere = material.names.like(passage.text, like)
             drawn = [draw.choice(elsewhere) for _ in range(_DRAWS if elsewhere else 0)]
             options += draw.sample(of_sources, len(of_sources)) + [

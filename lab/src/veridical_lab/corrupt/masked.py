@@ -25,7 +25,7 @@ from veridical.core.vocabulary import MONTHS, WEEKDAYS
 from veridical.models.artifact import base_of
 from veridical.models.load import LocalModel
 from veridical_lab.corrupt.gold import with_errors
-from veridical_lab.corrupt.name_kinds import NameFinder, find_kinds
+from veridical_lab.corrupt.name_kinds import find_kinds
 from veridical_lab.corrupt.passages import VALUE, implied
 from veridical_lab.models.filling import Filler, Gaps, Sampling
 from veridical_lab.models.perplexity import mean_surprisal
@@ -74,7 +74,6 @@ class Masked:
         model: The masked or causal language model that proposes replacements.
         ranker: The causal language model that ranks candidates by perplexity; None: there is only one candidate.
         options: How words are masked and replaced.
-        find: Finds names and their kinds; None for the rules of `name_kinds`.
 
     Attributes:
         provenance: The models, each with a hash of its weights.
@@ -92,7 +91,6 @@ class Masked:
         model: LocalModel | None = None,
         ranker: LocalModel | None = None,
         options: MaskedOptions | None = None,
-        find: NameFinder | None = None,
     ) -> None:
         if model is None:
             raise InputError("no model is named to replace the masked words", hint="--fill-model FOLDER")
@@ -105,7 +103,7 @@ class Masked:
                 f"there are {self._candidates} candidates and no model to rank them",
                 hint="--rank-model FOLDER (a causal language model), or --candidates 1",
             )
-        self._filler, self._ranker, self._find = Filler(model, self._options.sampling), ranker, find
+        self._filler, self._ranker = Filler(model, self._options.sampling), ranker
         named = {"fill_model": model} if ranker is None else {"fill_model": model, "rank_model": ranker}
         bases = {key: base_of(each) for key, each in sorted(named.items())}
         self.provenance = tuple((key, f"{Path(b.name).name}@{b.weights or b.config}") for key, b in bases.items())
@@ -145,7 +143,7 @@ class Masked:
         if len(spans) < first:
             return f"fewer than {first} sentences"
         begin = spans[first - 1].start
-        labels = {span: label for span, label in maskable(text, self._find) if span.start >= begin}
+        labels = {span: label for span, label in maskable(text) if span.start >= begin}
         if not labels:
             return f"nothing that can be masked from sentence {first} on"
         usable = self._filler.gaps(text, list(labels)).spans
@@ -181,7 +179,7 @@ class Masked:
         return best
 
 
-def maskable(text: str, find: NameFinder | None = None) -> list[tuple[Span, str]]:
+def maskable(text: str) -> list[tuple[Span, str]]:
     """Return the spans of a text that may be masked, in order, with their label: `date`, `number`, `name` or `word`.
 
     Dates, quantities and names are whole; stop words are left out, and so is the ending of a genitive.
@@ -195,7 +193,7 @@ def maskable(text: str, find: NameFinder | None = None) -> list[tuple[Span, str]
         if quantities.is_value(match[0]) and match[0] not in STOP_WORDS:
             is_date = any(key.startswith("d:") for key in quantities.keys(match[0]))
             units.append((Span(*match.span()), "date" if is_date else "number"))
-    named_and_words = [(span, "name") for span, _ in (find or find_kinds)(text)]
+    named_and_words = [(span, "name") for span, _ in find_kinds(text)]
     for word in words(text):
         low = quantities.fold(word.of(text))
         stem = _GENITIVE.sub("", low)

@@ -1,26 +1,23 @@
-"""Tells names of people, places, organisations … apart, by cues in and around the name or by a spaCy pipeline.
+"""Tells names of people, places, organisations … apart, by cues in and around the name.
 
 The cues are titles, roles and verbs of people, "in X", "X Inc", "the River X"; there is no list of names. A name
-without a cue has the kind "name". If you have a spaCy pipeline, `spacy_names` finds names and kinds with it instead.
+without a cue has the kind "name".
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any
 
 from veridical.core.names import is_name
 from veridical.core.spans import Span
 from veridical.core.vocabulary import MONTHS, WEEKDAYS
 from veridical_lab.corrupt.mentions import NamedMention, find_mentions
 
-__all__ = ["NameFinder", "NamePool", "find_kinds", "is_whole", "name_form", "name_mentions", "spacy_names"]
+__all__ = ["NamePool", "find_kinds", "is_whole", "name_form", "name_mentions"]
 
-NameFinder = Callable[[str], Iterable[tuple[Span, str]]]
-"""Finds the names of a text, each with its kind: person, place, organisation, people, event, work, or "name"."""
 
 _TITLES = (
     "Mr Mrs Ms Dr Prof Professor President Senator Governor Mayor Judge Justice Sir Lady Lord King Queen Prince "
@@ -128,18 +125,17 @@ def find_kinds(text: str) -> tuple[tuple[Span, str], ...]:
     return tuple((span, kinds.get(span.of(text), "name")) for span in spans)
 
 
-def name_mentions(text: str, sources: Sequence[str] = (), find: NameFinder | None = None) -> list[NamedMention]:
+def name_mentions(text: str, sources: Sequence[str] = ()) -> list[NamedMention]:
     """Return the names that `text` mentions, with the kinds that the sources show, else those that `text` shows.
 
     Args:
         text: Where to find names.
         sources: Texts whose cues count, too.
-        find: Finds names and kinds; None for `find_kinds`.
     """
-    in_text = (find or find_kinds)(text)
+    in_text = find_kinds(text)
     in_sources: dict[str, str] = {}
     for source in sources:
-        for span, kind in (find or find_kinds)(source):
+        for span, kind in find_kinds(source):
             if kind != "name":
                 in_sources.setdefault(span.of(source), kind)
     for name in [name for name, kind in in_sources.items() if kind == "person"]:
@@ -154,10 +150,10 @@ class NamePool:
     must also have the same number of words and follow the same word ("the", "by" …) or none.
     """
 
-    def __init__(self, texts: Iterable[str], find: NameFinder | None = None) -> None:
+    def __init__(self, texts: Iterable[str]) -> None:
         self._alike: defaultdict[tuple[object, ...], list[str]] = defaultdict(list)
         for text in texts:
-            for mention in name_mentions(text, find=find):
+            for mention in name_mentions(text):
                 name = mention.span.of(text)
                 if is_whole(text, mention.span) and not _NO_PART & set(name.split(" ")):
                     self._alike[name_form(text, mention)].append(name)
@@ -183,17 +179,3 @@ def is_whole(text: str, span: Span) -> bool:
     return not re.search(r"[-–/&#]$|[A-Z][\w.’']* $|[\"“][^ ]* $", before) and not re.match(
         r"[-–/&]| (?:[0-9A-Z]|d['’]|de\b|del\b|of\b|&)|, [A-Z]", after
     )
-
-
-def spacy_names(pipeline: Callable[[str], Any]) -> NameFinder:
-    """Make a finder of names from a loaded spaCy pipeline, such as `spacy.load("en_core_web_sm")`."""
-    kinds = {"PERSON": "person", "PER": "person", "GPE": "place", "LOC": "place", "FAC": "place"}
-    kinds |= {"ORG": "organisation", "NORP": "people", "EVENT": "event", "WORK_OF_ART": "work", "PRODUCT": "name"}
-
-    @lru_cache(maxsize=1024)
-    def find(text: str) -> tuple[tuple[Span, str], ...]:
-        entities = ((e.start_char, e.end_char, e.label_) for e in pipeline(text).ents if e.label_ in kinds)
-        without_article = ((s + 4 if text[s : s + 4].lower() == "the " else s, e, kinds[k]) for s, e, k in entities)
-        return tuple((Span(start, end), kind) for start, end, kind in without_article if text[start:end].strip())
-
-    return find

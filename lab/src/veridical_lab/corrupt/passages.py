@@ -13,7 +13,7 @@ from veridical.core.segment import sentences, words
 from veridical.core.spans import Span
 from veridical.core.types import Case, Edit
 from veridical_lab.corrupt.mentions import NamedMention
-from veridical_lab.corrupt.name_kinds import NameFinder, name_mentions
+from veridical_lab.corrupt.name_kinds import name_mentions
 
 __all__ = ["VALUE", "Passage", "SourceText", "article_fits", "implied", "opens_with_name", "passages_of", "read_source"]
 
@@ -79,13 +79,13 @@ def read_source(text: str) -> SourceText:
     return SourceText(text, frozenset().union(*by_sentence), by_sentence)
 
 
-def passages_of(case: Case, find: NameFinder | None = None) -> list[Passage]:
+def passages_of(case: Case) -> list[Passage]:
     """Return a passage for each sentence of a response that has words.
 
     A source sentence is near if it has at least half of the keys of the sentence, or the most of all source sentences.
     """
     sources = tuple(read_source(source.text) for source in case.sources)
-    mentions = name_mentions(case.response, [source.text for source in case.sources], find)
+    mentions = name_mentions(case.response, [source.text for source in case.sources])
     passages = []
     for span in sentences(case.response):
         sentence = span.of(case.response)

@@ -25,7 +25,6 @@ from veridical.core.vocabulary import MONTHS
 from veridical_lab.corrupt import is_grounded
 from veridical_lab.corrupt.english import CONTRACTIONS, PARTICIPLES, TRANSITIVE
 from veridical_lab.corrupt.mentions import COUNTS
-from veridical_lab.corrupt.name_kinds import NameFinder
 from veridical_lab.corrupt.passages import VALUE, Passage, article_fits, opens_with_name, passages_of
 from veridical_lab.corrupt.synonyms import ADVERBS, FRAMES, OPENERS, SYNONYMS, UNIT_FORMS
 
@@ -373,7 +372,6 @@ def rewritten(
     share: float = 0.5,
     most: int = 3,
     types: Sequence[str] | None = None,
-    find: NameFinder | None = None,
     seed: int = 0,
 ) -> Iterator[Example]:
     """Yield the examples, with the responses of some rewritten to say the same in other words, or less.
@@ -386,7 +384,6 @@ def rewritten(
         share: The share of the grounded examples to rewrite, from 0 to 1, sampled one by one.
         most: The most rewrites for each sentence of a response, one of each type; at least 1.
         types: The types to use, names in `REWRITES`; None for all.
-        find: Finds names and kinds; None for the rules of `name_kinds`.
         seed: The random seed; an example's draws do not depend on the others.
 
     Raises:
@@ -406,7 +403,7 @@ def rewritten(
             yield example
             continue
         edits: list[Edit] = []
-        for passage in passages_of(example.case, find):
+        for passage in passages_of(example.case):
             edits += rewrite(passage, draw, most=draw.randint(1, most), types=chosen)
         names = "+".join(sorted({edit.because for edit in edits})) or "no"
         groups = tuple(sorted({**dict(example.group), "rewritten": names}.items()))

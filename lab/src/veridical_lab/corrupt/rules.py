@@ -16,7 +16,6 @@ from veridical.core.segment import sentences
 from veridical.core.types import Case, Edit, Example, Judgement, Source
 from veridical_lab.corrupt.error_types import ERROR_TYPES, Material, plain_sentences
 from veridical_lab.corrupt.gold import with_errors
-from veridical_lab.corrupt.name_kinds import NameFinder
 from veridical_lab.corrupt.passages import Passage, article_fits, passages_of
 
 __all__ = ["Rules", "copied_sentences", "text_examples"]
@@ -40,7 +39,6 @@ class Rules:
         examples: The examples whose sources offer names, clauses and sentences.
         types: Names in `ERROR_TYPES`; None for all.
         errors: Weights of one error, two, three … per response; fewer are made if no more are possible.
-        find: Finds names and their kinds; None for the rules of `name_kinds`.
         material: Names, clauses and sentences to use instead of those of `examples`.
     """
 
@@ -53,7 +51,6 @@ class Rules:
         *,
         types: Sequence[str] | None = None,
         errors: Sequence[float] = (1.0,),
-        find: NameFinder | None = None,
         material: Material | None = None,
     ) -> None:
         chosen = self.types if types is None else tuple(dict.fromkeys(types))
@@ -68,14 +65,14 @@ class Rules:
         self._types = chosen
         self._errors = tuple(errors)
         texts = (source.text for example in examples for source in example.case.sources)
-        self._material = Material.of(texts, find) if material is None else material
+        self._material = Material.of(texts) if material is None else material
 
     def change(self, example: Example, draw: random.Random) -> Example | str:
         """Return the example with errors in its response and its gold, or why it cannot be used."""
         case = example.case
         if not any(source.text.strip() for source in case.sources):
             return "no source to contradict"
-        passages = passages_of(case, self._material.find)
+        passages = passages_of(case)
         if not passages:
             return "the response has no words"
         (count,) = draw.choices(range(1, len(self._errors) + 1), self._errors)

@@ -17,7 +17,6 @@ from veridical.core.segment import sentences, words
 from veridical.core.spans import Span
 from veridical.core.types import Case, Example, Judgement, Source
 from veridical_lab.corrupt.error_types import Material, plain_sentences
-from veridical_lab.corrupt.name_kinds import NameFinder
 from veridical_lab.corrupt.rewrites import rewritten
 from veridical_lab.corrupt.rules import Rules
 
@@ -40,7 +39,6 @@ class Recipe:
         source_words: The fewest and the most words of a source; lengths are drawn evenly on a logarithmic scale.
         responses: The number of responses for each source.
         clutter: The share of sources that get as many words of other documents around them as they have.
-        find: Finds names and their kinds; None for the rules of `name_kinds`.
     """
 
     faithful: float = 0.4
@@ -51,7 +49,6 @@ class Recipe:
     source_words: tuple[int, int] = (40, 1500)
     responses: int = 3
     clutter: float = 0.25
-    find: NameFinder | None = None
 
     def __post_init__(self) -> None:
         shares = (self.faithful, self.rewrite, self.clutter)
@@ -85,7 +82,7 @@ def training_examples(
         some = list(islice(remaining, block))
         if not some:
             return
-        material = Material.of(some, recipe.find)
+        material = Material.of(some)
         rules = Rules((), types=recipe.types, errors=recipe.errors, material=material)
         faithful = (
             example
@@ -93,7 +90,7 @@ def training_examples(
             for example in excerpts(text, f"{name}/{number * block + i}", recipe, seed=seed)
         )
         surrounded = cluttered(faithful, material.sentences, share=recipe.clutter, seed=seed)
-        for example in rewritten(surrounded, share=recipe.rewrite, find=recipe.find, seed=seed):
+        for example in rewritten(surrounded, share=recipe.rewrite, seed=seed):
             draw = random.Random(f"{seed}\0training\0{example.case.id}")
             changed = rules.change(example, draw) if draw.random() >= recipe.faithful else "faithful"
             if isinstance(changed, str):

@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import json
 import math
-import struct
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
-from veridical.core.errors import InputError, UnknownNameError
+from veridical.core.errors import UnknownNameError
 from veridical.models.load import quiet, require_models
 
-__all__ = ["ARCHITECTURES", "ENCODERS", "ENCODER_DECODERS", "TOKENIZERS", "from_llama2c", "tiny", "tiny_tokenizer"]
+__all__ = ["ARCHITECTURES", "ENCODERS", "ENCODER_DECODERS", "TOKENIZERS", "tiny", "tiny_tokenizer"]
 
 TokenizerKind = Literal["bytes", "metaspace", "wordpiece", "unigram"]
 TOKENIZERS = ("bytes", "metaspace", "unigram", "wordpiece")
@@ -243,106 +240,3 @@ def _frequent_pieces(words: Iterable[str], size: int, inside: str = "") -> dict[
             counts.update(mark + word[start:end] for end in range(start + 1, len(word) + 1))
     best = sorted(counts, key=lambda piece: (piece not in letters, -counts[piece] * len(piece), piece))
     return {piece: counts[piece] for piece in best[:size]}
-
-
-def from_llama2c(weights: str | Path, tokenizer: str | Path, folder: str | Path) -> Path:
-    """Convert the model that llama2.c keeps in `weights` (.bin, version 0) and `tokenizer`; write it to `folder`.
-
-    llama2.c puts rotary pairs side by side, Llama puts them half a head apart, so the rows of queries and keys are
-    reordered. Raise `InputError` for a file of another format.
-    """
-    require_models()
-    import torch
-    import transformers
-
-    raw = Path(weights).read_bytes()
-    if len(raw) < 28:
-        raise InputError(f"{weights} is no llama2.c model")
-    dim, inner, layers, heads, kv_heads, vocab, positions = struct.unpack("7i", raw[:28])
-    shared, vocab = vocab > 0, abs(vocab)
-    kv = dim // heads * kv_heads
-    numbers = np.frombuffer(raw, dtype="<f4", offset=28)
-    size = vocab * dim + layers * (2 * dim + 2 * dim * dim + 2 * dim * kv + 3 * dim * inner) + dim
-    size += positions * (dim // heads) + (0 if shared else vocab * dim)
-    if len(numbers) != size:
-        raise InputError(f"{weights} is no llama2.c model of version 0: {len(numbers)} numbers, {size} expected")
-    position = 0
-
-    def take(*shape: int) -> torch.Tensor:
-        nonlocal position
-        count = int(np.prod(shape))
-        position += count
-        return torch.from_numpy(numbers[position - count : position].reshape(shape).copy())
-
-    state = {"model.embed_tokens.weight": take(vocab, dim)}
-    parts = (
-        ("input_layernorm", (dim,)),
-        ("self_attn.q_proj", (dim, dim)),
-        ("self_attn.k_proj", (kv, dim)),
-        ("self_attn.v_proj", (kv, dim)),
-        ("self_attn.o_proj", (dim, dim)),
-        ("post_attention_layernorm", (dim,)),
-        ("mlp.gate_proj", (inner, dim)),
-        ("mlp.down_proj", (dim, inner)),
-        ("mlp.up_proj", (inner, dim)),
-    )
-    for name, shape in parts:
-        for layer, weight in enumerate(take(layers, *shape)):
-            if name.endswith(("q_proj", "k_proj")):
-                half = dim // heads // 2
-                weight = weight.reshape(-1, half, 2, dim).transpose(1, 2).reshape(shape)
-            state[f"model.layers.{layer}.{name}.weight"] = weight.contiguous()
-    state["model.norm.weight"] = take(dim)
-    position += positions * (dim // heads)  # skip the rotary angles, which the model computes
-    state["lm_head.weight"] = state["model.embed_tokens.weight"] if shared else take(vocab, dim)
-    config = transformers.LlamaConfig(
-        vocab_size=vocab,
-        hidden_size=dim,
-        intermediate_size=inner,
-        num_hidden_layers=layers,
-        num_attention_heads=heads,
-        num_key_value_heads=kv_heads,
-        max_position_embeddings=positions,
-        rms_norm_eps=1e-5,
-        tie_word_embeddings=shared,
-        bos_token_id=1,
-        eos_token_id=2,
-    )
-    model = transformers.LlamaForCausalLM(config)
-    model.load_state_dict(state)
-    folder = Path(folder)
-    with quiet():
-        model.save_pretrained(folder)
-    _llama2c_tokenizer(Path(tokenizer), vocab).save_pretrained(folder)
-    return folder
-
-
-def _llama2c_tokenizer(path: Path, vocab: int) -> Any:
-    """Read the SentencePiece BPE of a tokenizer.bin: a score and a piece per id; higher scores merge first."""
-    from tokenizers import Tokenizer, decoders, models, normalizers
-    from transformers import PreTrainedTokenizerFast
-
-    raw = path.read_bytes()
-    position = 4  # the file begins with the length of the longest piece
-    pieces, scores = [], []
-    for _ in range(vocab):
-        score, size = struct.unpack_from("<fi", raw, position)
-        pieces.append(raw[position + 8 : position + 8 + size].decode("utf-8").replace(" ", "▁"))
-        scores.append(score)
-        position += 8 + size
-    pieces[:3] = ["<unk>", "<s>", "</s>"]
-    ids = {piece: i for i, piece in enumerate(pieces)}
-    merges = []
-    for i in sorted(range(259, vocab), key=lambda i: -scores[i]):
-        piece = pieces[i]
-        halves = [(piece[:k], piece[k:]) for k in range(1, len(piece))]
-        pairs = [(a, b) for a, b in halves if a in ids and b in ids]
-        merges += sorted(pairs, key=lambda pair: (ids[pair[0]], ids[pair[1]]))
-    built = Tokenizer(models.BPE(ids, merges, unk_token="<unk>", byte_fallback=True, fuse_unk=True))
-    built.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
-    steps = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
-    built.decoder = decoders.Sequence(steps)
-    built.add_special_tokens(["<unk>", "<s>", "</s>"])
-    return PreTrainedTokenizerFast(
-        tokenizer_object=built, bos_token="<s>", eos_token="</s>", unk_token="<unk>", pad_token="</s>"
-    )

@@ -1,15 +1,14 @@
-"""Probe analyses as plots, SVG and PNG: curves over sublayers with their intervals, matrices, ablation curves."""
+"""Probe analyses as plots (SVG): curves over sublayers with their intervals, matrices, ablation curves."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from veridical_lab.probes.analysis.results import Analysis, Peak, ProbeFinding
-from veridical_lab.report.plots import INK, as_png, as_svg, new_axes, style_of
+from veridical_lab.report.plots import INK, as_svg, new_axes, style_of
 
-__all__ = ["AnalysisPlot", "analysis_plots"]
+__all__ = ["analysis_plots"]
 
 _TITLES = {
     "f1": "F1-R (responses)",
@@ -21,24 +20,19 @@ _TITLES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class AnalysisPlot:
-    """One plot with the name of its files."""
+def analysis_plots(analysis: Analysis) -> dict[str, str]:
+    """Return one plot per metric (a matrix, or curves) by its file's name, each an <svg> element.
 
-    name: str
-    svg: str
-    png: bytes
-
-
-def analysis_plots(analysis: Analysis) -> list[AnalysisPlot]:
-    """Return one plot per metric (a matrix, or curves); `MissingExtraError` without matplotlib."""
-    plots = []
+    Raises:
+        MissingExtraError: If matplotlib is not installed.
+    """
+    plots = {}
     for metric in dict.fromkeys(m for f in analysis.findings for m in f.row.metrics):
         findings = [f for f in analysis.findings if metric in f.row.metrics and f.row.metrics[metric].value is not None]
         peaks = [p for p in analysis.peaks if p.metric == metric]
         figure = _PLOTS[analysis.name](findings, peaks, metric)
         if figure is not None:
-            plots.append(AnalysisPlot(f"{analysis.name}-{metric}", as_svg(figure), as_png(figure)))
+            plots[f"{analysis.name}-{metric}"] = as_svg(figure)
     return plots
 
 

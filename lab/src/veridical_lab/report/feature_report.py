@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from veridical.report.tables import Table
-from veridical_lab.report.plots import INK, as_png, as_svg, colour_of, finish_heat_map, new_axes, new_figure
+from veridical_lab.report.plots import INK, as_svg, colour_of, finish_heat_map, new_axes, new_figure
 from veridical_lab.training.feature_analysis import LABEL, FeatureAnalysis, Spread
 
 __all__ = ["correlation_figure", "feature_plots", "feature_tables", "word_type_figure"]
@@ -54,10 +54,10 @@ def spread_text(spread: Spread) -> str:
     return f"{spread.mean:{form}} ({spread.deviation:{form}})"
 
 
-def feature_plots(analysis: FeatureAnalysis) -> dict[str, tuple[str, bytes]]:
-    """Return each plot by file name, as an <svg> element and PNG; `MissingExtraError` without matplotlib."""
+def feature_plots(analysis: FeatureAnalysis) -> dict[str, str]:
+    """Return each plot by file name, as an <svg> element; `MissingExtraError` without matplotlib."""
     figures = {"correlations": correlation_figure(analysis), "word-types": word_type_figure(analysis)}
-    return {name: (as_svg(figure), as_png(figure)) for name, figure in figures.items()}
+    return {name: as_svg(figure) for name, figure in figures.items()}
 
 
 def correlation_figure(analysis: FeatureAnalysis) -> Any:

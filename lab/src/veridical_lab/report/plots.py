@@ -1,4 +1,4 @@
-"""Common parts of all plots: size, colours, lines, and conversion to SVG and PNG. Needs the `plots` extra (matplotlib).
+"""Common parts of all plots: size, colours, lines, and conversion to SVG. Needs the `plots` extra (matplotlib).
 
 Colours are those of Okabe and Ito, and cividis in matrices: readable with any colour vision. Text is grey, readable on
 a light and on a dark background.
@@ -15,7 +15,7 @@ from typing import Any
 
 from veridical.core.errors import MissingExtraError
 
-__all__ = ["COLOURS", "INK", "as_png", "as_svg", "colour_of", "finish_heat_map", "new_axes", "new_figure", "style_of"]
+__all__ = ["COLOURS", "INK", "as_svg", "colour_of", "finish_heat_map", "new_axes", "new_figure", "style_of"]
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 INK = "#808080"
@@ -69,14 +69,6 @@ def as_svg(figure: Any) -> str:
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
     svg = out.getvalue()
     return re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
-
-
-def as_png(figure: Any) -> bytes:
-    """Return the figure as PNG on white, 160 dots per inch."""
-    out = io.BytesIO()
-    with _any_script():
-        figure.savefig(out, format="png", dpi=160, facecolor="white")
-    return out.getvalue()
 
 
 @contextmanager

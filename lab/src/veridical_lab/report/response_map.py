@@ -1,31 +1,20 @@
-"""A response map, sublayers by tokens, in a terminal, as SVG or PNG (the `plots` extra), and as an HTML page."""
+"""A response map, sublayers by tokens, in a terminal and as SVG (the `plots` extra)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from veridical.core.text import shorten, visible
-from veridical.report.pages import render, render_page
 from veridical_lab.probes.analysis.response_map import ResponseMap
 from veridical_lab.probes.analysis.sublayer_probes import type_of
-from veridical_lab.report.plots import COLOURS, INK, as_png, as_svg, finish_heat_map, new_axes
+from veridical_lab.report.plots import COLOURS, INK, as_svg, finish_heat_map, new_axes
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = [
-    "ENDINGS",
-    "print_response_map",
-    "response_map_file",
-    "response_map_page",
-    "response_map_png",
-    "response_map_svg",
-]
+__all__ = ["print_response_map", "response_map_svg"]
 
-ENDINGS = (".html", ".svg", ".png")
-_SHADES = 11
 _LETTERS = 14  # characters shown of a token
 _MOST_TOKENS = 120  # tokens in a picture
 
@@ -108,11 +97,6 @@ def response_map_svg(response_map: ResponseMap, *, tokens: int = _MOST_TOKENS) -
     return as_svg(_heat_map(response_map, tokens))
 
 
-def response_map_png(response_map: ResponseMap, *, tokens: int = _MOST_TOKENS) -> bytes:
-    """Return the heat map as PNG, 160 dots per inch."""
-    return as_png(_heat_map(response_map, tokens))
-
-
 def _heat_map(response_map: ResponseMap, tokens: int) -> Any:
     import numpy as np
 
@@ -139,47 +123,3 @@ def _heat_map(response_map: ResponseMap, tokens: int) -> Any:
         axes.set_title(f"the first {width} of {len(response_map.spans)} tokens", fontsize=8, color=INK)
     finish_heat_map(figure, axes, image, "token", "sublayer")
     return figure
-
-
-# --- HTML -------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Cell:
-    """A score as text, its shade, and whether its token is marked."""
-
-    text: str
-    shade: int
-    marked: bool
-
-
-def response_map_page(response_map: ResponseMap, *, title: str | None = None) -> str:
-    """Return a map as one self-contained HTML document: a table with a column per token, no script, light and dark."""
-    marked = response_map.is_marked
-    rows = [
-        (name, [_Cell(f"{s:.2f}", round((_SHADES - 1) * s), m) for s, m in zip(scores, marked, strict=True)])
-        for name, scores in zip(
-            [*_row_names(response_map), "detector"],
-            [*response_map.scores.tolist(), response_map.combined.tolist()],
-            strict=True,
-        )
-    ]
-    return render_page(
-        "response_map.html",
-        render("response_map.css", package="veridical_lab.report", shades=_SHADES),
-        package="veridical_lab.report",
-        title=title or f"Response map: {response_map.case.id}",
-        response=visible(response_map.case.response),
-        tokens=list(zip([visible(token) for token in response_map.tokens], marked, strict=True)),
-        rows=rows,
-        detector=visible(response_map.detector),
-        caption=_caption(response_map),
-        notes=[visible(note) for note in response_map.notes],
-    )
-
-
-def response_map_file(response_map: ResponseMap, ending: str) -> str | bytes:
-    """Return the contents of a file of the map with one of `ENDINGS`."""
-    if ending == ".html":
-        return response_map_page(response_map)
-    return response_map_svg(response_map) + "\n" if ending == ".svg" else response_map_png(response_map)

@@ -1,4 +1,4 @@
-"""A salience map, source words by response words, as plots in SVG or PNG.
+"""A salience map, source words by response words, as plots in SVG.
 
 They need the `plots` extra (matplotlib); `report.salience` shows the map in HTML, for texts of any length.
 """
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from veridical.core.errors import InputError
 from veridical.core.salience_map import SalienceMap
 from veridical.core.spans import Span
-from veridical_lab.report.plots import COLOURS, INK, as_png, as_svg, finish_heat_map, new_axes, new_figure
+from veridical_lab.report.plots import COLOURS, INK, as_svg, finish_heat_map, new_axes, new_figure
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["salience_map_png", "salience_map_svg", "word_bars_svg"]
+__all__ = ["salience_map_svg", "word_bars_svg"]
 
 _PLAIN, _FLAGGED = COLOURS[:2]
 _MOST_ROWS, _MOST_COLUMNS = 60, 60
@@ -33,11 +33,6 @@ def salience_map_svg(
     matplotlib.
     """
     return as_svg(_heat_map(salience, flagged, rows, columns))
-
-
-def salience_map_png(salience: SalienceMap, *, flagged: Sequence[Span] = ()) -> bytes:
-    """Return the heat map as PNG, 160 dots per inch."""
-    return as_png(_heat_map(salience, flagged, _MOST_ROWS, _MOST_COLUMNS))
 
 
 def word_bars_svg(salience: SalienceMap, *, flagged: Sequence[Span] = (), words: int = _MOST_ROWS) -> str:

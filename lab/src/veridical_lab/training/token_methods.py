@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Protocol
 
 from veridical.core.detector import Detector
 from veridical.core.errors import InputError
@@ -48,15 +48,6 @@ class TokenMethod(Protocol):
         A detector with `judge_spans` (`core.detector.JudgesSpans`) is asked about the labelled phrases. For any other,
         the highest verdict on a phrase counts.
         """
-        ...
-
-
-class LoadableMethod(Protocol):
-    """A class of methods that a spec can name."""
-
-    @classmethod
-    def from_spec(cls, spec: Spec) -> Self:
-        """Return the method that `spec` describes."""
         ...
 
 

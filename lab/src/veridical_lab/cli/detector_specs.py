@@ -1,0 +1,19 @@
+"""Loads the detector of commands that work with one kind of detector, by the same specs as `--detector` elsewhere."""
+
+from __future__ import annotations
+
+from veridical.core.detector import Detector
+
+__all__ = ["load_of_kind"]
+
+
+def load_of_kind(text: str, kind: str) -> Detector:
+    """Load the detector of the spec `text`; raise `InputError` unless it is one of `kind`."""
+    from veridical.core.errors import InputError
+    from veridical.core.spec import parse_spec
+    from veridical.detectors import load_detector
+
+    spec = parse_spec(text)
+    if spec.name != kind:
+        raise InputError(f"the detector {text!r} is not {kind}", hint=f"write {kind}:FOLDER, with options after commas")
+    return load_detector(spec)
