@@ -32,6 +32,19 @@ def command_help() -> str:
     return "\n\n".join(sections)
 
 
+def layouts() -> str:
+    """The columns that are recognised, best first."""
+    from veridical.rows.columns import LAYOUTS
+
+    lines = ["| tool | response | sources | question |", "|---|---|---|---|"]
+    for layout in LAYOUTS:
+        cells = (
+            ", ".join(f"`{name}`" for name in names) for names in (layout.responses, layout.sources, layout.questions)
+        )
+        lines.append(f"| {layout.name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def _section(title: str, command: Any) -> str:
     panels: dict[str, list[str]] = {}
     for parameter in command.params:
@@ -813,6 +826,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "organic-guard": ("docs/guard.md", guarded("organic-guard.jsonl")),
     "guard-speed": ("docs/guard.md", guard_speed),
     "commands": ("docs/cli.md", command_help),
+    "layouts": ("docs/check.md", layouts),
     "detectors": ("docs/detectors/README.md", detector_table),
     "results-default": ("docs/detectors/default.md", default_results),
     "papers": ("docs/papers.md", papers),

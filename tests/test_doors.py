@@ -74,7 +74,7 @@ class Door:
         code = main(["batch", self.case_file(response, sources), str(out), "-d", self.detector])
         (row,) = "".join(file.read_text("utf-8") for file in out.glob("results-*.jsonl")).splitlines()
         outcome, reason = self.told(decode(row))
-        assert code == (3 if outcome == "unjudged" else 0)
+        assert EXIT_CODES[code] == outcome
         return outcome, reason
 
     def batch_columns(self, response: str | None, sources: Texts) -> tuple[str, str]:

@@ -1,36 +1,18 @@
-"""Read cases from JSON or JSON Lines, and source texts from text, PDF, HTML or Markdown files.
+"""Read source texts from text, PDF, HTML or Markdown files.
 
 A source document is converted to text once, before it becomes a `Source`; a response is never converted.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from dataclasses import dataclass
 from io import BytesIO
-from itertools import chain
 from pathlib import Path
-from typing import Any
 
-from veridical.core.errors import DataError, InputError, MissingExtraError
-from veridical.core.files import MAX_BYTES, decode_text, open_bytes, read_bytes
-from veridical.core.json_places import members
-from veridical.core.jsonl import read_lines
-from veridical.core.serialization import decode_case
-from veridical.core.types import Case
+from veridical.core.errors import DataError, MissingExtraError
+from veridical.core.files import MAX_BYTES, decode_text, read_bytes
 
-__all__ = [
-    "CASE_ENDINGS",
-    "CONVERTED_ENDINGS",
-    "CasePlace",
-    "case_places",
-    "document_text",
-    "read_cases",
-    "read_document",
-]
+__all__ = ["CONVERTED_ENDINGS", "document_text", "read_document"]
 
-CASE_ENDINGS = frozenset({".json", ".jsonl", ".ndjson"})
 _HTML_ENDINGS = frozenset({".html", ".htm", ".xhtml"})
 _MARKDOWN_ENDINGS = frozenset({".md", ".markdown"})
 CONVERTED_ENDINGS = frozenset({".pdf"}) | _HTML_ENDINGS | _MARKDOWN_ENDINGS
@@ -130,92 +112,3 @@ def _markdown(text: str) -> str:
         elif token.type in ("fence", "code_block"):
             lines.append(token.content.rstrip("\n"))
     return "\n\n".join(lines)
-
-
-def read_cases(path: Path, *, max_bytes: int = MAX_BYTES) -> Iterator[Case]:
-    """Read the cases of a file ("-" is standard input): JSON Lines, or one JSON object, or an array of objects.
-
-    JSON Lines are read one at a time, so the file may have any size; `max_bytes` then bounds each line.
-    A case without an id gets its line or position as its id. Raises `DataError` with file and line for a line or item
-    that is not a case, for a repeated id, and for a file without cases.
-    """
-    line_of: dict[str, int] = {}
-    for number, case in _numbered_cases(path, max_bytes):
-        if case.id in line_of:
-            raise DataError(f"the case id {case.id!r} was there before, at {line_of[case.id]}", path=path, line=number)
-        line_of[case.id] = number
-        yield case
-    if not line_of:
-        raise DataError("no cases in it", path=path, hint='one per line, such as {"response": "…", "sources": ["…"]}')
-
-
-def _numbered_cases(path: Path, max_bytes: int) -> Iterator[tuple[int, Case]]:
-    lines = read_lines(path, max_bytes=max_bytes)
-    first = next(lines, None)
-    if first is None or not _spans_lines(first.text):
-        for line in chain([first] if first else [], lines):
-            yield line.number, _case(line.text, path, line.number)
-        return
-    try:
-        value = json.loads("\n".join(line.text for line in chain([first], lines)))
-    except ValueError as error:
-        line_number = getattr(error, "lineno", None)
-        raise DataError(f"not JSON: {getattr(error, 'msg', error)}", path=path, line=line_number) from None
-    except RecursionError:
-        raise DataError("the JSON is nested too deeply", path=path) from None
-    for number, item in enumerate(value if isinstance(value, list) else [value], 1):
-        if not isinstance(item, dict):
-            raise DataError(f"item {number} is not a JSON object", path=path, hint="a case is an object")
-        yield number, _case(item, path, number)
-
-
-@dataclass(frozen=True, slots=True)
-class CasePlace:
-    """The position of a case in a file: its JSON begins at index `at` of `text`, or after white space there.
-
-    `text` is a part of the file that begins at character `start`, the first character of line `line` (from 1).
-    """
-
-    text: str
-    at: int
-    start: int
-    line: int
-
-
-def case_places(path: Path) -> Iterator[CasePlace]:
-    """Yield the position of each case in a file that `read_cases` has read, in its order; JSON Lines are streamed."""
-    start = 0
-    first = True
-    with open_bytes(path) as file:
-        for number, raw in enumerate(file, 1):
-            text = decode_text(raw, path)
-            if raw.strip() and first and _spans_lines(text.removesuffix("\n")):
-                text += decode_text(file.read(), path)
-                is_array = text.lstrip().startswith("[")
-                positions = [position for _, position in members(text, text.index("["))] if is_array else [0]
-                yield from (CasePlace(text, position, start, number) for position in positions)
-                return
-            if raw.strip():
-                first = False
-                yield CasePlace(text, 0, start, number)
-            start += len(text)
-
-
-def _spans_lines(line: str) -> bool:
-    """Return whether a file that begins with `line` holds one JSON value, not one per line."""
-    if line.lstrip().startswith("["):
-        return True
-    try:
-        json.loads(line)
-    except ValueError:
-        return line.strip() == "{" or (line.lstrip().startswith("{") and line.rstrip().endswith((",", "[", "{", ":")))
-    except RecursionError:
-        return False
-    return False
-
-
-def _case(document: Any, path: Path, number: int) -> Case:
-    try:
-        return decode_case(document, default_id=str(number))
-    except InputError as error:  # not a case document, or one that `Case` refuses
-        raise DataError(error.message, path=path, line=number, hint=error.hint) from None

@@ -22,6 +22,7 @@ LAB = Path(veridical_lab.__file__).parent
 ARCHITECTURE = Path(__file__).parents[2] / "docs" / "ARCHITECTURE.md"
 LAYERS = [
     {"core"},
+    {"rows"},
     {"datasets", "metrics", "documents"},
     {"models", "sources"},
     {"llm"},

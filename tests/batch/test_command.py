@@ -30,7 +30,7 @@ def test_a_table_into_a_folder(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     second.write_text("key,answer,text,points\ny,It is blue.,It is blue.,\nz,\n")
     columns = ("--response", "answer", "--source", "text", "--must-cover", "points", "--id", "key", "--group", "text")
     code, line = run(capsys, first, second, tmp_path / "out", *columns)
-    assert code == 0
+    assert code == 1
     assert line.startswith("2 rows judged, 1 of them flagged, ")
     assert "1 failed (failed.jsonl)" in line
     out = tmp_path / "out"
@@ -59,7 +59,7 @@ def test_what_ray_prints_is_not_on_standard_output(
     path = tmp_path / "rows.jsonl"
     path.write_text('{"response": "It is red.", "sources": ["It is blue."]}\n')
     code, said = run(capsys, path, tmp_path / "out", "--engine", "ray")  # fails if anything is on standard output
-    assert code == 0
+    assert code == 1
     assert said.startswith("(raylet) A worker died\n")
 
 
@@ -104,7 +104,7 @@ def test_one_line_for_each_mistake(capsys: pytest.CaptureFixture[str], tmp_path:
 def test_options_of_reading_and_explaining(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path, out = tmp_path / "rows.csv", tmp_path / "out"
     path.write_bytes("id,response,sources\na,Café 3.,Café 4.\na,Café 4.,Café 4.\n".encode("cp1252"))
-    code, line = run(capsys, path, out, "--encoding", "cp1252", "--explain")
+    code, line = run(capsys, path, out, "--encoding", "cp1252", "--explain", "--fail-over", "0.5")
     assert code == 0
     assert "1 rows have the id of an earlier row" in line
     assert '"correction": "4"' in (out / "results-00000.jsonl").read_text()
@@ -115,6 +115,41 @@ def test_nothing_that_could_be_judged(capsys: pytest.CaptureFixture[str], tmp_pa
     path = tmp_path / "rows.jsonl"
     path.write_text('{"response": "It is red."}\n{\n')
     assert run(capsys, path, tmp_path / "out")[0] == 3
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "code"),
+    [
+        (["clear", "clear"], (), 0),
+        (["clear", "flagged", "no sources", "broken"], (), 1),
+        (["clear", "flagged"], ("--fail-over", "0.5"), 0),
+        (["clear", "no sources"], (), 3),
+        (["clear", "broken"], (), 3),
+        (["clear", "broken"], ("--allow-unjudged", "0.5"), 0),
+        (["flagged", "broken"], ("--fail-over", "0.9"), 1),
+    ],
+)
+def test_exit_codes(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, rows: list[str], options: tuple[str, ...], code: int
+) -> None:
+    lines = {
+        "clear": '{"response": "It is red.", "sources": "It is red."}',
+        "flagged": '{"response": "It is blue.", "sources": "It is red."}',
+        "no sources": '{"response": "It is red."}',
+        "broken": "{",
+    }
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(f"{lines[row]}\n" for row in rows))
+    assert run(capsys, path, tmp_path / "out", *options)[0] == code
+
+
+def test_recognised_columns_are_said(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    path.write_text('[{"question": "q", "answer": "It is red.", "contexts": ["It is red.", null]}]')
+    code, said = run(capsys, path, tmp_path / "out")
+    assert code == 0
+    assert said.startswith(f"{path}: columns as in RAGAS 0.1: response 'answer', sources 'contexts'")
+    assert f"{path}: sources that are null, left out: 1" in said
 
 
 def test_a_dry_run_writes_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 from veridical.batch import check_dataframe, check_rows, frames
-from veridical.batch.columns import Columns
 from veridical.core.errors import InputError
 from veridical.core.types import Case, Judgement
 from veridical.detectors.overlap.detector import Overlap
+from veridical.rows import Columns
 
 
 def test_a_frame_gets_columns_and_keeps_its_index(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,7 +58,7 @@ def test_rows_of_a_batch_and_one_that_fails() -> None:
     check = check_rows(Columns("r", ("s",)), Fragile(), threshold=0.2, prefix="v_")
     added = check({"r": ["It is red.", "bad", 3], "s": [["It is blue.", "Or red."]] * 3})
     assert added["v_outcome"] == ["clear", None, None]
-    assert added["v_failed"] == [None, "ValueError: no", "case.response: should be a valid string"]
+    assert added["v_failed"] == [None, "ValueError: no", "the column 'r' holds 3, not a text (name another)"]
 
 
 def test_a_data_set_is_mapped() -> None:

@@ -19,13 +19,13 @@ from tests.processes import LIMIT, python, start_python
 from tests.server.services import until
 from veridical.batch import BatchSettings, run_batch
 from veridical.batch import folder as batch_folder
-from veridical.batch.columns import Columns
 from veridical.batch.folder import BatchFolder, read_manifest, read_shards
 from veridical.batch.worker import STOP_AFTER, batches
 from veridical.core.errors import CannotJudgeError, DataError, InputError, OutputError, UnknownNameError
 from veridical.core.serialization import decode
 from veridical.core.types import Case, Judgement, Source
 from veridical.detectors.overlap.detector import Overlap
+from veridical.rows import Columns
 
 WARM_UP = 1  # the case that each run judges first
 
@@ -138,7 +138,7 @@ def test_a_killed_process_loses_nothing(tmp_path: Path) -> None:
 import os, signal
 from pathlib import Path
 from veridical.batch import BatchSettings, run_batch
-from veridical.batch.columns import Columns
+from veridical.rows import Columns
 from veridical.detectors.overlap.detector import Overlap
 
 class Killing(Overlap):

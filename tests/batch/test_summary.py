@@ -11,10 +11,10 @@ import pytest
 from tests.report.conftest import HOSTILE
 from tests.report.test_html import Page
 from veridical.batch import BatchSettings, run_batch, summary
-from veridical.batch.columns import Columns
 from veridical.batch.summary import BatchReport, worst_cases
 from veridical.core.serialization import decode
 from veridical.report.batch_page import render_batch, write_batch_page
+from veridical.rows import Columns
 
 SOURCE = "The tower is 7 m tall."
 

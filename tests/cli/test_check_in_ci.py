@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from veridical.cli.delivery import exit_code
+from veridical.cli.options import ExitOptions
 from veridical.core.types import Outcome
 
 Command = Callable[..., tuple[int, str, str]]
@@ -51,8 +52,8 @@ def test_shares_that_are_allowed(
 def test_shares_are_exact() -> None:
     for tens in range(1, 200):
         outcomes = Counter({Outcome.FLAGGED: 3 * tens, Outcome.CLEAR: 7 * tens})
-        assert exit_code(outcomes, fail_over=0.3) == 0
-        assert exit_code(outcomes + Counter([Outcome.FLAGGED]), fail_over=0.3) == 1
+        assert exit_code(outcomes, ExitOptions(fail_over=0.3)) == 0
+        assert exit_code(outcomes + Counter([Outcome.FLAGGED]), ExitOptions(fail_over=0.3)) == 1
 
 
 def test_both_files_are_written_and_told_of(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

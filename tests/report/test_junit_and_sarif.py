@@ -16,11 +16,11 @@ from tests.records import checked_at
 from tests.report.conftest import HOSTILE
 from veridical.checking import check, check_cases
 from veridical.core.types import Case, Checked, Evidence, Judgement, Omission, Outcome, Source, Span, Verdict
-from veridical.documents import read_cases
 from veridical.report.findings import findings
 from veridical.report.junit import JUnitReport
 from veridical.report.locations import FileLocations, Region, locate_cases
 from veridical.report.sarif import SarifReport
+from veridical.rows import RowForm, read_cases
 
 SCHEMAS = Path(__file__).parent / "schemas"
 JUNIT = etree.XMLSchema(etree.parse(SCHEMAS / "junit-10.xsd"))
@@ -38,7 +38,7 @@ def junit(*checked: Checked, name: str = "cases") -> etree._Element:
 
 def sarif(*checked: Checked, path: Path | None = None) -> dict[str, Any]:
     report = SarifReport()
-    locations = iter(()) if path is None else locate_cases(path)
+    locations = iter(()) if path is None else locate_cases(path, RowForm())
     for one in checked:
         report.add(one, next(locations, None))
     document = json.loads(report.text().encode())

@@ -208,7 +208,7 @@ def _difference(earlier: BatchManifest, job: BatchManifest) -> str | None:
     if earlier.detectors != job.detectors:
         was, now = (" ".join(detector.name for detector in m.detectors) for m in (earlier, job))
         return f"its detector is {was}, not {now}" if was != now else f"{now} is another model, or has changed, since"
-    for name in ("columns", "thresholds", "shard_rows", "max_bytes", "explain", "encoding"):
+    for name in ("columns", "thresholds", "shard_rows", "max_bytes", "explain", "encoding", "delimiter"):
         if getattr(earlier.options, name) != getattr(job.options, name):
             return f"its option {name} is {getattr(earlier.options, name)}, not {getattr(job.options, name)}"
     if earlier.versions != job.versions:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from veridical.batch.columns import Columns, as_case
 from veridical.batch.records import judged_row
 from veridical.batch.worker import batches, check_each
 from veridical.checking import DEFAULT_DETECTOR
 from veridical.core.detector import Detector
 from veridical.core.errors import InputError
 from veridical.core.types import Case
+from veridical.rows.columns import Columns, as_case
 
 if TYPE_CHECKING:
     import pandas
@@ -33,7 +33,7 @@ def check_rows(
     """Return a function for `datasets.Dataset.map(…, batched=True)` that takes columns and returns those of a check.
 
     Args:
-        columns: Which columns to read; None: "response", and "sources", "id" and "question" if they exist.
+        columns: Which columns to read; None: they are recognised by their names (`veridical.rows.columns.LAYOUTS`).
         detectors: As in `veridical.check`.
         threshold: As in `veridical.check`.
         prefix: Prefix of the names of the new columns.
@@ -55,14 +55,15 @@ def check_rows(
     loaded = [load_detector(spec) if isinstance(spec, str) else spec for spec in specs]
 
     def added(batch: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
-        names = input_columns.read_from(list(batch))
+        found, _ = input_columns.resolve(dict.fromkeys(batch, ""))
+        names = found.named
         values = zip(*(batch[name] for name in names), strict=True)
         rows = [dict(zip(names, row, strict=True)) for row in values]
         new: dict[str, list[Any]] = {name: [None] * len(rows) for name in ADDED}
         cases: list[tuple[int, Case]] = []
         for i, row in enumerate(rows):
             try:
-                cases.append((i, as_case(row, input_columns, default_id=str(i + 1), table=True)[0]))
+                cases.append((i, as_case(row, found, default_id=str(i + 1))[0]))
             except InputError as error:
                 new["failed"][i] = str(error)
         for indices in batches([case for _, case in cases]):
@@ -84,7 +85,7 @@ def check_rows(
 
 def check_dataframe(
     frame: pandas.DataFrame,
-    response: str = "response",
+    response: str | None = None,
     sources: Sequence[str] = (),
     *,
     must_cover: Sequence[str] = (),
@@ -95,8 +96,8 @@ def check_dataframe(
 
     Args:
         frame: The rows; missing values (NaN, None) count as no text.
-        response: The column of the response.
-        sources: The columns of the sources, each a text or a list of texts. Default: "sources".
+        response: The column of the response. Default: "response", or as `veridical.rows.columns.LAYOUTS` has it.
+        sources: The columns of the sources, each a text or a list of texts. Default: "sources", or likewise.
         must_cover: The columns of sources that the response has to cover.
         detectors: As in `veridical.check`.
         threshold: As in `veridical.check`.
@@ -113,8 +114,9 @@ def check_dataframe(
     duplicates = [name for name in ADDED if name in frame.columns]
     if duplicates:
         raise InputError(f"the frame has a column {duplicates[0]!r} already", hint="rename it, or leave it out")
-    check = check_rows(columns, detectors, threshold=threshold)
-    read_names = columns.read_from(list(frame.columns))
+    found, _ = columns.resolve(dict.fromkeys(frame.columns, ""))
+    check = check_rows(found, detectors, threshold=threshold)
+    read_names = found.named
     new: dict[str, list[Any]] = {name: [] for name in ADDED}
     rows = zip(*(frame[name] for name in read_names), strict=True)
     while part := list(islice(rows, _ROWS)):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from veridical.batch.columns import Columns
 from veridical.batch.inputs import InputFile
 from veridical.core.types import Checked, Outcome
+from veridical.rows.columns import Columns
 
 __all__ = ["BatchManifest", "BatchOptions", "FailedRow", "JudgedRow", "JudgedShard", "UsedDetector", "judged_row"]
 
@@ -21,6 +21,7 @@ class BatchOptions:
     thresholds: dict[str, float] | None = None
     explain: bool = False
     encoding: str = "utf-8"
+    delimiter: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ class FailedRow:
     Attributes:
         row: The number of the row, from 1 over all inputs.
         file: The file that holds it.
-        place: Its line (JSON Lines, CSV) or its number (Parquet) in that file, from 1.
+        place: Its line (JSON, CSV) or its number (Excel, Parquet) in that file, from 1.
         reason: The reason, in one line.
         id: The id of its case, if that could be read.
         content: The row as one JSON text, if it could be read.

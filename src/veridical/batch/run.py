@@ -18,19 +18,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from veridical.batch.columns import Columns
 from veridical.batch.folder import REPORT, BatchFolder
-from veridical.batch.inputs import RowReader, ShardRange, Unchanged, input_paths, plan
+from veridical.batch.inputs import BatchReader, ShardRange, Unchanged, input_paths, plan
 from veridical.batch.records import BatchManifest, BatchOptions, UsedDetector
 from veridical.batch.summary import BatchReport, summarise
 from veridical.batch.worker import ShardTexts, WorkerSettings, shard_texts
 from veridical.checking import DEFAULT_DETECTOR
 from veridical.core.detector import Detector, digest_of, fingerprint_of, info_of
 from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
-from veridical.core.files import MAX_BYTES, write_whole
+from veridical.core.files import MAX_BYTES, check_encoding, write_whole
 from veridical.core.judging import judge, thresholds_in_force
 from veridical.core.serialization import encode
 from veridical.core.types import Case, Source
+from veridical.rows import Columns, RowForm
 
 if TYPE_CHECKING:
     from veridical.llm.connection import Connection
@@ -52,7 +52,8 @@ class BatchSettings:
         columns: Which columns of a row to read.
         threshold: As in `veridical.check`.
         explain: As in `veridical.check`.
-        encoding: The encoding of CSV and TSV files; JSON Lines and Parquet are always UTF-8.
+        encoding: The encoding of text files, where no byte-order mark says otherwise.
+        delimiter: The character between two cells of a text table; None: the one found.
         shard_rows: The most rows per shard; a killed run loses at most one shard per worker.
         max_bytes: The longest line of JSON, or cell; a row with a longer one fails.
         workers: The number of processes that judge in parallel, each with its own copy of the detectors.
@@ -60,6 +61,7 @@ class BatchSettings:
         address: The Ray cluster: "auto" or HOST:PORT; None: $RAY_ADDRESS, else a cluster on this machine.
         connection: How detectors reach their chat model; for one process only.
         progress: Called with the number of finished rows and the number of all rows.
+        remark: Called with each line on the columns that were recognised, and on what was left out.
     """
 
     inputs: Sequence[Path]
@@ -69,6 +71,7 @@ class BatchSettings:
     threshold: float | Mapping[str, float] | None = None
     explain: bool = False
     encoding: str = "utf-8"
+    delimiter: str | None = None
     shard_rows: int = SHARD_ROWS
     max_bytes: int = MAX_BYTES
     workers: int = 1
@@ -76,6 +79,7 @@ class BatchSettings:
     address: str | None = None
     connection: Connection | None = None
     progress: Callable[[int, int], None] = field(default=lambda done, total: None)
+    remark: Callable[[str], None] = field(default=lambda line: None)
 
     def __post_init__(self) -> None:
         if self.engine not in ENGINES:
@@ -89,10 +93,7 @@ class BatchSettings:
             raise InputError("no detector is named", hint=f"the default is {DEFAULT_DETECTOR!r}")
         if self.threshold is not None:
             thresholds_in_force(None, self.threshold)
-        try:
-            "".encode(self.encoding)
-        except LookupError:
-            raise InputError(f"unknown encoding {self.encoding!r}", hint="utf-8, latin-1, cp1252 …") from None
+        check_encoding(self.encoding)
 
     @property
     def in_process(self) -> bool:
@@ -147,15 +148,14 @@ def dry_run(settings: BatchSettings) -> Iterator[ShardTexts]:
 
 def _plan(settings: BatchSettings, paths: Sequence[Path]) -> tuple[WorkerSettings, list[ShardRange]]:
     """Read the input once; return the settings of the workers and the shards."""
-    files, shards = plan(paths, settings.columns, settings.shard_rows, settings.max_bytes, settings.encoding)
+    form = RowForm(settings.columns, settings.encoding, settings.delimiter, settings.max_bytes)
+    files, shards = plan(paths, form, settings.shard_rows, settings.remark)
     work = WorkerSettings(
         files=tuple(files),
-        columns=settings.columns,
+        form=form,
         detectors=tuple(str(spec) for spec in settings.detectors),
         threshold=settings.threshold,
         explain=settings.explain,
-        encoding=settings.encoding,
-        max_bytes=settings.max_bytes,
     )
     return work, shards
 
@@ -191,12 +191,13 @@ def _job(settings: BatchSettings, detectors: Sequence[Detector], work: WorkerSet
     return BatchManifest(
         work.files,
         BatchOptions(
-            work.columns,
+            settings.columns,
             settings.shard_rows,
-            work.max_bytes,
+            settings.max_bytes,
             thresholds,
-            work.explain,
-            codecs.lookup(work.encoding).name,
+            settings.explain,
+            codecs.lookup(settings.encoding).name,
+            settings.delimiter,
         ),
         tuple(UsedDetector(detector.name, digest_of(fingerprint_of(detector))) for detector in detectors),
         {"veridical": __version__},
@@ -258,7 +259,7 @@ def _in_processes(shards: Sequence[ShardRange], work: WorkerSettings, workers: i
         pool.shutdown(cancel_futures=True)
 
 
-_worker: tuple[RowReader, list[Detector], WorkerSettings] | None = None  # set once in each worker process
+_worker: tuple[BatchReader, list[Detector], WorkerSettings] | None = None  # set once in each worker process
 
 
 def _begin(work: WorkerSettings, workers: int) -> None:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from veridical.batch.columns import Columns, as_case
-from veridical.batch.inputs import InputFile, InputRow, RowReader, ShardRange, is_table
+from veridical.batch.inputs import BatchReader, InputFile, InputRow, ShardRange
 from veridical.batch.records import FailedRow, judged_row
 from veridical.checking import check_cases
 from veridical.core.detector import Detector
-from veridical.core.errors import DataError, InputError, VeridicalError, WireError
+from veridical.core.errors import InputError, VeridicalError, WireError
 from veridical.core.serialization import encode
 from veridical.core.text import shorten
 from veridical.core.types import Case, Checked
+from veridical.rows import RowForm
 
 __all__ = ["ShardTexts", "WorkerSettings", "batches", "check_each", "shard_texts"]
 
@@ -33,16 +32,14 @@ class WorkerSettings:
     """What a worker reads and how it judges. It can be pickled; `detectors` are specs."""
 
     files: tuple[InputFile, ...]
-    columns: Columns
+    form: RowForm
     detectors: tuple[str, ...]
     threshold: float | Mapping[str, float] | None
     explain: bool
-    encoding: str
-    max_bytes: int
 
-    def reader(self) -> RowReader:
+    def reader(self) -> BatchReader:
         """Return a reader of the input."""
-        return RowReader(self.files, self.columns, self.max_bytes, self.encoding)
+        return BatchReader(self.files, self.form)
 
     def load(self) -> list[Detector]:
         """Load the detectors."""
@@ -62,7 +59,7 @@ class ShardTexts:
 
 
 def shard_texts(
-    reader: RowReader,
+    reader: BatchReader,
     shard: ShardRange,
     detectors: Sequence[Detector],
     work: WorkerSettings,
@@ -81,12 +78,10 @@ def shard_texts(
     failed: dict[int, FailedRow] = {}
     for row in reader.read(shard.first, shard.rows):
         try:
-            if isinstance(row.content, DataError):
-                raise row.content
-            case, group = as_case(row.content, reader.columns, default_id=str(row.number), table=is_table(row.path))
+            case, group = row.case()
             readable.append((row, case, group))
         except InputError as error:
-            failed[row.number] = _failed_row(row, str(error).removeprefix(f"{row.path}:{row.place}: "))
+            failed[row.number] = _failed_row(row, str(error).removeprefix(f"{row.reader.path}:{row.row.place}: "))
     judged: dict[int, tuple[str, str]] = {}
     for batch in batches([case for _, case, _ in readable]):
         outcomes = check_each([readable[i][1] for i in batch], detectors, work.threshold, explain=work.explain)
@@ -150,14 +145,10 @@ def check_each(
 
 
 def _failed_row(row: InputRow, reason: str, id: str | None = None) -> FailedRow:
-    content: str | None = None
-    if isinstance(row.content, str):
-        content = row.content
-    elif isinstance(row.content, Mapping):
-        content = json.dumps(row.content, ensure_ascii=False, default=str)
+    content = row.text()
     if content is not None and not _is_text(content):
         content = None
-    return FailedRow(row.number, row.path, row.place, " ".join(reason.split()), id, content)
+    return FailedRow(row.number, str(row.reader.path), row.row.place, " ".join(reason.split()), id, content)
 
 
 def _is_text(content: str) -> bool:

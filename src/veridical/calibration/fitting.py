@@ -186,7 +186,10 @@ def _labelled_scores(
             raise InputError(
                 f"nothing labels the level {level.value!r} among the judged cases", hint="give data that label it"
             )
-    return samples
+    if options.levels is not None:
+        return samples
+    # a label of a whole response says of a clear one that all of its spans are, and nothing of the spans of others
+    return [sample for sample in samples if 0 < sample.labels.sum() < len(sample.labels)] or samples
 
 
 def _fit(sample: _Sample, options: CalibrationOptions) -> Scale:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections import deque
+from collections import Counter, deque
 from contextlib import nullcontext, redirect_stdout
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,13 +13,13 @@ from typer import Argument, Option
 
 from veridical.cli.check import DetectorNames
 from veridical.cli.comma_lists import parse_thresholds
-from veridical.cli.delivery import print_dry_run
+from veridical.cli.delivery import exit_code, print_dry_run
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import DETECTION, ChatOptions, Explain, Threshold, write_line
+from veridical.cli.options import DETECTION, ChatOptions, ColumnOptions, ExitOptions, Explain, Threshold, write_line
 from veridical.cli.progress import progress_bar, progress_lines
 
 if TYPE_CHECKING:
-    from veridical.batch.columns import Columns
+    from veridical.rows import Columns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,8 @@ class FileArguments:
         list[Path],
         Argument(
             metavar="IN…",
-            help="Files with one case per row: .jsonl, .csv, .tsv (also .gz) or .parquet; or folders of such files.",
+            help="Files with one case per row: .jsonl, .json, .csv, .tsv (also .gz), .xlsx or .parquet; or folders of "
+            "such files.",
         ),
     ]
     out: Annotated[
@@ -50,21 +51,11 @@ class DetectionOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ColumnOptions:
-    """The columns that hold the parts of a case."""
+class RowOptions(ColumnOptions):
+    """The columns of rows, and the encoding of their files."""
 
     PANEL: ClassVar[str] = "Columns"
 
-    response: Annotated[
-        str | None, Option(metavar="COLUMN", help="The column with the response. Default: response.")
-    ] = None
-    source: Annotated[
-        list[str],
-        Option(
-            metavar="COLUMN",
-            help="A column with sources: one text, or a list of texts. Repeatable. Default: sources.",
-        ),
-    ] = field(default_factory=list)
     must_cover: Annotated[
         list[str],
         Option(
@@ -79,20 +70,23 @@ class ColumnOptions:
     ] = None
     question: Annotated[
         str | None,
-        Option(metavar="COLUMN", help="The column with the question that the response answers. Default: question."),
+        Option(
+            metavar="COLUMN",
+            help="The column with the question that the response answers. Default: question, or the one of a known "
+            "tool.",
+        ),
     ] = None
     group: Annotated[
         str | None, Option(metavar="COLUMN", help="Also report the results separately for each value of this column.")
     ] = None
-    encoding: Annotated[
-        str, Option(help="Encoding of CSV and TSV files, such as cp1252. All other files are UTF-8.")
-    ] = "utf-8"
+    encoding: Annotated[str, Option(help="Encoding of text files, such as cp1252.")] = "utf-8"
 
     def columns(self) -> Columns:
         """Return the columns that the options name."""
-        from veridical.batch.columns import Columns
+        from veridical.rows import Columns
 
-        return Columns(self.response, tuple(self.source), tuple(self.must_cover), self.id, self.question, self.group)
+        sources, must_cover = tuple(self.source_column), tuple(self.must_cover)
+        return Columns(self.response_column, sources, must_cover, self.id, self.question, self.group)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,8 +126,9 @@ class EngineOptions:
 def batch_command(
     files: FileArguments,
     detection: DetectionOptions,
-    column: ColumnOptions,
+    column: RowOptions,
     running: EngineOptions,
+    shares: ExitOptions,
     chat: ChatOptions,
 ) -> int:
     """Check every row of one or more files and write a folder of results with a report.
@@ -146,10 +141,12 @@ def batch_command(
     OUT holds the report (report.html, report.json), the results (results-*.jsonl, scores-*.jsonl), the rows that could
     not be read or judged (failed.jsonl), and the state of the run (manifest.json, shards.jsonl). Files may be of any
     size. If a run was killed, repeat the command: it continues where the run stopped.
-    Exit codes: 0 done, 2 usage or input error, 3 no row could be judged.
+    Exit codes: 0 nothing flagged, 1 something flagged, 2 usage or input error, 3 a row could not be read or judged.
+    --fail-over and --allow-unjudged raise the shares from which the command exits with 1 and 3.
     """
     from veridical.batch.run import BatchSettings, dry_run, run_batch
     from veridical.checking import DEFAULT_DETECTOR
+    from veridical.core.types import Outcome
     from veridical.report.batch_page import write_batch_page
 
     connection = chat.connection()
@@ -162,12 +159,14 @@ def batch_command(
         threshold=parse_thresholds(detection.threshold),
         explain=detection.explain,
         encoding=column.encoding,
+        delimiter=column.delimiter,
         shard_rows=running.shard_rows,
         max_bytes=running.max_mb * 1024 * 1024,
         workers=running.workers,
         engine=running.engine,
         address=running.ray_address,
         connection=connection,
+        remark=write_line,
     )
     if chat.dry_run:
         deque(dry_run(settings), maxlen=0)
@@ -184,4 +183,7 @@ def batch_command(
     )
     if report.repeated_ids:
         write_line(f"{report.repeated_ids:,} rows have the id of an earlier row; their numbers are in scores-*.jsonl")
-    return 3 if judged == report.total.unjudged else 0
+    unjudged = report.total.unjudged + report.failed
+    clear = report.rows - report.total.flagged - unjudged
+    counts = {Outcome.FLAGGED: report.total.flagged, Outcome.UNJUDGED: unjudged, Outcome.CLEAR: clear}
+    return exit_code(Counter(counts), shares)

@@ -19,6 +19,7 @@ from veridical.cli.options import (
     ChatOptions,
     CheckOutputOptions,
     DecisionOptions,
+    ExitOptions,
     InputOptions,
     write_line,
 )
@@ -49,6 +50,7 @@ def check_command(
     inputs: InputOptions,
     detector: DetectorNames = None,
     decision: DecisionOptions,
+    shares: ExitOptions,
     chat: ChatOptions,
     heat: Annotated[
         bool,
@@ -66,6 +68,7 @@ def check_command(
     [bold]veridical check answer.txt article.pdf --must-cover key-points.txt --html report.html[/bold]
     [bold]veridical check answer.txt --perspective pro=for.txt --perspective con=against.txt[/bold]
     [bold]veridical check cases.jsonl --json > results.jsonl[/bold]
+    [bold]veridical check answers.csv --response answer --source passage[/bold]
     [bold]veridical check cases.jsonl --fail-over 0.05 --junit junit.xml --sarif veridical.sarif[/bold]
     [bold]veridical check answer.txt -d logprob:models/reader --heat[/bold]
     [bold]veridical check answer.txt article.txt -d verify:overlap,citations=skip+missing[/bold]
@@ -113,9 +116,9 @@ def check_command(
     )
     for path, report in reports.items():
         write_page(path, report.text())
-    if reports or decision.fail_over or decision.allow_unjudged:
-        write_line(counts(outcomes, decision))
-    return exit_code(outcomes, fail_over=decision.fail_over, allow_unjudged=decision.allow_unjudged)
+    if reports or shares != ExitOptions():
+        write_line(counts(outcomes, shares))
+    return exit_code(outcomes, shares)
 
 
 def report_files(output: CheckOutputOptions, inputs: InputOptions) -> dict[Path, JUnitReport | SarifReport]:
@@ -141,12 +144,12 @@ def report_files(output: CheckOutputOptions, inputs: InputOptions) -> dict[Path,
     return reports
 
 
-def counts(outcomes: Counter[Outcome], decision: DecisionOptions) -> str:
+def counts(outcomes: Counter[Outcome], shares: ExitOptions) -> str:
     """Return one line: the numbers of flagged and unjudged cases, and the share of each that is allowed."""
     from veridical.core.types import Outcome
 
     total, flagged, unjudged = outcomes.total(), outcomes[Outcome.FLAGGED], outcomes[Outcome.UNJUDGED]
     return (
-        f"veridical: {flagged} of {total - unjudged} judged cases flagged (allowed: {decision.fail_over:.4g} of them), "
-        f"{unjudged} of {total} not judged (allowed: {decision.allow_unjudged:.4g} of them)"
+        f"veridical: {flagged} of {total - unjudged} judged cases flagged (allowed: {shares.fail_over:.4g} of them), "
+        f"{unjudged} of {total} not judged (allowed: {shares.allow_unjudged:.4g} of them)"
     )

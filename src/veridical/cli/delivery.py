@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from veridical.cli.options import OutputOptions, TextOutputOptions, write_line
+from veridical.cli.options import ExitOptions, OutputOptions, TextOutputOptions, write_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -81,20 +81,20 @@ def deliver(
     return outcomes
 
 
-def exit_code(outcomes: Counter[Outcome], *, fail_over: float = 0.0, allow_unjudged: float = 0.0) -> int:
+def exit_code(outcomes: Counter[Outcome], shares: ExitOptions | None = None) -> int:
     """Return the exit code: 1 if too many results are flagged, else 3 if too many are unjudged, else 0.
 
     Args:
         outcomes: The number of results with each outcome.
-        fail_over: The share of the judged results, in [0, 1), that may be flagged.
-        allow_unjudged: The share of all results, in [0, 1), that may be unjudged.
+        shares: The share of the judged results that may be flagged, and that of all results that may be unjudged.
     """
     from veridical.core.types import Outcome
 
+    shares = shares or ExitOptions()
     flagged, unjudged = outcomes[Outcome.FLAGGED], outcomes[Outcome.UNJUDGED]
-    if flagged > 0 and flagged / (outcomes.total() - unjudged) > fail_over:
+    if flagged > 0 and flagged / (outcomes.total() - unjudged) > shares.fail_over:
         return 1
-    return 3 if unjudged > 0 and unjudged / outcomes.total() > allow_unjudged else 0
+    return 3 if unjudged > 0 and unjudged / outcomes.total() > shares.allow_unjudged else 0
 
 
 def write_texts(texts: Iterable[tuple[str, str]]) -> None:

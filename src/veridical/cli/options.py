@@ -23,14 +23,17 @@ if TYPE_CHECKING:
     from veridical.llm.connection import Connection
     from veridical.models.load import Kind, LocalModel
     from veridical.report.locations import CaseLocations
+    from veridical.rows import RowForm
 
 __all__ = [
     "CaseFiles",
     "ChatOptions",
     "CheckOutputOptions",
+    "ColumnOptions",
     "Criterion",
     "DataOptions",
     "DecisionOptions",
+    "ExitOptions",
     "Explain",
     "InputOptions",
     "LocalModelOptions",
@@ -49,6 +52,7 @@ __all__ = [
 ]
 
 DETECTION = "Detection"
+COLUMNS = "Columns"
 OUTPUT = "Output"
 EXIT_CODE = "Exit code"
 
@@ -203,17 +207,61 @@ class CaseFiles:
 
 
 @dataclass(frozen=True, kw_only=True)
-class InputOptions(CaseFiles):
+class ColumnOptions:
+    """The columns that hold the parts of a case in a file of rows."""
+
+    PANEL: ClassVar[str] = COLUMNS
+
+    response_column: Annotated[
+        str | None,
+        Option(
+            "--response",
+            metavar="COLUMN",
+            help="The column with the response. Default: response, or the one of a known tool, which is named.",
+            rich_help_panel=COLUMNS,
+        ),
+    ] = None
+    source_column: Annotated[
+        list[str],
+        Option(
+            "--source",
+            metavar="COLUMN",
+            help="A column with sources: one text, or a list of texts. Repeatable. Default: sources, or the one of a "
+            "known tool.",
+            rich_help_panel=COLUMNS,
+        ),
+    ] = field(default_factory=list)
+    delimiter: Annotated[
+        str | None,
+        Option(
+            metavar="CHARACTER",
+            help="The character between two cells of a text table. Default: the one found.",
+            rich_help_panel=COLUMNS,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputOptions(CaseFiles, ColumnOptions):
     """The input: one response with its sources, or a file of cases."""
 
     response: Annotated[
         Path,
         Argument(
             metavar="RESPONSE",
-            help="The response: a text file, or - for standard input. Or a file of cases (.json, .jsonl), each with "
-            "its response and sources.",
+            help="The response: a text file, or - for standard input. Or a file of cases (.json, .jsonl, .csv, .tsv, "
+            ".xlsx, .parquet), each with its response and sources.",
         ),
     ]
+    question: Annotated[
+        str | None,
+        Option(
+            "--question",
+            "-q",
+            metavar="TEXT",
+            help="The question that the response answers; of a file of cases, the column that holds it.",
+        ),
+    ] = None
     must_cover: Annotated[
         list[Path],
         Option(
@@ -237,22 +285,32 @@ class InputOptions(CaseFiles):
     @property
     def holds_cases(self) -> bool:
         """Whether the response is a file of cases."""
-        from veridical.documents import CASE_ENDINGS
+        from veridical.rows import ENDINGS, ending_of
 
-        return self.cases or self.response.suffix.lower() in CASE_ENDINGS
+        return self.cases or ending_of(self.response) in ENDINGS
+
+    def form(self) -> RowForm:
+        """Return how a file of cases is read."""
+        from veridical.rows import Columns, RowForm
+
+        columns = Columns(self.response_column, tuple(self.source_column), question=self.question)
+        return RowForm(columns, self.encoding, self.delimiter, self.max_bytes)
 
     def read(self) -> Iterator[Case]:
-        """Return the cases, read lazily; raise `InputError` if sources or a question come with a file of cases."""
+        """Return the cases, read lazily; raise `InputError` for sources beside a file of cases, or columns without."""
         from veridical.core.errors import InputError
-        from veridical.documents import read_cases
+        from veridical.rows import read_cases
 
         if self.holds_cases:
-            if self.sources or self.must_cover or self.perspective or self.question:
+            if self.sources or self.must_cover or self.perspective:
                 raise InputError(
-                    f"{self.response} holds cases, so it takes no sources and no question beside it",
-                    hint="put them into the cases",
+                    f"{self.response} holds cases, so it takes no sources beside it", hint="put them into the cases"
                 )
-            return read_cases(self.response, max_bytes=self.max_bytes)
+            return read_cases(self.response, self.form(), remark=write_line)
+        if self.response_column or self.source_column or self.delimiter:
+            raise InputError(
+                f"{self.response} holds no cases, so it has no columns", hint="--cases reads it as cases in JSON"
+            )
         perspectives = []
         for text in self.perspective:
             name, equals, path = text.partition("=")
@@ -270,12 +328,43 @@ class InputOptions(CaseFiles):
             sources = [*self.sources, *self.must_cover, *(Path(text.partition("=")[2]) for text in self.perspective)]
             yield FileLocations(self.response, tuple(sources))
         elif self.response != STDIN:
-            yield from locate_cases(self.response)
+            yield from locate_cases(self.response, self.form())
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExitOptions:
+    """The shares from which a command fails."""
+
+    PANEL: ClassVar[str] = EXIT_CODE
+
+    fail_over: Annotated[
+        float,
+        Option(
+            metavar="SHARE",
+            help="Exit with 1 only if more than this share of the judged cases is flagged (0 to below 1). The share "
+            "leaves out cases that could not be judged.",
+        ),
+    ] = 0.0
+    allow_unjudged: Annotated[
+        float,
+        Option(
+            metavar="SHARE",
+            help="Exit with 3 only if more than this share of all cases could not be judged (0 to below 1). By default "
+            "one such case is enough, whatever the value of --fail-over.",
+        ),
+    ] = 0.0
+
+    def __post_init__(self) -> None:
+        from veridical.core.errors import InputError
+
+        for option, share in (("--fail-over", self.fail_over), ("--allow-unjudged", self.allow_unjudged)):
+            if not 0.0 <= share < 1.0:  # also false for NaN
+                raise InputError(f"{option} is {share}", hint="a share from 0 to below 1, such as 0.05")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DecisionOptions:
-    """The thresholds for flagging, and the shares from which the command fails."""
+    """The thresholds for flagging."""
 
     PANEL: ClassVar[str] = DETECTION
 
@@ -287,32 +376,7 @@ class DecisionOptions:
             help="Flag a case only if one of its response-level scores is above this number (0 to below 1).",
         ),
     ] = None
-    fail_over: Annotated[
-        float,
-        Option(
-            metavar="SHARE",
-            help="Exit with 1 only if more than this share of the judged cases is flagged (0 to below 1). The share "
-            "leaves out cases that could not be judged.",
-            rich_help_panel=EXIT_CODE,
-        ),
-    ] = 0.0
-    allow_unjudged: Annotated[
-        float,
-        Option(
-            metavar="SHARE",
-            help="Exit with 3 only if more than this share of all cases could not be judged (0 to below 1). By default "
-            "one such case is enough, whatever the value of --fail-over.",
-            rich_help_panel=EXIT_CODE,
-        ),
-    ] = 0.0
     explain: Explain = False
-
-    def __post_init__(self) -> None:
-        from veridical.core.errors import InputError
-
-        for option, share in (("--fail-over", self.fail_over), ("--allow-unjudged", self.allow_unjudged)):
-            if not 0.0 <= share < 1.0:  # also false for NaN
-                raise InputError(f"{option} is {share}", hint="a share from 0 to below 1, such as 0.05")
 
 
 @dataclass(frozen=True, kw_only=True)

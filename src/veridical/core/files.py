@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
+import io
 import os
 import sys
 import zlib
@@ -10,11 +12,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
-from typing import BinaryIO, cast
+from typing import BinaryIO, TextIO, cast
 
-from veridical.core.errors import DataError, OutputError
+from veridical.core.errors import DataError, InputError, OutputError
 
-__all__ = ["MAX_BYTES", "STDIN", "decode_text", "open_bytes", "read_bytes", "read_text", "replacing", "write_whole"]
+__all__ = [
+    "MAX_BYTES",
+    "NAME_ENCODING",
+    "STDIN",
+    "check_encoding",
+    "decode_text",
+    "not_text",
+    "open_bytes",
+    "open_text",
+    "read_bytes",
+    "read_text",
+    "replacing",
+    "write_whole",
+]
 
 MAX_BYTES = 256 * 1024 * 1024
 STDIN = Path("-")
@@ -25,6 +40,7 @@ _BOMS = (
     (b"\xff\xfe", "utf-16"),
     (b"\xfe\xff", "utf-16"),
 )
+NAME_ENCODING = "name its encoding with --encoding, such as --encoding cp1252"
 _BINARY = {b"%PDF-": "a PDF", b"PK\x03\x04": "a ZIP archive or office document", b"\x1f\x8b": "gzip data"}
 
 
@@ -55,6 +71,23 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
         raise DataError(f"cannot be read: {error.strerror or error}", path=path) from None
 
 
+@contextmanager
+def open_text(path: Path, *, encoding: str = "utf-8", newline: str = "\n") -> Iterator[TextIO]:
+    """Open a file, or standard input for "-", to read text as a stream, without a byte-order mark.
+
+    A byte that is not text becomes half of a surrogate pair, so that only the line or cell that holds it is refused
+    (`not_text`). With the default `newline`, only a line feed ends a line. Raises `DataError` as `decode_text` does.
+    """
+    with open_bytes(path) as file:
+        peekable = file if hasattr(file, "peek") else io.BufferedReader(file)  # type: ignore[type-var]
+        start = peekable.peek(64)[:64]
+        _refuse_binary(start, path)
+        codec = _encoding_of(start, encoding)
+        check_encoding(codec)
+        codec = "utf-8-sig" if codecs.lookup(codec).name == "utf-8" else codec
+        yield io.TextIOWrapper(peekable, codec, errors="surrogateescape", newline=newline)
+
+
 def read_bytes(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
     """Read all bytes of a file ("-" is standard input); raise `DataError` if there are more than `max_bytes`."""
     with open_bytes(path) as file:
@@ -71,25 +104,48 @@ def read_text(path: Path, *, encoding: str = "utf-8", max_bytes: int = MAX_BYTES
 
 def decode_text(data: bytes, path: Path, *, encoding: str = "utf-8") -> str:
     """Decode `data`; raise `DataError` (naming `path`) for binary data, a wrong encoding or an unknown one."""
-    encoding = next((name for bom, name in _BOMS if data.startswith(bom)), encoding)
-    for magic, what in _BINARY.items():
-        if data.startswith(magic):
-            raise DataError(f"{what}, not text", path=path, hint="give it its usual file ending, or the text itself")
+    _refuse_binary(data, path)
+    codec = _encoding_of(data, encoding)
+    check_encoding(codec)
     try:
-        text = data.decode(encoding)
-    except LookupError:
-        raise DataError(f"unknown encoding {encoding!r}", path=path, hint="utf-8, latin-1, cp1252 …") from None
+        text = data.decode(codec)
     except UnicodeDecodeError as error:
-        if b"\0" in data[:4096]:
+        if b"\0" in data[:4096] and codec == encoding:
             raise DataError("binary data, not text", path=path) from None
-        raise DataError(
-            f"not {encoding} text: byte {error.start} is 0x{data[error.start]:02x}",
-            path=path,
-            hint="name its encoding with --encoding, such as --encoding cp1252",
-        ) from None
+        detail = f": byte {error.start} is 0x{data[error.start]:02x}"
+        raise DataError(not_text(codec) + detail, path=path, hint=NAME_ENCODING) from None
     if "\0" in text:
         raise DataError("binary data, not text", path=path)
     return text.removeprefix("\ufeff")
+
+
+def not_text(encoding: str) -> str:
+    """Return the message for bytes that are not text in `encoding`."""
+    return f"not {encoding} text"
+
+
+def check_encoding(encoding: str) -> None:
+    """Raise `InputError` unless Python knows `encoding` as an encoding of text."""
+    try:
+        "".encode(encoding)
+    except LookupError:
+        raise InputError(f"unknown encoding {encoding!r}", hint="utf-8, latin-1, cp1252 …") from None
+
+
+def _refuse_binary(start: bytes, path: Path) -> None:
+    for magic, what in _BINARY.items():
+        if start.startswith(magic):
+            raise DataError(f"{what}, not text", path=path, hint="give it its usual file ending, or the text itself")
+
+
+def _encoding_of(start: bytes, encoding: str) -> str:
+    """Return the encoding that a byte-order mark, or the zero bytes of Latin text in UTF-16, shows; else `encoding`."""
+    sample = start[:64]
+    if len(sample) >= 4 and encoding == "utf-8":
+        for zeros, others, name in ((1, 0, "utf-16-le"), (0, 1, "utf-16-be")):
+            if not any(sample[zeros::2]) and all(sample[others::2]):
+                return name
+    return next((name for bom, name in _BOMS if start.startswith(bom)), encoding)
 
 
 def write_whole(path: Path, content: str | bytes) -> None:

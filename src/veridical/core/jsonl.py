@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import TextIO, TypeAlias, TypeVar
 
 from veridical.core.errors import DataError, OutputError
-from veridical.core.files import decode_text, open_bytes
+from veridical.core.files import NAME_ENCODING, decode_text, not_text, open_text
 
-__all__ = ["Line", "OnBad", "append_lines", "json_error", "read_json", "read_lines", "recover", "refuse"]
+__all__ = ["Line", "OnBad", "append_lines", "is_text", "json_error", "read_json", "read_lines", "recover", "refuse"]
 
 OnBad: TypeAlias = Callable[[DataError], None] | None
 T = TypeVar("T")
+_UNDECODABLE = re.compile("[\udc80-\udcff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,34 +43,43 @@ def refuse(error: DataError, on_bad: OnBad) -> None:
     on_bad(error)
 
 
-def read_lines(path: Path, *, max_bytes: int | None = None, on_bad: OnBad = None) -> Iterator[Line]:
+def read_lines(
+    path: Path, *, max_bytes: int | None = None, on_bad: OnBad = None, encoding: str = "utf-8"
+) -> Iterator[Line]:
     """Yield the lines of a file ("-" is standard input) that are not blank; the file is read as a stream.
 
     Args:
-        path: A file of UTF-8 text.
-        max_bytes: The longest line allowed; a longer one is never held in memory as a whole.
+        path: A text file.
+        max_bytes: The most characters in a line; a longer one is never held in memory as a whole.
         on_bad: Called with the `DataError` of a line that is too long or not text, which is then skipped; None = raise.
+        encoding: Its encoding, where no byte-order mark says otherwise.
     """
-    with open_bytes(path) as file:
+    with open_text(path, encoding=encoding) as file:
         number = 0
-        while raw := file.readline(-1 if max_bytes is None else max_bytes + 1):
+        while text := _next_line(file, -1 if max_bytes is None else max_bytes + 1, path, number + 1, encoding):
             number += 1
-            if max_bytes is not None and len(raw) > max_bytes:
+            if max_bytes is not None and len(text) > max_bytes:
                 message = f"a line of more than {max_bytes:,} bytes"
                 hint = "split it, or raise the limit (--max-mb)"
                 refuse(DataError(message, path=path, line=number, hint=hint), on_bad)
-                while raw and not raw.endswith(b"\n"):
-                    raw = file.readline(max_bytes)
-                continue
-            if not raw.strip():
-                continue
-            try:
-                line = Line(path, number, decode_text(raw, path).removesuffix("\n"))
-            except DataError as error:
-                message = error.message.removeprefix(f"{path}: ")
-                refuse(DataError(message, path=path, line=number, hint="JSON is UTF-8 text"), on_bad)
-                continue
-            yield line
+                while text and not text.endswith("\n"):
+                    text = file.readline(max_bytes)
+            elif not is_text(text) or "\0" in text:
+                refuse(DataError(not_text(encoding), path=path, line=number, hint=NAME_ENCODING), on_bad)
+            elif text.strip():
+                yield Line(path, number, text.removesuffix("\n"))
+
+
+def _next_line(file: TextIO, most: int, path: Path, number: int, encoding: str) -> str:
+    try:
+        return file.readline(most)
+    except UnicodeError:  # where the next character begins is unknown
+        raise DataError(not_text(encoding), path=path, line=number, hint=NAME_ENCODING) from None
+
+
+def is_text(text: str) -> bool:
+    """Return whether no byte of `text`, as `open_text` reads it, was undecodable."""
+    return text.isascii() or not _UNDECODABLE.search(text)
 
 
 def read_json(path: Path, *, max_bytes: int | None = None, on_bad: OnBad = None) -> Iterator[tuple[Line, object]]:
@@ -85,7 +96,8 @@ def read_json(path: Path, *, max_bytes: int | None = None, on_bad: OnBad = None)
 def json_error(error: ValueError | RecursionError, path: Path, line: int) -> DataError:
     """Turn an error of the `json` module into a `DataError` with file and line."""
     if isinstance(error, json.JSONDecodeError):
-        return DataError(f"not JSON: {error.msg} at column {error.colno}", path=path, line=line)
+        message = f"not JSON: {error.msg.removesuffix(' at')} at column {error.colno}"
+        return DataError(message, path=path, line=line)
     return DataError("JSON that is nested too deeply or holds too long a number", path=path, line=line)
 
 

@@ -31,6 +31,7 @@ __all__ = [
     "decode_case",
     "encode",
     "kind_of",
+    "named",
     "parse",
     "read_documents",
     "schema",
@@ -135,7 +136,7 @@ def parse(text: str | bytes) -> dict[str, Any]:
     {'id': '1'}
     """
     if not isinstance(text, str | bytes | bytearray):
-        raise WireError(f"found a JSON {_named(text)}", hint="a document is a JSON object")
+        raise WireError(f"found a JSON {named(text)}", hint="a document is a JSON object")
     try:
         plain = text.removeprefix("\ufeff") if isinstance(text, str) else text
         value = json.loads(plain, **STRICT)
@@ -150,7 +151,7 @@ def parse(text: str | bytes) -> dict[str, Any]:
     except ValueError:  # Python's limit on the digits of an integer
         raise WireError("the JSON holds an integer of too many digits") from None
     if not isinstance(value, dict):
-        raise WireError(f"found a JSON {_named(value)}", hint="a document is a JSON object")
+        raise WireError(f"found a JSON {named(value)}", hint="a document is a JSON object")
     return value
 
 
@@ -176,13 +177,14 @@ STRICT: dict[str, Any] = {"object_pairs_hook": _unique, "parse_constant": _no_co
 """Arguments of Python's JSON decoder that refuse a repeated key, NaN and infinity, also as 1e999, with `WireError`."""
 
 
-def _named(value: object) -> str:
+def named(value: object) -> str:
+    """Return the name of the kind of a JSON value, such as "object"."""
     names = {dict: "object", list: "array", str: "string", bool: "boolean", type(None): "null"}
     return names.get(type(value), "number")
 
 
 def _shown(tag: object) -> str:
-    return _short(tag) if isinstance(tag, str) else f"a JSON {_named(tag)}"
+    return _short(tag) if isinstance(tag, str) else f"a JSON {named(tag)}"
 
 
 def _short(name: object) -> str:
@@ -257,12 +259,14 @@ def _kind(tag: object, wanted: str | None) -> str:
 
 
 def _case_by_hand(document: Mapping[str, Any], default_id: str | None) -> dict[str, Any]:
-    """Complete a case written by hand: sources from bare strings, missing ids, and "" for a text that is null."""
+    """Complete a case written by hand: bare strings as sources, ids that are missing or numbers, "" for a null text."""
     body = dict(document)
     if "response" in body and body["response"] is None:
         body["response"] = ""
-    if default_id is not None and "id" not in body:
+    if default_id is not None and body.get("id") is None:
         body["id"] = default_id
+    elif isinstance(body.get("id"), int | float):  # also true and false
+        body["id"] = json.dumps(body["id"])
     sources = body.get("sources", ())
     if sources is None or isinstance(sources, str):
         sources = [] if sources is None else [sources]
@@ -275,7 +279,10 @@ def _case_by_hand(document: Mapping[str, Any], default_id: str | None) -> dict[s
                 continue
             if entry.get("text", "") is None:
                 entry = {**entry, "text": ""}
-            complete.append({"id": str(i), **entry})
+            id = entry.get("id")
+            if id is None or isinstance(id, int | float):
+                entry = {**entry, "id": str(i) if id is None else json.dumps(id)}
+            complete.append(entry)
         body["sources"] = complete
     return body
 

@@ -21,7 +21,7 @@ from veridical.core.jsonl import OnBad
 from veridical.core.registry import Registry
 from veridical.core.types import Example, Level
 
-__all__ = ["DATASETS", "Info", "OnBad", "Reader", "load_reader", "read", "table"]
+__all__ = ["DATASETS", "Info", "OnBad", "Reader", "load_reader", "name_and_path", "read", "table"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,8 @@ class Reader(Protocol):
 DATASETS = Registry(
     "data set",
     {
-        "jsonl": "veridical.datasets.jsonl",
+        "rows": "veridical.datasets.rows:ROWS",
+        "jsonl": "veridical.datasets.rows:JSONL",
     },
     group="veridical.datasets",
 )
@@ -79,9 +80,15 @@ def load_reader(name: str) -> Reader:
     return cast(Reader, DATASETS.load(name))
 
 
-def read(spec: str, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """Read the examples of "NAME:PATH"."""
+def name_and_path(spec: str) -> tuple[str, str]:
+    """Return the name of the data set and the path in "NAME:PATH"; a path alone is a file of rows."""
     name, _, path = spec.partition(":")
+    return ("rows", spec) if name not in DATASETS and Path(spec.partition("?")[0]).exists() else (name, path)
+
+
+def read(spec: str, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
+    """Read the examples of "NAME:PATH", or of the path of a file of rows alone."""
+    name, path = name_and_path(spec)
     reader = load_reader(name)
     if not path:
         raise InputError(f"data {spec!r} names no path", hint="write NAME:PATH, such as xsum_token:data/xsum_token")

@@ -14,9 +14,11 @@ from veridical.core.files import STDIN
 from veridical.core.json_places import JsonString, find_value
 from veridical.core.spans import Span
 from veridical.core.types import Case
-from veridical.documents import CONVERTED_ENDINGS, CasePlace, case_places
+from veridical.documents import CONVERTED_ENDINGS
+from veridical.rows import RowForm, RowReader
+from veridical.rows.json_values import JsonPlace
 
-__all__ = ["CaseLocations", "FileLocations", "JsonLocations", "Location", "Region", "locate_cases"]
+__all__ = ["CaseLocations", "FileLocations", "Location", "Region", "RowLocations", "locate_cases"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +86,16 @@ class FileLocations:
 
 
 @dataclass(frozen=True, slots=True)
-class JsonLocations:
-    """A case that is an object in a JSON file."""
+class RowLocations:
+    """A case that is a row of a file: an object of JSON, which has regions, or a row of a table, which has none."""
 
     path: Path
-    place: CasePlace
+    place: JsonPlace | None
 
     def find(self, case: Case, source_id: str | None, span: Span) -> Location | None:
         """Return the location of `span`; its region includes the escapes of JSON."""
+        if self.place is None:
+            return Location(self.path, None)
         text, keys = case.response, ("response",)  # type: str, tuple[str | int, ...]
         if source_id is not None:
             i = [source.id for source in case.sources].index(source_id)
@@ -108,7 +112,7 @@ class JsonLocations:
         return Location(self.path, region)
 
 
-def locate_cases(path: Path) -> Iterator[JsonLocations]:
-    """Yield the locations of each case in a file, in the order of `documents.read_cases`; none in a compressed file."""
+def locate_cases(path: Path, form: RowForm) -> Iterator[RowLocations]:
+    """Yield the locations of each case in a file, in the order of `rows.read_cases`; none in a compressed file."""
     if path.suffix.lower() != ".gz":
-        yield from (JsonLocations(path, place) for place in case_places(path))
+        yield from (RowLocations(path, row.json) for row in RowReader(path, form).rows())

@@ -104,7 +104,9 @@ def test_words_alone_learn_from_documents_outside_of_the_sample_and_from_the_tra
     examples = [example(i, w, f"It is {w}.") for i in range(40) for w in (False, True)]
     saved(tmp_path / "train.jsonl", examples[:60])
     saved(tmp_path / "dev.jsonl", examples[50:])
-    monkeypatch.setattr("veridical.datasets.jsonl.INFO", replace(load_reader("jsonl").INFO, splits=("train", "dev")))
+    monkeypatch.setattr(
+        "veridical.datasets.rows.JSONL.INFO", replace(load_reader("jsonl").INFO, splits=("train", "dev"))
+    )
     loaded = load_data(f"jsonl:{tmp_path}", Settings([], [], split="dev", sample=3))
     measured = {e.document for e in loaded.examples}
     training = {e.document for e in loaded.training()}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from veridical.core.errors import DataError
 from veridical.core.types import Example
-from veridical.datasets import load_reader, read
+from veridical.datasets import load_reader, name_and_path, read
 from veridical.datasets.split import content_hash, document_of, split_by_document
 from veridical_lab.datasets.foreign import among_foreign
 
@@ -83,7 +83,7 @@ def load_data(spec: str, settings: Settings) -> Loaded:
     """Load the examples of NAME:PATH; raise `DataError` if there are too few to measure and fit, or two share an id."""
     bad: list[DataError] = []
     examples = list(read(spec, settings.split, on_bad=bad.append if settings.skip_bad else None))
-    name, _, path = spec.partition(":")
+    name, path = name_and_path(spec)
     if not examples:
         raise DataError("no examples in it", path=path, hint=f"{len(bad)} rows were skipped" if bad else None)
     ids = [example.case.id for example in examples]
@@ -111,7 +111,7 @@ def load_data(spec: str, settings: Settings) -> Loaded:
     info = load_reader(name).INFO
     levels = (*info.levels, "pair") if info.pairs else info.levels
     if name in ("hf", "jsonl"):  # the name of a format does not identify the data
-        name = f"{name}:{Path(path).name if name == 'jsonl' else path}"
+        name = f"{name}:{Path(path).name if name in ('jsonl', 'rows') else path}"
     documents = {document_of(example) for example in (*fitting, *parts["test"])}
 
     def training() -> list[Example]:

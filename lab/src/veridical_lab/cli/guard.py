@@ -53,7 +53,8 @@ class PromptOptions:
         from veridical.checking import make_case
         from veridical.core.errors import InputError
         from veridical.core.types import Source
-        from veridical.documents import read_cases, read_document
+        from veridical.documents import read_document
+        from veridical.rows import RowForm, read_cases
         from veridical.sources import unique_names
 
         max_bytes = self.max_mb * 1024 * 1024
@@ -64,7 +65,7 @@ class PromptOptions:
                     f"{self.cases} holds cases, and a source, question or prompt is given too",
                     hint="put them into the cases",
                 )
-            return read_cases(self.cases, max_bytes=max_bytes)
+            return read_cases(self.cases, RowForm(max_bytes=max_bytes))
         if not single:
             raise InputError(
                 "there is nothing to write about", hint="name cases, a --source, a --question or a --prompt"

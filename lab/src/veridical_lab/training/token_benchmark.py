@@ -19,7 +19,7 @@ from veridical.core.errors import DataError, InputError, UnknownNameError
 from veridical.core.judging import judge
 from veridical.core.segment import words
 from veridical.core.types import DEFAULT_THRESHOLD, Example, Judgement, Level, check_judgement
-from veridical.datasets import load_reader, read
+from veridical.datasets import load_reader, name_and_path, read
 from veridical.datasets.split import content_hash, document_of, split_by_document
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.registry import METRICS
@@ -97,7 +97,7 @@ def read_benchmark(
     Raises:
         DataError: If a part has no labelled phrases.
     """
-    name, _, path = data.partition(":")
+    name, path = name_and_path(data)
     splits = set(load_reader(name).INFO.splits)
     parts: dict[str, list[Example]] = {"train": [], "valid": [], "test": []}
     if validation is None and test is None and splits >= parts.keys():

@@ -1,0 +1,189 @@
+"""Rows of files as cases, whatever the file: JSON in any arrangement, CSV, Excel, Parquet; read as a stream."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from veridical.core.errors import DataError, InputError
+from veridical.core.files import MAX_BYTES
+from veridical.core.serialization import named
+from veridical.core.types import Case
+from veridical.rows.columns import LABELS, Columns, as_case, own_case
+from veridical.rows.json_values import JsonPlace, json_values
+from veridical.rows.tables import csv_table, parquet_table, xlsx_table
+
+__all__ = ["ENDINGS", "Columns", "Content", "RowForm", "RowReader", "SourceRow", "ending_of", "is_table", "read_cases"]
+
+ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".tab", ".xlsx", ".parquet")
+_TABLES = (".csv", ".tsv", ".tab", ".xlsx", ".parquet")
+
+Content: TypeAlias = "Mapping[str, Any] | DataError"
+"""The values of a row by column, or the error of one that cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowForm:
+    """How files of rows are read.
+
+    Attributes:
+        columns: Which columns hold which part of a case.
+        encoding: The encoding of text files, where no byte-order mark says otherwise.
+        delimiter: The character between two cells of a text table; None: the one found.
+        max_bytes: The most characters in a line of JSON, or in a cell.
+        also: Further columns of tables to read.
+    """
+
+    columns: Columns = field(default_factory=Columns)
+    encoding: str = "utf-8"
+    delimiter: str | None = None
+    max_bytes: int = MAX_BYTES
+    also: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRow:
+    """One row of a file: its line or number there from 1, its content, its text and its place if it is JSON."""
+
+    place: int
+    content: Content
+    text: str | None = None
+    json: JsonPlace | None = None
+
+
+def ending_of(path: str | Path) -> str:
+    """Return the ending that says what a file is: that before ".gz" for a packed text file.
+
+    >>> ending_of("rows.CSV.gz"), ending_of("a.parquet")
+    ('.csv', '.parquet')
+    """
+    name = Path(path).name.lower()
+    unpacked = name.removesuffix(".gz")
+    return ".gz" if unpacked != name and unpacked.endswith((".parquet", ".xlsx")) else Path(unpacked).suffix
+
+
+def is_table(path: str | Path) -> bool:
+    """Return whether a file is a table with a header, rather than one of JSON objects."""
+    return ending_of(path) in _TABLES
+
+
+class RowReader:
+    """Reads the rows of one file as cases.
+
+    Attributes:
+        notes: What was left out of the rows read so far, and how often.
+        layout: One line on the columns that were recognised; None if they are Veridical's own.
+    """
+
+    def __init__(self, path: Path, form: RowForm) -> None:
+        self.path, self.form = path, form
+        self.notes: Counter[str] = Counter()
+        self.layout: str | None = None
+        self._columns: dict[tuple[str, ...], tuple[Columns, str | None]] = {}
+        self._table_columns: Columns | None = None
+
+    def rows(self) -> Iterator[SourceRow]:
+        """Yield the rows; raise `DataError` for a file that cannot be read, or a table that lacks a column."""
+        form, ending = self.form, ending_of(self.path)
+        if ending == ".parquet":
+            rows = parquet_table(self.path, self._choose)
+        elif ending == ".xlsx":
+            rows = xlsx_table(self.path, self._choose)
+        elif is_table(self.path):
+            rows = csv_table(
+                self.path,
+                self._choose,
+                encoding=form.encoding,
+                delimiter=form.delimiter,
+                max_bytes=form.max_bytes,
+            )
+        else:
+            yield from self._json_rows()
+            return
+        for place, content in rows:
+            yield SourceRow(place, content)
+
+    def _json_rows(self) -> Iterator[SourceRow]:
+        def note() -> None:
+            self.notes["numbers that JSON does not have, such as NaN, read as null"] += 1
+
+        form = self.form
+        for value in json_values(self.path, max_bytes=form.max_bytes, encoding=form.encoding, on_constant=note):
+            content = value.value
+            if not isinstance(content, dict | DataError):
+                kind = named(content)
+                hint = 'a row is an object, such as {"response": "…", "sources": ["…"]}'
+                content = DataError(f"found a JSON {kind}, not an object", path=self.path, line=value.line, hint=hint)
+            yield SourceRow(value.line, content, value.text, value.place)
+
+    def _choose(self, names: list[str]) -> list[str]:
+        """Return the columns of a table to read; parts inside objects are recognised in the first row."""
+        try:
+            self._table_columns = self._resolved(dict.fromkeys(names, ""))[0]
+        except InputError as error:
+            if self.form.columns.response or not {"output", "outputs"} & set(names):
+                raise DataError(error.message, path=self.path, line=1, hint=error.hint) from None
+            return names
+        needed = {name for column in self._table_columns.named for name in (column, column.partition(".")[0])}
+        return [name for name in names if name in needed or name in (*LABELS, *self.form.also)]
+
+    def _resolved(self, row: Mapping[str, Any]) -> tuple[Columns, str | None]:
+        """Return the columns of a row and the name of their layout; rows with the same keys have the same."""
+        keys = tuple(row)
+        if keys not in self._columns:
+            columns, layout = self._columns.setdefault(keys, self.form.columns.resolve(row))
+            if layout is not None and self.layout is None:
+                self.layout = f"{self.path}: columns as in {layout}: {columns.describe()}"
+        return self._columns[keys]
+
+    def case(self, row: SourceRow, default_id: str) -> tuple[Case, str | None]:
+        """Return the case in a row and its group; raise `DataError` with file and line for a row that is none."""
+        values, columns = row.content, self.form.columns
+        if isinstance(values, DataError):
+            raise values
+        try:
+            if self._table_columns is not None:
+                return as_case(values, self._table_columns, default_id=default_id, notes=self.notes)
+            if not (columns.maps or is_table(self.path)):
+                try:
+                    layout = None if columns.is_own_case(values) else self._resolved(values)[1]
+                except InputError:  # what a case lacks says more than what a table lacks
+                    layout = None
+                if layout is None:
+                    return own_case(values, columns, default_id=default_id, notes=self.notes)
+            return as_case(values, self._resolved(values)[0], default_id=default_id, notes=self.notes)
+        except InputError as error:
+            raise DataError(error.message, path=self.path, line=row.place, hint=error.hint) from None
+
+    def remarks(self) -> list[str]:
+        """Return one line each on the columns that were recognised and on what was left out."""
+        left_out = [f"{self.path}: {what}: {count:,}" for what, count in self.notes.items() if count]
+        return ([self.layout] if self.layout else []) + left_out
+
+
+def read_cases(
+    path: Path, form: RowForm | None = None, *, remark: Callable[[str], None] = lambda line: None
+) -> Iterator[Case]:
+    """Read the cases of a file of rows ("-" is standard input, as JSON), one at a time, so it may have any size.
+
+    A case without an id gets its number as its id. `remark` is called at the end, with one line on
+    the columns that were recognised and one for each kind of thing that was left out.
+
+    Raises `DataError` with file and line for a row that is not a case, for a repeated id, and for a file without cases.
+    """
+    reader = RowReader(path, form or RowForm())
+    place_of: dict[str, int] = {}
+    for number, row in enumerate(reader.rows(), 1):
+        case, _ = reader.case(row, str(number))
+        if case.id in place_of:
+            message = f"the case id {case.id!r} was there before, at {place_of[case.id]}"
+            raise DataError(message, path=path, line=row.place)
+        place_of[case.id] = row.place
+        yield case
+    if not place_of:
+        raise DataError("no cases in it", path=path, hint='one per line, such as {"response": "…", "sources": ["…"]}')
+    for line in reader.remarks():
+        remark(line)

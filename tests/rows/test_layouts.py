@@ -1,0 +1,129 @@
+"""The columns that people have are recognised by name, said in one line, and overridden by options."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from veridical.core.errors import DataError
+from veridical.core.types import Case
+from veridical.rows import Columns, RowForm, read_cases
+from veridical.rows.columns import value_at
+from veridical.rows.tables import list_in
+
+RED, BLUE, Q = "It is red.", "It is blue.", "What is it like?"
+
+# one row of each tool, as its current release writes it
+ROWS: dict[str, dict[str, Any]] = {
+    "RAGAS": {"user_input": Q, "retrieved_contexts": [BLUE], "response": RED, "reference": "r", "faithfulness": 0.5},
+    "RAGAS 0.1": {"question": Q, "contexts": [BLUE], "answer": RED, "ground_truth": "r"},
+    "DeepEval": {
+        "input": Q,
+        "actual_output": RED,
+        "expected_output": "e",
+        "retrieval_context": [BLUE],
+        "context": None,
+    },
+    "DeepEval (JSON of a test run)": {"input": Q, "actualOutput": RED, "retrievalContext": [BLUE]},
+    "TruLens": {"app_name": "a", "record_id": "1", "input": Q, "output": RED, "contexts": [BLUE]},
+    "LangSmith": {"inputs": {"question": Q}, "outputs": {"answer": RED, "documents": [{"page_content": BLUE}]}},
+    "LangSmith (data frame)": {"inputs.question": Q, "outputs.answer": RED, "outputs.contexts": [BLUE], "error": None},
+    "Langfuse": {"id": "1", "name": "t", "input": {"query": Q, "context": BLUE}, "output": RED, "metadata": {}},
+    "Hugging Face": {"question": Q, "response": RED, "documents": [BLUE], "dataset_name": "x"},
+}
+
+
+def read(path: Path, form: RowForm | None = None) -> tuple[list[Case], list[str]]:
+    remarks: list[str] = []
+    return list(read_cases(path, form, remark=remarks.append)), remarks
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_row_of_each_tool(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(ROWS[name]) + "\n")
+    (case,), (remark,) = read(path)
+    assert (case.response, case.question, [source.text for source in case.sources]) == (RED, Q, [BLUE])
+    assert remark.startswith(f"{path}: columns as in {name.partition(' (')[0]}: response '")
+
+
+@pytest.mark.parametrize("name", [name for name in ROWS if not name.startswith("LangSmith (")])
+def test_a_table_of_each_tool(name: str, tmp_path: Path) -> None:
+    """As `pandas.DataFrame.to_csv` writes it: lists and objects are text in a cell."""
+    pandas = pytest.importorskip("pandas")
+    row = {key: json.dumps(value) if isinstance(value, dict) else value for key, value in ROWS[name].items()}
+    path = tmp_path / "rows.csv"
+    pandas.DataFrame([row]).to_csv(path, index=False, sep=";")
+    (case,), _ = read(path)
+    assert (case.response, case.question) == (RED, Q)
+    assert BLUE in case.sources[0].text
+
+
+def test_named_columns_come_before_recognised_ones(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("question,answer,contexts,other,notes\nq,a,c,It is red.,It is blue.\n")
+    (case,), remarks = read(path, RowForm(Columns("other", ("notes",))))
+    assert (case.response, [source.text for source in case.sources], case.question) == (RED, [BLUE], "q")
+    assert remarks == []
+    (case,), (remark,) = read(path, RowForm(Columns("other")))
+    assert (case.response, case.sources[0].text) == (RED, "c")
+    assert "response 'other', sources 'contexts'" in remark
+
+
+def test_what_is_left_out_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    path.write_text('[{"answer": "It is red.", "contexts": [null, "It is blue.", NaN], "question": ["q"], "s": NaN}]')
+    (case,), remarks = read(path)
+    assert ([source.text for source in case.sources], case.question) == ([BLUE], None)
+    assert remarks[1:] == [
+        f"{path}: numbers that JSON does not have, such as NaN, read as null: 2",
+        f"{path}: sources that are null, left out: 2",
+        f"{path}: questions that are not texts, left out: 1",
+    ]
+
+
+@pytest.mark.parametrize("form", ["case", "columns"])
+@pytest.mark.parametrize(("id", "name"), [(7, "7"), (1.5, "1.5"), (True, "true"), (None, "1"), ("x", "x")])
+def test_any_scalar_is_an_id(tmp_path: Path, form: str, id: object, name: str) -> None:
+    path = tmp_path / "rows.jsonl"
+    row = {"id": id, "response": RED, "sources": [{"id": id, "text": BLUE}]}
+    path.write_text(json.dumps(row if form == "case" else {"id": id, "answer": RED, "context": BLUE}))
+    (case,), _ = read(path)
+    assert case.id == name
+    assert form == "columns" or case.sources[0].id == name
+
+
+def test_a_case_with_a_wrong_field_is_no_layout(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"response": "a", "sources": ["b"], "colour": "red"}\n')
+    with pytest.raises(DataError, match=r"rows\.jsonl:1: case: unknown field 'colour'"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    ("cell", "texts"),
+    [
+        ('["a", "b\\n"]', ["a", "b\n"]),
+        ("['it\\'s', \"b's\", None, nan]", ["it's", "b's", None, None]),
+        ("['a' 'b'\n 'c']", ["a", "b", "c"]),
+        ("[]", []),
+        ("[1] A note, [2]", None),
+        ("['a', 3]", None),
+        ("['a'] and more", None),
+        ("['a'", None),
+        ("['\\x']", None),
+    ],
+)
+def test_lists_in_cells(cell: str, texts: list[str | None] | None) -> None:
+    assert list_in(cell) == texts
+
+
+def test_paths_into_objects() -> None:
+    row = {"a.b": 1, "a": {"c": {"d": 2}}, "t": '{"x": [3]}', "bad": "{"}
+    assert [value_at(row, name) for name in ("a.b", "a.c.d", "t.x")] == [1, 2, [3]]
+    for name in ("a.x", "t.y", "bad.x", "none", "a.b.c"):
+        with pytest.raises(KeyError):
+            value_at(row, name)
