@@ -10,7 +10,7 @@ from veridical.batch.columns import Columns, as_case
 from veridical.batch.records import judged_row
 from veridical.batch.worker import batches, check_each
 from veridical.checking import DEFAULT_DETECTOR
-from veridical.core.detector import Detector
+from veridical.core.detector import Detectors, takes_detector
 from veridical.core.errors import InputError
 from veridical.core.types import Case
 
@@ -23,9 +23,10 @@ ADDED = ("outcome", "hallucination", "omission", "hallucinated", "omitted", "fla
 _ROWS = 2000  # rows that are prepared at once
 
 
+@takes_detector
 def check_rows(
     columns: Columns | None = None,
-    detectors: str | Detector | Sequence[str | Detector] = DEFAULT_DETECTOR,
+    detector: Detectors = DEFAULT_DETECTOR,
     *,
     threshold: float | Mapping[str, float] | None = None,
     prefix: str = "",
@@ -34,7 +35,7 @@ def check_rows(
 
     Args:
         columns: Which columns to read; None: "response", and "sources", "id" and "question" if they exist.
-        detectors: As in `veridical.check`.
+        detector: As in `veridical.check`.
         threshold: As in `veridical.check`.
         prefix: Prefix of the names of the new columns.
 
@@ -44,15 +45,14 @@ def check_rows(
         judged), "flagged_spans" as [start, end] pairs of characters, and "failed", the reason why a row could not be
         read or judged (else None).
 
-    >>> check = check_rows(detectors="overlap")
+    >>> check = check_rows(detector="overlap")
     >>> check({"response": ["It is red."], "sources": [["It is blue."]]})["flagged_spans"]
     [[[6, 9]]]
     """
-    from veridical.detectors import load_detector
+    from veridical.detectors import load_each
 
     input_columns = columns or Columns()
-    specs = list(detectors) if isinstance(detectors, Sequence) and not isinstance(detectors, str) else [detectors]
-    loaded = [load_detector(spec) if isinstance(spec, str) else spec for spec in specs]
+    loaded = load_each(detector)
 
     def added(batch: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
         names = input_columns.read_from(list(batch))
@@ -82,13 +82,14 @@ def check_rows(
     return added
 
 
+@takes_detector
 def check_dataframe(
     frame: pandas.DataFrame,
     response: str = "response",
     sources: Sequence[str] = (),
     *,
     must_cover: Sequence[str] = (),
-    detectors: str | Detector | Sequence[str | Detector] = DEFAULT_DETECTOR,
+    detector: Detectors = DEFAULT_DETECTOR,
     threshold: float | Mapping[str, float] | None = None,
 ) -> pandas.DataFrame:
     """Return a copy of a pandas data frame with the columns of `check_rows` added and the same index.
@@ -98,7 +99,7 @@ def check_dataframe(
         response: The column of the response.
         sources: The columns of the sources, each a text or a list of texts. Default: "sources".
         must_cover: The columns of sources that the response has to cover.
-        detectors: As in `veridical.check`.
+        detector: As in `veridical.check`.
         threshold: As in `veridical.check`.
 
     Raises:
@@ -113,7 +114,7 @@ def check_dataframe(
     duplicates = [name for name in ADDED if name in frame.columns]
     if duplicates:
         raise InputError(f"the frame has a column {duplicates[0]!r} already", hint="rename it, or leave it out")
-    check = check_rows(columns, detectors, threshold=threshold)
+    check = check_rows(columns, detector, threshold=threshold)
     read_names = columns.read_from(list(frame.columns))
     new: dict[str, list[Any]] = {name: [] for name in ADDED}
     rows = zip(*(frame[name] for name in read_names), strict=True)

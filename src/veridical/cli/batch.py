@@ -152,7 +152,7 @@ def batch_command(
     from veridical.checking import DEFAULT_DETECTOR
     from veridical.report.batch_page import write_batch_page
 
-    connection = chat.connection()
+    connection = chat.chosen()
     specs = detection.detector or [DEFAULT_DETECTOR]
     settings = BatchSettings(
         inputs=files.inputs,
@@ -169,7 +169,7 @@ def batch_command(
         address=running.ray_address,
         connection=connection,
     )
-    if chat.dry_run:
+    if connection is not None and connection.dry_run:
         deque(dry_run(settings), maxlen=0)
         return print_dry_run(connection)
     progress = progress_bar() if sys.stderr.isatty() else nullcontext(progress_lines(write_line))
