@@ -46,11 +46,12 @@ def test_one_text_is_one_source() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ({"response": "a", "sources": ["b"], "detectors": "overlpa"}, "did you mean overlap"),
-        ({"response": "a", "sources": ["b"], "detectors": []}, "no detector is named"),
-        ({"response": "a", "detectors": "overlap", "threshold": -0.1}, "threshold is -0.1"),
-        ({"response": "a", "detectors": "overlap", "threshold": {"word": 0.5}}, "unknown level 'word'"),
-        ({"response": "a", "detectors": "overlap", "flag_over": 1.0}, "flag_over is 1.0"),
+        ({"response": "a", "sources": ["b"], "detector": "overlpa"}, "did you mean overlap"),
+        ({"response": "a", "sources": ["b"], "detector": []}, "no detector is named"),
+        ({"response": "a", "detectors": "overlap"}, "has no argument 'detectors' .it is called detector"),
+        ({"response": "a", "detector": "overlap", "threshold": -0.1}, "threshold is -0.1"),
+        ({"response": "a", "detector": "overlap", "threshold": {"word": 0.5}}, "unknown level 'word'"),
+        ({"response": "a", "detector": "overlap", "flag_over": 1.0}, "flag_over is 1.0"),
         ({"response": "a", "sources": [Source("1", "b"), Source("1", "c")]}, "share the id '1'"),
     ],
 )
@@ -89,50 +90,50 @@ def test_cases_are_taken_a_batch_at_a_time() -> None:
 )
 def test_a_stranger_that_points_elsewhere_is_refused(judgement: Judgement) -> None:
     with pytest.raises(VeridicalError, match="fixed"):
-        veridical.check("a", ["a"], detectors=Fixed(judgement))
+        veridical.check("a", ["a"], detector=Fixed(judgement))
 
 
 def test_a_stranger_that_gives_too_few_is_refused() -> None:
     with pytest.raises(VeridicalError, match="gave 2 judgements for 1 cases") as error:
-        veridical.check("a", ["a"], detectors=Fixed(Judgement("1", "x"), Judgement("1", "x")))
+        veridical.check("a", ["a"], detector=Fixed(Judgement("1", "x"), Judgement("1", "x")))
     assert error.value.exit_code == 3
 
 
 def test_each_detector_has_its_own_threshold() -> None:
     trained = Fixed(Judgement("1", "trained", 0.3), name="trained")
     trained.thresholds = {Level.RESPONSE: 0.2}  # type: ignore[attr-defined]
-    result = veridical.check("a", ["a"], detectors=["overlap", trained])
+    result = veridical.check("a", ["a"], detector=["overlap", trained])
     assert [decision.thresholds.response for decision in result.decisions] == [0.5, 0.2]
     assert result.outcome is Outcome.FLAGGED
-    assert veridical.check("a", ["a"], detectors=trained, threshold=0.4).outcome is Outcome.CLEAR
-    assert veridical.check("a", ["a"], detectors=trained, threshold={"span": 0.4}).outcome is Outcome.FLAGGED
+    assert veridical.check("a", ["a"], detector=trained, threshold=0.4).outcome is Outcome.CLEAR
+    assert veridical.check("a", ["a"], detector=trained, threshold={"span": 0.4}).outcome is Outcome.FLAGGED
 
 
 def test_a_response_level_score_has_a_threshold_of_its_own() -> None:
     claims = tuple(Verdict(Span(i, i + 1), 0.45) for i in range(5))
     unlikely = Fixed(Judgement("1", "fixed", 0.97, verdicts=claims))
-    assert veridical.check("abcde", ["x"], detectors=unlikely).outcome is Outcome.FLAGGED
-    assert veridical.check("abcde", ["x"], detectors=unlikely, threshold={"response": 0.98}).outcome is Outcome.CLEAR
+    assert veridical.check("abcde", ["x"], detector=unlikely).outcome is Outcome.FLAGGED
+    assert veridical.check("abcde", ["x"], detector=unlikely, threshold={"response": 0.98}).outcome is Outcome.CLEAR
 
 
 def test_flag_over_looks_at_response_level_scores() -> None:
     half = Fixed(Judgement("1", "fixed", 0.5, verdicts=(Verdict(Span(0, 1), 1.0),)))
-    assert veridical.check("ab", ["x"], detectors=half).outcome is Outcome.FLAGGED
-    assert veridical.check("ab", ["x"], detectors=half, flag_over=0.6).outcome is Outcome.CLEAR
+    assert veridical.check("ab", ["x"], detector=half).outcome is Outcome.FLAGGED
+    assert veridical.check("ab", ["x"], detector=half, flag_over=0.6).outcome is Outcome.CLEAR
 
 
 def test_no_sources_is_not_clean() -> None:
-    assert veridical.check("Nobody backs this.", detectors="overlap").outcome is Outcome.UNJUDGED
+    assert veridical.check("Nobody backs this.", detector="overlap").outcome is Outcome.UNJUDGED
 
 
 def test_what_is_flagged_is_explained_on_request_at_the_thresholds_in_force() -> None:
     texts = ("The tower is 300 m tall.", ["The tower is 330 m tall."])
-    (plain,) = veridical.check(*texts, detectors="overlap").judgements
-    (judgement,) = veridical.check(*texts, detectors="overlap", explain=True).judgements
+    (plain,) = veridical.check(*texts, detector="overlap").judgements
+    (judgement,) = veridical.check(*texts, detector="overlap", explain=True).judgements
     assert [v.correction for v in plain.verdicts if v.score == 1.0] == [None]
     assert [v.correction for v in judgement.verdicts if v.score == 1.0] == ["330"]
     assert [v.score for v in judgement.verdicts] == [v.score for v in plain.verdicts]
-    low = veridical.check("The mill is 300 m tall.", texts[1], detectors="verify:overlap", threshold=1.0, explain=True)
+    low = veridical.check("The mill is 300 m tall.", texts[1], detector="verify:overlap", threshold=1.0, explain=True)
     assert all(v.correction is None for v in low.judgements[0].verdicts if v.score < 1.0)
 
 
@@ -140,7 +141,7 @@ WRONG = ("The tower is <300> m tall.", ["The tower is 330 m tall."])
 
 
 def test_a_result_shows_its_texts_as_the_command_line_does() -> None:
-    result = veridical.check(*WRONG, detectors="overlap")
+    result = veridical.check(*WRONG, detector="overlap")
     assert repr(result) == "<Checked '1': flagged '300'>"
     assert "The tower is <[-300-]> m tall." in str(result)
     page = result._repr_html_()
@@ -151,7 +152,7 @@ def test_a_result_shows_its_texts_as_the_command_line_does() -> None:
 
 
 def test_flagged_spans_have_their_text_and_equal_spans_without_it() -> None:
-    result = veridical.check(*WRONG, must_cover="It is old.", detectors="overlap")
+    result = veridical.check(*WRONG, must_cover="It is old.", detector="overlap")
     assert [span.text for span in result.flagged] == ["300"]
     assert [span.text for spans in result.omitted.values() for span in spans] == ["old"]
     (flagged,) = result.flagged
@@ -165,14 +166,14 @@ def test_flagged_spans_have_their_text_and_equal_spans_without_it() -> None:
 
 def test_a_result_becomes_json_and_comes_back() -> None:
     document = {"text": "The tower is 330 m tall.", "metadata": {"page": 3}}
-    result = veridical.check(WRONG[0], document, detectors="overlap")
+    result = veridical.check(WRONG[0], document, detector="overlap")
     assert veridical.decode(result.to_json(indent=2)) == result
     assert veridical.decode(result.to_dict()).case.source("1").metadata == {"page": 3}
 
 
 def test_a_result_is_neither_true_nor_false() -> None:
     with pytest.raises(veridical.InputError, match="compare its outcome"):
-        assert veridical.check(*WRONG, detectors="overlap")
+        assert veridical.check(*WRONG, detector="overlap")
 
 
 def test_a_check_leaves_the_event_loop_free() -> None:
@@ -184,7 +185,7 @@ def test_a_check_leaves_the_event_loop_free() -> None:
                 assert release.wait(60), "the event loop was blocked"
                 return super().judge(cases)
 
-        check = asyncio.ensure_future(veridical.acheck("a", ["a"], detectors=Waiting()))
+        check = asyncio.ensure_future(veridical.acheck("a", ["a"], detector=Waiting()))
         await asyncio.sleep(0)
         release.set()
         return await check

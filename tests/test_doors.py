@@ -41,7 +41,7 @@ class Door:
         return checked.outcome.value, "; ".join(unjudged_reasons(checked))
 
     def python(self, response: str | None, sources: Texts) -> tuple[str, str]:
-        return self.told(veridical.check(response, sources, detectors=self.detector))
+        return self.told(veridical.check(response, sources, detector=self.detector))
 
     def assertion(self, response: str | None, sources: Texts) -> tuple[str, str]:
         try:

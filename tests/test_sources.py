@@ -115,7 +115,7 @@ def test_chunks_of_one_file_have_names_of_their_own_and_numbers_go_on() -> None:
 )
 def test_anything_else_is_one_line(sources: object, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        veridical.check("a", sources, detectors="overlap")
+        veridical.check("a", sources, detector="overlap")
 
 
 def test_a_response_is_a_text() -> None:

@@ -12,10 +12,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from veridical.core.decide import decide, overall
-from veridical.core.detector import Detector
+from veridical.core.detector import Detector, Detectors, takes_detector
 from veridical.core.errors import InputError
-from veridical.core.judging import judge_with_maps, thresholds_in_force
-from veridical.core.types import Case, Checked, Judgement, Thresholds
+from veridical.core.judging import JudgementWithMap, judge_with_maps, thresholds_in_force
+from veridical.core.types import Case, Checked
 from veridical.sources import Sources, as_sources
 
 if TYPE_CHECKING:
@@ -26,16 +26,19 @@ __all__ = [
     "acheck",
     "check",
     "check_cases",
-    "check_cases_with_maps",
-    "check_flag_over",
+    "check_thresholds",
+    "decide_batch",
     "make_case",
-    "make_checked",
 ]
 
 DEFAULT_DETECTOR = "default"
 BATCH = 64
 
+Maps = tuple["SalienceMap | None", ...]
+"""The salience maps of a case's judgements; None for a detector that makes none."""
 
+
+@takes_detector
 def check(
     response: str | None,
     sources: Sources = (),
@@ -43,7 +46,7 @@ def check(
     question: str | None = None,
     must_cover: Sources = (),
     perspectives: Mapping[str, Sources] | None = None,
-    detectors: str | Detector | Sequence[str | Detector] = DEFAULT_DETECTOR,
+    detector: Detectors = DEFAULT_DETECTOR,
     threshold: float | Mapping[str, float] | None = None,
     flag_over: float | None = None,
     explain: bool = False,
@@ -58,8 +61,8 @@ def check(
         question: The question that the response answers.
         must_cover: Further sources that the response has to cover.
         perspectives: Further sources that it has to cover, by the name of their perspective.
-        detectors: Specs such as "overlap" or "verify:overlap", or objects with `name` and `judge`. Default: the
-            detector that comes with the package (docs/detectors/default.md).
+        detector: A spec such as "overlap" or "verify:overlap", an object with `name` and `judge`, or several of them.
+            Default: the detector that comes with the package (docs/detectors/default.md).
         threshold: The lowest score that is flagged, in [0, 1], for all levels or per level ("response", "span",
             "coverage", "source"). Default: the detector's own, else 0.5.
         flag_over: Make the outcome "flagged" only if a response-level score is above this number.
@@ -72,12 +75,12 @@ def check(
     Raises:
         InputError: A detector is unknown, a threshold is out of range, or a source is none of these.
 
-    >>> result = check("The tower is 300 m tall.", ["The tower is 330 m tall."], detectors="overlap")
+    >>> result = check("The tower is 300 m tall.", ["The tower is 330 m tall."], detector="overlap")
     >>> result.outcome.value, [span.text for span in result.flagged]
     ('flagged', ['300'])
     """
     case = make_case(response, sources, question=question, must_cover=must_cover, perspectives=perspectives)
-    return next(check_cases([case], detectors, threshold=threshold, flag_over=flag_over, explain=explain))
+    return next(check_cases([case], detector, threshold=threshold, flag_over=flag_over, explain=explain))
 
 
 @wraps(check, assigned=())
@@ -107,84 +110,75 @@ def make_case(
     return Case(id, response or "", tuple(all_sources), question)
 
 
+@takes_detector
 def check_cases(
     cases: Iterable[Case],
-    detectors: str | Detector | Sequence[str | Detector] = DEFAULT_DETECTOR,
+    detector: Detectors = DEFAULT_DETECTOR,
     *,
     threshold: float | Mapping[str, float] | None = None,
     flag_over: float | None = None,
     explain: bool = False,
+    maps: list[Maps] | None = None,
 ) -> Iterator[Checked]:
     """Check any number of cases, lazily and in order, in small batches; arguments and errors are those of `check`.
 
-    A wrong argument raises at once, not at the first case.
+    A wrong argument raises at once, not at the first case. `maps`, if given, receives the salience maps of each case's
+    judgements.
     """
-    pairs = check_cases_with_maps(cases, detectors, threshold=threshold, flag_over=flag_over, explain=explain)
-    return (checked for checked, _ in pairs)
+    from veridical.detectors import load_each
+
+    detectors = load_each(detector)
+    check_thresholds(threshold, flag_over)
+
+    def results() -> Iterator[Checked]:
+        remaining = iter(cases)
+        while batch := list(islice(remaining, BATCH)):
+            columns = [judge_with_maps(each, batch) for each in detectors]
+            for checked, case_maps in decide_batch(
+                batch, detectors, columns, threshold=threshold, flag_over=flag_over, explain=explain
+            ):
+                if maps is not None:
+                    maps.append(case_maps)
+                yield checked
+
+    return results()
 
 
-def check_cases_with_maps(
-    cases: Iterable[Case],
-    detectors: str | Detector | Sequence[str | Detector] = DEFAULT_DETECTOR,
-    *,
-    threshold: float | Mapping[str, float] | None = None,
-    flag_over: float | None = None,
-    explain: bool = False,
-) -> Iterator[tuple[Checked, tuple[SalienceMap | None, ...]]]:
-    """Check cases as `check_cases` does; also return the salience map of each judgement, None if there is none."""
-    from veridical.detectors import load_detector
-
-    listed = list(detectors) if isinstance(detectors, Sequence) and not isinstance(detectors, str) else [detectors]
-    if not listed:
-        raise InputError("no detector is named", hint=f"the default is {DEFAULT_DETECTOR!r}")
-    loaded = [load_detector(d) if isinstance(d, str) else d for d in listed]
-    check_flag_over(flag_over)
-    if threshold is not None:
-        thresholds_in_force(None, threshold)  # raise for a wrong threshold now, not at the first case
-    return _run(iter(cases), loaded, threshold, flag_over, explain)
-
-
-def _run(
-    cases: Iterator[Case],
-    detectors: list[Detector],
-    threshold: float | Mapping[str, float] | None,
-    flag_over: float | None,
-    explain: bool,
-) -> Iterator[tuple[Checked, tuple[SalienceMap | None, ...]]]:
-    while batch := list(islice(cases, BATCH)):
-        columns = [judge_with_maps(detector, batch) for detector in detectors]
-        thresholds = [thresholds_in_force(detector, threshold) for detector in detectors]
-        for case, pairs in zip(batch, zip(*columns, strict=True), strict=True):
-            judgements, maps = zip(*pairs, strict=True)
-            yield make_checked(case, judgements, thresholds, flag_over=flag_over, explain=explain), maps
-
-
-def check_flag_over(flag_over: float | None) -> None:
-    """Raise `InputError` if `flag_over` lies outside [0, 1)."""
+def check_thresholds(threshold: float | Mapping[str, float] | None, flag_over: float | None) -> None:
+    """Raise `InputError` if a threshold lies outside [0, 1] or names no level, or `flag_over` lies outside [0, 1)."""
+    thresholds_in_force(None, threshold)
     if flag_over is not None and not 0.0 <= flag_over < 1.0:
         raise InputError(f"flag_over is {flag_over}", hint="it lies from 0 to below 1")
 
 
-def make_checked(
-    case: Case,
-    judgements: Sequence[Judgement],
-    thresholds: Sequence[Thresholds],
+def decide_batch(
+    cases: Sequence[Case],
+    detectors: Sequence[Detector],
+    columns: Sequence[Sequence[JudgementWithMap]],
     *,
+    threshold: float | Mapping[str, float] | None = None,
     flag_over: float | None = None,
     explain: bool = False,
-) -> Checked:
-    """Decide on the judgements of a case, each at its own thresholds, and return the result.
+) -> list[tuple[Checked, Maps]]:
+    """Decide on the judgements of each case; return its result, and its judgements' salience maps.
 
     Args:
-        case: The case.
-        judgements: The judgements of the case, one per detector.
-        thresholds: The thresholds of each detector, in the same order.
+        cases: The cases.
+        detectors: The detectors.
+        columns: For each detector, its judgement of each case with the salience map.
+        threshold: As in `check`.
         flag_over: As in `check`.
         explain: As in `check`.
     """
-    if explain:
-        from veridical.detectors.explanation import explained
+    thresholds = [thresholds_in_force(detector, threshold) for detector in detectors]
+    results: list[tuple[Checked, Maps]] = []
+    for case, pairs in zip(cases, zip(*columns, strict=True), strict=True):
+        judgements, maps = zip(*pairs, strict=True)
+        if explain:
+            from veridical.detectors.explanation import explained
 
-        judgements = [explained(case, *pair) for pair in zip(judgements, thresholds, strict=True)]
-    decisions = tuple(decide(case, *pair) for pair in zip(judgements, thresholds, strict=True))
-    return Checked(case, tuple(judgements), decisions, overall(case, judgements, decisions, flag_over))
+            judgements = tuple(explained(case, *pair) for pair in zip(judgements, thresholds, strict=True))
+        decisions = tuple(decide(case, *pair) for pair in zip(judgements, thresholds, strict=True))
+        outcome = overall(case, judgements, decisions, flag_over)
+        results.append((Checked(case, judgements, decisions, outcome), maps))
+    return results

@@ -20,7 +20,7 @@ def test_a_frame_gets_columns_and_keeps_its_index(monkeypatch: pytest.MonkeyPatc
         {"answer": ["It is red.", None, "It is blue.", float("nan")], "text": ["It is blue."] * 4, "id": [5, 6, 7, 8]},
         index=[10, 20, 30, 40],
     )
-    checked = check_dataframe(frame, "answer", ["text"], detectors="overlap")
+    checked = check_dataframe(frame, "answer", ["text"], detector="overlap")
     assert list(checked.index) == [10, 20, 30, 40]
     assert list(checked["outcome"]) == ["flagged", "unjudged", "clear", "unjudged"]
     assert list(checked["hallucinated"]) == [True, None, False, None]
@@ -33,19 +33,19 @@ def test_arrays_in_cells_are_lists_of_sources() -> None:
     pandas = pytest.importorskip("pandas")
     numpy = pytest.importorskip("numpy")
     frame = pandas.DataFrame({"response": ["It is blue."], "sources": [numpy.array(["It is", "blue"], dtype=object)]})
-    assert list(check_dataframe(frame, detectors="overlap")["outcome"]) == ["clear"]
+    assert list(check_dataframe(frame, detector="overlap")["outcome"]) == ["clear"]
 
 
 def test_frames_that_are_refused() -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"response": ["a"], "failed": [1]})
     with pytest.raises(InputError, match="the frame has a column 'failed' already"):
-        check_dataframe(frame, detectors="overlap")
+        check_dataframe(frame, detector="overlap")
     frame = frame[["response"]]
     with pytest.raises(InputError, match="sources is one text"):
-        check_dataframe(frame, sources="text", detectors="overlap")
+        check_dataframe(frame, sources="text", detector="overlap")
     with pytest.raises(InputError, match="no column 'text'"):
-        check_dataframe(frame, sources=["text"], detectors="overlap")
+        check_dataframe(frame, sources=["text"], detector="overlap")
 
 
 def test_rows_of_a_batch_and_one_that_fails() -> None:
@@ -64,6 +64,6 @@ def test_rows_of_a_batch_and_one_that_fails() -> None:
 def test_a_data_set_is_mapped() -> None:
     datasets = pytest.importorskip("datasets")
     data = datasets.Dataset.from_dict({"response": ["It is red.", "It is blue."], "sources": [["It is blue."]] * 2})
-    checked = data.map(check_rows(detectors="overlap"), batched=True, batch_size=1)
+    checked = data.map(check_rows(detector="overlap"), batched=True, batch_size=1)
     assert checked["outcome"] == ["flagged", "clear"]
     assert checked["flagged_spans"] == [[[6, 9]], []]

@@ -43,7 +43,7 @@ SCALES = {
 class Fixed:
     """Says what it is told to."""
 
-    info = DetectorInfo(needs_sources=True)
+    info = DetectorInfo()
 
     def __init__(self, said: Judgement | None = RAW, about: dict[str, Any] | None = None) -> None:
         self.name = "fixed"
@@ -83,7 +83,7 @@ def test_thresholds_go_where_they_belong(tmp_path: Path) -> None:
 
 def test_check_flags_by_the_fitted_threshold(tmp_path: Path) -> None:
     detector = calibrated(tmp_path, {Level.RESPONSE: Scale(0.3, HALF), Level.SPAN: Scale(0.07, TENTH)})
-    result = check("Cats bark.", CASE.sources, detectors=[detector])
+    result = check("Cats bark.", CASE.sources, detector=[detector])
     assert result.decisions[0].thresholds == Thresholds(response=0.3, span=0.07)
     assert result.flagged == (Span(5, 9),)
 

@@ -91,7 +91,7 @@ def test_json_is_what_python_gives(run: Run, tmp_path: Path) -> None:
     )
     checked = decode(done.stdout, "check")
     texts = [(tmp_path / name).read_text() for name in ("bad.txt", "source.txt")]
-    same = check(texts[0], [texts[1]], question="How tall?", detectors=["overlap", "overlap:values"])
+    same = check(texts[0], [texts[1]], question="How tall?", detector=["overlap", "overlap:values"])
     assert checked.outcome is same.outcome is Outcome.FLAGGED
     assert [j.by for j in checked.judgements] == ["overlap", "overlap:values"]
     assert [j.hallucination for j in checked.judgements] == [j.hallucination for j in same.judgements]

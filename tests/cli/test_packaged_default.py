@@ -76,7 +76,7 @@ def test_commands(command: Command, texts: None, options: list[str], name: str) 
 
 @packaged
 def test_verify_flags_the_wrong_claim_alone() -> None:
-    result = veridical.check(WRONG, [ARTICLE], detectors="verify")
+    result = veridical.check(WRONG, [ARTICLE], detector="verify")
     assert [span.of(WRONG) for span in result.flagged] == ["It is 350 m long and carries two lanes."]
     fitted = load_detector("default").thresholds[Level.RESPONSE]  # type: ignore[attr-defined]
     assert result.decisions[0].thresholds.span == result.decisions[0].thresholds.response == fitted

@@ -131,12 +131,12 @@ class Leaning:
 
 def test_a_claim_is_flagged_by_the_checkers_own_threshold_for_responses() -> None:
     response = "It is tall. It is old. It is grey."
-    product = check(response, [TOWER], detectors=Verify(Leaning(), aggregate="any"))
+    product = check(response, [TOWER], detector=Verify(Leaning(), aggregate="any"))
     assert product.judgements[0].hallucination == pytest.approx(1 - 0.7**3)
     assert product.decisions[0].thresholds.span == 0.4
     assert product.decisions[0].thresholds.response == 0.5  # nothing was fitted for a product
     assert product.outcome is Outcome.FLAGGED
-    worst = check(response, [TOWER], detectors=Verify(Leaning()))  # the rule where a checker has thresholds
+    worst = check(response, [TOWER], detector=Verify(Leaning()))  # the rule where a checker has thresholds
     assert worst.judgements[0].hallucination == 0.3
     assert worst.decisions[0].thresholds.response == 0.4
     assert worst.outcome is Outcome.CLEAR
@@ -781,7 +781,7 @@ def test_a_reply_that_repeats_an_injection_is_no_yes(injection: str) -> None:
 
 
 def test_it_is_reached_by_the_front_door() -> None:
-    result = check("It opened in 1889. It is red.", [TOWER], detectors=Verify(model=knows("red")))
+    result = check("It opened in 1889. It is red.", [TOWER], detector=Verify(model=knows("red")))
     assert result.outcome is Outcome.FLAGGED
 
 

@@ -60,9 +60,9 @@ def unjudged(text: str) -> Checked:
 
 
 def test_a_failure_has_the_words_and_an_error_the_reason() -> None:
-    clear = check("The tower is tall.", ["The tower is tall."], detectors="overlap")
-    flagged = check("The tower is purple.", ["The tower is tall."], must_cover=["It rusts."], detectors="overlap")
-    alone = check("The tower is tall.", detectors="overlap")
+    clear = check("The tower is tall.", ["The tower is tall."], detector="overlap")
+    flagged = check("The tower is purple.", ["The tower is tall."], must_cover=["It rusts."], detector="overlap")
+    alone = check("The tower is tall.", detector="overlap")
     document = junit(clear, flagged, alone, name="tower")
     suite = document[0]
     for counted in (document, suite):
@@ -192,7 +192,7 @@ def test_separate_files_have_places_unless_they_were_converted() -> None:
 )
 def test_files_are_named_relative_to_the_folder_of_the_command(path: str, uri: str) -> None:
     report = SarifReport()
-    report.add(check("purple", ["red"], detectors="overlap"), FileLocations(Path(path), (Path("s.txt"),)))
+    report.add(check("purple", ["red"], detector="overlap"), FileLocations(Path(path), (Path("s.txt"),)))
     (result,) = json.loads(report.text())["runs"][0]["results"]
     assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == uri
 

@@ -23,7 +23,7 @@ class Marker:
     """Words that begin with "wrong" have the score 0.9 and cite "right"; "doubtful" has 0.4; "omit …" is left out."""
 
     name = "marker"
-    info = DetectorInfo()
+    info = DetectorInfo(needs_sources=False)
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         return [self._judge(case) for case in cases]
@@ -53,7 +53,7 @@ class Half:
     """Judges the first half of the response and flags nothing of it."""
 
     name = "half"
-    info = DetectorInfo()
+    info = DetectorInfo(needs_sources=False)
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         return [

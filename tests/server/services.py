@@ -34,7 +34,7 @@ class Echo:
     """
 
     name = "echo"
-    info = DetectorInfo()
+    info = DetectorInfo(needs_sources=False)
 
     def __init__(self) -> None:
         self.batches: list[int] = []

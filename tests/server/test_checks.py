@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,12 +27,17 @@ def client() -> Iterator[TestClient]:
 
 def test_the_answer_is_that_of_check(client: TestClient) -> None:
     second = {"response": "It rains.", "sources": [{"text": "It rains a lot.", "must_cover": True}]}
-    asked = {"cases": [CASE, second], "detectors": ["overlap:values", "overlap"], "threshold": {"span": 0.4}}
+    asked = {
+        "cases": [CASE, second],
+        "detector": ["overlap:values", "overlap"],
+        "threshold": {"span": 0.4},
+        "include": ["sources"],
+    }
     answer = client.post("/v1/check", json=asked)
     assert answer.status_code == 200
     found = [decode(result) for result in answer.json()["results"]]
     specs = ["overlap:values", "overlap"]
-    first = veridical.check(CASE["response"], CASE["sources"], detectors=specs, threshold={"span": 0.4})
+    first = veridical.check(CASE["response"], CASE["sources"], detector=specs, threshold={"span": 0.4})
     assert found[0] == first
     assert found[1].case.id == "2"
     assert found[1].omitted
@@ -60,6 +66,29 @@ def test_offsets_may_count_as_javascript_does(client: TestClient) -> None:
     assert client.post("/v1/check", json={"cases": [case], "offsets": "bytes"}).status_code == 400
 
 
+def test_sources_come_back_only_if_asked_for(client: TestClient) -> None:
+    case = {**CASE, "question": "How tall?"}
+    for route in ("/v1/check", "/v1/revise"):
+        (plain,) = client.post(route, json={"cases": [case]}).json()["results"]
+        (full,) = client.post(route, json={"cases": [case], "include": ["sources"]}).json()["results"]
+        assert plain["case"] == {"id": "1", "response": CASE["response"], "question": "How tall?"}
+        assert full == {**plain, "case": {**plain["case"], "sources": full["case"]["sources"]}}
+        assert [source["text"] for source in full["case"]["sources"]] == CASE["sources"]
+        assert client.post(route, json={"cases": [case], "include": ["texts"]}).status_code == 400
+
+
+def test_one_detector_may_be_named_without_a_list(client: TestClient) -> None:
+    (result,) = client.post("/v1/check", json={"cases": [CASE], "detector": "overlap:values"}).json()["results"]
+    assert [judgement["by"] for judgement in result["judgements"]] == ["overlap:values"]
+
+
+def test_half_of_a_surrogate_pair_in_a_name_is_refused(client: TestClient) -> None:
+    for field, route in (("detector", "/v1/check"), ("reviser", "/v1/revise"), ("title", "/v1/report")):
+        body = json.dumps({"cases": [CASE], field: "\ud800"})
+        answer = client.post(route, content=body, headers={"Content-Type": "application/json"})
+        assert (answer.status_code, field in answer.json()["error"]) == (400, True)
+
+
 def test_without_a_name_the_first_detector_is_used(client: TestClient) -> None:
     (result,) = client.post("/v1/check", json={"cases": [CASE]}).json()["results"]
     assert [judgement["by"] for judgement in result["judgements"]] == ["overlap"]
@@ -84,7 +113,7 @@ URL = {"response": "It rains.", "sources": ["https://example.org/article"]}
 @pytest.mark.parametrize(
     ("body", "status", "part"),
     [
-        ({"cases": [CASE], "detector": ["overlap"]}, 400, "did you mean detectors"),
+        ({"cases": [CASE], "detectors": ["overlap"]}, 400, "did you mean detector"),
         ({"cases": [{"respnse": "a"}]}, 400, "cases[0]"),
         ({"cases": CASE}, 400, "not a list"),
         ({"cases": ["It rains."]}, 400, "not a JSON object"),
@@ -93,10 +122,10 @@ URL = {"response": "It rains.", "sources": ["https://example.org/article"]}
         ({"cases": [{"response": "a", "sources": ["b"] * 4}]}, 413, "4 sources"),
         ({"cases": [{"response": "a" * 1001}]}, 413, "1,001 characters"),
         ({"cases": [URL]}, 422, "not fetched"),
-        ({"cases": [CASE], "detectors": []}, 422, "no detector"),
-        ({"cases": [CASE], "detectors": ["overlap", "overlap"]}, 422, "twice"),
-        ({"cases": [CASE], "detectors": ["judge:model=gpt-4o-mini,base_url=http://10.0.0.1"]}, 422, "known: overlap"),
-        ({"cases": [CASE], "detectors": ["tokens:/etc"]}, 422, "known: overlap"),
+        ({"cases": [CASE], "detector": []}, 422, "no detector"),
+        ({"cases": [CASE], "detector": ["overlap", "overlap"]}, 422, "twice"),
+        ({"cases": [CASE], "detector": ["judge:model=gpt-4o-mini,base_url=http://10.0.0.1"]}, 422, "known: overlap"),
+        ({"cases": [CASE], "detector": ["tokens:/etc"]}, 422, "known: overlap"),
         ({"cases": [CASE], "threshold": 2}, 422, "threshold is 2"),
         ({"cases": [CASE], "threshold": "high"}, 400, "threshold"),
         ({"cases": [CASE], "flag_over": 1}, 422, "flag_over"),

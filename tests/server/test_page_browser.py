@@ -358,7 +358,7 @@ def test_every_case_of_a_file_can_be_reached(opened: Opened) -> None:
 def test_results_of_several_files_and_a_row_that_is_neither(opened: Opened) -> None:
     page = opened.page
     results = [
-        json.loads(encode(veridical.check(text, [SOURCE], detectors=Marker()))) for text in ("So wrong.", "Right.")
+        json.loads(encode(veridical.check(text, [SOURCE], detector=Marker()))) for text in ("So wrong.", "Right.")
     ]
     files = [file_of("results.jsonl", *results, "{broken"), file_of("case.json", {"response": "A text."})]
     page.set_input_files("#files", files)

@@ -39,7 +39,7 @@ def test_nothing_else_is_served(client: TestClient, path: str) -> None:
 
 def test_maps_by_case_and_detector(client: TestClient) -> None:
     case = {"response": "right or wrong", "sources": [{"id": "a", "text": "It is right."}]}
-    answer = client.post("/v1/salience", json={"cases": [case], "detectors": ["marker", "mapped"]})
+    answer = client.post("/v1/salience", json={"cases": [case], "detector": ["marker", "mapped"]})
     [[none, found]] = answer.json()["maps"]
     assert none is None
     assert found["words"][0] == {
@@ -53,7 +53,9 @@ def test_maps_by_case_and_detector(client: TestClient) -> None:
 
 
 def test_a_report_of_results_has_their_decisions(client: TestClient) -> None:
-    [result] = client.post("/v1/check", json={"cases": [CASE], "detectors": ["marker"]}).json()["results"]
+    [result] = client.post("/v1/check", json={"cases": [CASE], "detector": ["marker"], "include": ["sources"]}).json()[
+        "results"
+    ]
     result["decisions"][0] |= {"verdicts": [], "outcome": "clear", "thresholds": {"span": 0.987}}
     answer = client.post("/v1/report", json={"results": [result], "heat": True})
     assert answer.status_code == 200
@@ -77,8 +79,19 @@ def test_results_that_are_none(client: TestClient, change: dict[str, object], st
     assert (answer.status_code, part in answer.json()["error"]) == (status, True), answer.text
 
 
+def test_a_result_without_its_sources_says_how_to_get_them(client: TestClient) -> None:
+    case = {"response": "Pigs fly.", "sources": ["Pigs walk."]}
+    (result,) = client.post("/v1/check", json={"cases": [case], "explain": True}).json()["results"]
+    result["judgements"][0]["verdicts"] = [
+        {"span": {"start": 0, "end": 4}, "score": 1, "evidence": [{"source_id": "1", "span": {"start": 0, "end": 4}}]}
+    ]
+    result["decisions"][0]["verdicts"] = []
+    answer = client.post("/v1/report", json={"results": [result]})
+    assert (answer.status_code, "include" in answer.json()["hint"]) == (400, True), answer.text
+
+
 def test_a_result_over_the_limits_or_outside_of_its_texts_is_refused(client: TestClient) -> None:
-    [result] = client.post("/v1/check", json={"cases": [CASE]}).json()["results"]
+    [result] = client.post("/v1/check", json={"cases": [CASE], "include": ["sources"]}).json()["results"]
     large = json.loads(json.dumps(result))
     large["case"]["sources"][0]["text"] += " more" * 100
     assert client.post("/v1/report", json={"results": [large]}).status_code == 413

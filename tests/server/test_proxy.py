@@ -30,10 +30,11 @@ from veridical.server.service import Service
 from veridical.server.settings import Limits, ProxySettings, ServerSettings
 from veridical.server.upstream import Upstream
 
+QUESTION = "How tall is it?"
 TOWER = "The tower is 330 m tall. It rains in Rome."
 CHAT = {
     "model": "tiny",
-    "messages": [{"role": "system", "content": TOWER}, {"role": "user", "content": "How tall is it?"}],
+    "messages": [{"role": "system", "content": TOWER}, {"role": "user", "content": QUESTION}],
 }
 RIGHT, WRONG = "The tower is 330 m tall.", "It rains in Rome. Pigs fly."
 
@@ -61,7 +62,7 @@ def ask(client: TestClient, **more: Any) -> Any:
 
 def test_replies_are_annotated_and_otherwise_as_they_were() -> None:
     with proxied(lambda body: completion(WRONG)) as (client, server):
-        answer = ask(client, temperature=0.5)
+        answer = ask(client, temperature=0.5, include=["sources"])
     assert server.asked == [{**CHAT, "temperature": 0.5}]
     said = answer.json()
     veridical = said.pop("veridical")
@@ -77,7 +78,7 @@ def test_replies_are_annotated_and_otherwise_as_they_were() -> None:
 
 def test_sources_that_are_given_are_used_and_do_not_go_on() -> None:
     with proxied(lambda body: completion("The bridge is blue.")) as (client, server):
-        answer = ask(client, sources=["The bridge is blue.", {"id": "b", "text": "It rains."}])
+        answer = ask(client, sources=["The bridge is blue.", {"id": "b", "text": "It rains."}], include=["sources"])
     assert "sources" not in server.asked[0]
     assert answer.json()["veridical"]["status"] == "clear"
     assert [s["id"] for s in answer.json()["veridical"]["choices"][0]["check"]["case"]["sources"]] == ["1", "b"]
@@ -93,6 +94,7 @@ def test_sources_in_parts_and_in_messages_of_other_roles() -> None:
 def test_sources_that_are_none_or_addresses_are_refused() -> None:
     with proxied(lambda body: completion(RIGHT)) as (client, server):
         assert ask(client, sources=[1]).status_code == 400
+        assert ask(client, include="sources").status_code == 400
         assert ask(client, sources=["https://example.org"]).status_code == 422
         assert server.asked == []
 
@@ -157,7 +159,7 @@ def test_revised() -> None:
         said = ask(client).json()
     assert said["choices"][0]["message"]["content"] == "It rains in Rome."
     assert said["veridical"]["status"] == "clear"
-    assert decode(said["veridical"]["choices"][0]["revised"]).case.response == WRONG
+    assert said["veridical"]["choices"][0]["revised"]["case"]["response"] == WRONG
 
 
 def test_without_text_or_sources_nothing_is_clear() -> None:
@@ -346,7 +348,7 @@ def test_a_stream_goes_on_and_is_annotated_at_its_end(action: str) -> None:
     said = chunks[-1]["veridical"]
     assert said["status"] == "flagged"
     if action == "annotate":
-        assert decode(said["choices"][0]["check"]).case.response == "".join(PARTS)
+        assert said["choices"][0]["check"]["case"] == {"id": "reply", "response": "".join(PARTS), "question": QUESTION}
     else:
         assert said == {"status": "flagged"}
 

@@ -309,7 +309,7 @@ def test_bodies_that_fill_the_memory_are_refused_and_leave_none() -> None:
 
 def test_a_detector_that_has_to_be_paid_is_not_tried_at_the_start() -> None:
     detector = Echo()
-    detector.info = DetectorInfo(needs_chat_model=True)  # type: ignore[attr-defined]
+    detector.info = DetectorInfo(needs_chat_model=True, needs_sources=False)  # type: ignore[attr-defined]
     with client_of(own={"echo": detector}) as client:
         assert client.get("/ready").status_code == 200
     assert detector.batches == []
@@ -350,7 +350,9 @@ RAIN = {"response": "It rains in Rome. Pigs fly.", "sources": ["It rains in Rome
 
 
 def test_revised(client: TestClient) -> None:
-    answer = client.post("/v1/revise", json={"cases": [RAIN, {**RAIN, "response": "It rains."}]})
+    answer = client.post(
+        "/v1/revise", json={"cases": [RAIN, {**RAIN, "response": "It rains."}], "include": ["sources"]}
+    )
     assert answer.status_code == 200
     first, second = (decode(result) for result in answer.json()["results"])
     (wanted,) = revise([first.case], load_detector("overlap"), Delete())
@@ -501,7 +503,7 @@ def flagged_texts(found: list[tuple[str, Any]], text: str) -> list[str]:
 
 def test_sentences_are_judged_while_they_arrive(client: TestClient) -> None:
     parts = ["It rains", " in Rome. Pi", "gs fly.", " It rains ", "at Rome."]
-    found = stream(client, {"case": {"sources": RAIN["sources"]}, "explain": True}, *parts)
+    found = stream(client, {"case": {"sources": RAIN["sources"]}, "explain": True, "include": ["sources"]}, *parts)
     assert [name for name, _ in found] == ["start", "verdicts", "verdicts", "verdicts", "result"]
     text = "".join(parts)
     spans = [data["judgement"]["judged"] for name, data in found if name == "verdicts"]
@@ -513,7 +515,7 @@ def test_sentences_are_judged_while_they_arrive(client: TestClient) -> None:
 
 
 def test_detectors_that_can_judge_words_while_they_arrive(client: TestClient) -> None:
-    found = stream(client, {"case": {"response": "12 is "}, "detectors": ["online"]}, "not 1", "3 or 14 ", "here")
+    found = stream(client, {"case": {"response": "12 is "}, "detector": ["online"]}, "not 1", "3 or 14 ", "here")
     verdicts = [data["judgement"]["verdicts"] for name, data in found if name == "verdicts"]
     assert [len(each) for each in verdicts] == [2, 1, 3, 1]
     assert flagged_texts(found, "12 is not 13 or 14 here") == ["12", "13", "14"]
@@ -534,12 +536,10 @@ class Again(Echo):
 def test_a_sentence_is_judged_with_those_before_it_and_all_verdicts_are_those_of_a_check(client: TestClient) -> None:
     text = " It rains. Pigs fly. It is dry: pigs swim, it rains. "
     parts = [text[i : i + 7] for i in range(0, len(text), 7)]
-    found = stream(client, {"case": {}, "detectors": ["again"]}, *parts)
+    found = stream(client, {"case": {}, "detector": ["again"]}, *parts)
     assert flagged_texts(found, text) == ["It", "rains"]
     streamed = [verdict for name, data in found if name == "verdicts" for verdict in data["judgement"]["verdicts"]]
-    (checked,) = client.post("/v1/check", json={"cases": [{"response": text}], "detectors": ["again"]}).json()[
-        "results"
-    ]
+    (checked,) = client.post("/v1/check", json={"cases": [{"response": text}], "detector": ["again"]}).json()["results"]
     assert streamed == checked["judgements"][0]["verdicts"] == found[-1][1]["judgements"][0]["verdicts"]
     judged = [span for name, data in found if name == "verdicts" for span in data["judgement"]["judged"]]
     assert [span["start"] for span in judged] == [0, *(span["end"] for span in judged[:-1])]
@@ -547,9 +547,7 @@ def test_a_sentence_is_judged_with_those_before_it_and_all_verdicts_are_those_of
 
 
 def test_detectors_that_score_whole_responses_score_all_that_is_there(client: TestClient) -> None:
-    found = stream(
-        client, {"case": {}, "detectors": ["whole"]}, "It rains. ", *RAIN["response"].split(" "), " Yes. No."
-    )
+    found = stream(client, {"case": {}, "detector": ["whole"]}, "It rains. ", *RAIN["response"].split(" "), " Yes. No.")
     scores = [
         verdict["score"] for name, data in found if name == "verdicts" for verdict in data["judgement"]["verdicts"]
     ]
@@ -566,7 +564,7 @@ def test_one_object_is_a_stream_too(client: TestClient) -> None:
 
 @pytest.mark.parametrize(
     ("first", "status"),
-    [({"case": {"sources": 1}}, 400), ({"cases": [RAIN]}, 400), ({"case": RAIN, "detectors": ["x"]}, 422)],
+    [({"case": {"sources": 1}}, 400), ({"cases": [RAIN]}, 400), ({"case": RAIN, "detector": ["x"]}, 422)],
 )
 def test_a_stream_that_cannot_begin_is_refused(client: TestClient, first: dict[str, Any], status: int) -> None:
     answer = client.post("/v1/stream", json=first)

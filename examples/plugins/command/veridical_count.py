@@ -17,7 +17,7 @@ def count_command(
     from veridical.documents import read_document
 
     texts = [read_document(path) for path in (response, *sources)]
-    result = veridical.check(texts[0], texts[1:], detectors=detector)
+    result = veridical.check(texts[0], texts[1:], detector=detector)
     flagged = sum(len(words(span.of(texts[0]))) for span in result.flagged)
     print(f"{result.outcome.value}: {flagged} of {len(words(texts[0]))} words are flagged")
     return {"clear": 0, "flagged": 1, "unjudged": 3}[result.outcome.value]

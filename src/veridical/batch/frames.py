@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from veridical.batch.records import judged_row
 from veridical.batch.worker import batches, check_each
 from veridical.checking import DEFAULT_DETECTOR
-from veridical.core.detector import Detector
+from veridical.core.detector import Detectors, takes_detector
 from veridical.core.errors import InputError
 from veridical.core.types import Case
 from veridical.rows.columns import Columns, as_case
@@ -23,9 +23,10 @@ ADDED = ("outcome", "hallucination", "omission", "hallucinated", "omitted", "fla
 _ROWS = 2000  # rows that are prepared at once
 
 
+@takes_detector
 def check_rows(
     columns: Columns | None = None,
-    detectors: str | Detector | Sequence[str | Detector] = DEFAULT_DETECTOR,
+    detector: Detectors = DEFAULT_DETECTOR,
     *,
     threshold: float | Mapping[str, float] | None = None,
     prefix: str = "",
@@ -34,7 +35,7 @@ def check_rows(
 
     Args:
         columns: Which columns to read; None: they are recognised by their names (`veridical.rows.columns.LAYOUTS`).
-        detectors: As in `veridical.check`.
+        detector: As in `veridical.check`.
         threshold: As in `veridical.check`.
         prefix: Prefix of the names of the new columns.
 
@@ -44,15 +45,14 @@ def check_rows(
         judged), "flagged_spans" as [start, end] pairs of characters, and "failed", the reason why a row could not be
         read or judged (else None).
 
-    >>> check = check_rows(detectors="overlap")
+    >>> check = check_rows(detector="overlap")
     >>> check({"response": ["It is red."], "sources": [["It is blue."]]})["flagged_spans"]
     [[[6, 9]]]
     """
-    from veridical.detectors import load_detector
+    from veridical.detectors import load_each
 
     input_columns = columns or Columns()
-    specs = list(detectors) if isinstance(detectors, Sequence) and not isinstance(detectors, str) else [detectors]
-    loaded = [load_detector(spec) if isinstance(spec, str) else spec for spec in specs]
+    loaded = load_each(detector)
 
     def added(batch: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
         found, _ = input_columns.resolve(dict.fromkeys(batch, ""))
@@ -83,13 +83,14 @@ def check_rows(
     return added
 
 
+@takes_detector
 def check_dataframe(
     frame: pandas.DataFrame,
     response: str | None = None,
     sources: Sequence[str] = (),
     *,
     must_cover: Sequence[str] = (),
-    detectors: str | Detector | Sequence[str | Detector] = DEFAULT_DETECTOR,
+    detector: Detectors = DEFAULT_DETECTOR,
     threshold: float | Mapping[str, float] | None = None,
 ) -> pandas.DataFrame:
     """Return a copy of a pandas data frame with the columns of `check_rows` added and the same index.
@@ -99,7 +100,7 @@ def check_dataframe(
         response: The column of the response. Default: "response", or as `veridical.rows.columns.LAYOUTS` has it.
         sources: The columns of the sources, each a text or a list of texts. Default: "sources", or likewise.
         must_cover: The columns of sources that the response has to cover.
-        detectors: As in `veridical.check`.
+        detector: As in `veridical.check`.
         threshold: As in `veridical.check`.
 
     Raises:
@@ -115,7 +116,7 @@ def check_dataframe(
     if duplicates:
         raise InputError(f"the frame has a column {duplicates[0]!r} already", hint="rename it, or leave it out")
     found, _ = columns.resolve(dict.fromkeys(frame.columns, ""))
-    check = check_rows(found, detectors, threshold=threshold)
+    check = check_rows(found, detector, threshold=threshold)
     read_names = found.named
     new: dict[str, list[Any]] = {name: [] for name in ADDED}
     rows = zip(*(frame[name] for name in read_names), strict=True)

@@ -99,7 +99,7 @@ class Calibrated:
         name: The name of the detector. Default: "calibrated:PATH".
     """
 
-    info = DetectorInfo(needs_chat_model=True)  # of the class; an object has the info of its detector
+    info = DetectorInfo(needs_sources=False, needs_chat_model=True)  # the class; an object has its detector's info
 
     def __init__(self, path: str | Path, detector: Detector, *, name: str | None = None) -> None:
         self.path = Path(path)

@@ -149,7 +149,7 @@ def batch_command(
     from veridical.core.types import Outcome
     from veridical.report.batch_page import write_batch_page
 
-    connection = chat.connection()
+    connection = chat.chosen()
     specs = detection.detector or [DEFAULT_DETECTOR]
     settings = BatchSettings(
         inputs=files.inputs,
@@ -168,7 +168,7 @@ def batch_command(
         connection=connection,
         remark=write_line,
     )
-    if chat.dry_run:
+    if connection is not None and connection.dry_run:
         deque(dry_run(settings), maxlen=0)
         return print_dry_run(connection)
     progress = progress_bar() if sys.stderr.isatty() else nullcontext(progress_lines(write_line))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,7 +24,6 @@ from veridical.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from veridical.core.salience_map import SalienceMap
     from veridical.core.types import Checked, Outcome
     from veridical.report.junit import JUnitReport
     from veridical.report.sarif import SarifReport
@@ -78,7 +76,7 @@ def check_command(
     Exit codes: 0 nothing flagged, 1 something flagged, 2 usage or input error, 3 could not be judged. --fail-over and
     --allow-unjudged raise the shares from which the command exits with 1 and 3.
     """
-    from veridical.checking import DEFAULT_DETECTOR, check_cases_with_maps
+    from veridical.checking import DEFAULT_DETECTOR, Maps, check_cases
     from veridical.detectors import load_detector
     from veridical.report.html import render_html
     from veridical.report.terminal import print_report
@@ -86,33 +84,35 @@ def check_command(
     specs = detector or [DEFAULT_DETECTOR]
     reports = report_files(output, inputs)
     cases = inputs.read()
-    connection = chat.connection()
+    connection = chat.chosen()
     detectors = [load_detector(spec, connection) for spec in specs]
-    connection.check_model_used(specs)
-    threshold = parse_thresholds(decision.threshold)
-    pairs = check_cases_with_maps(
-        cases, detectors, threshold=threshold, flag_over=decision.flag_over, explain=decision.explain
+    if connection is not None:
+        connection.check_model_used(specs)
+    maps: list[Maps] | None = None if output.html is None else []
+    results = check_cases(
+        cases,
+        detectors,
+        threshold=parse_thresholds(decision.threshold),
+        flag_over=decision.flag_over,
+        explain=decision.explain,
+        maps=maps,
     )
-    if chat.dry_run:
-        deque(pairs, maxlen=0)
+    if connection is not None and connection.dry_run:
+        deque(results, maxlen=0)
         return print_dry_run(connection)
-    maps: list[tuple[SalienceMap | None, ...]] = []
     locations = inputs.locations() if output.sarif is not None else iter(())
 
-    def results() -> Iterator[Checked]:
-        for checked, case_maps in pairs:
-            if output.html is not None:
-                maps.append(case_maps)
-            location = next(locations, None)
-            for report in reports.values():
-                report.add(checked, location)
-            yield checked
+    def add_to_reports(checked: Checked) -> None:
+        location = next(locations, None)
+        for report in reports.values():
+            report.add(checked, location)
 
     outcomes = deliver(
-        results(),
+        results,
         output,
         show=partial(print_report, heat=heat),
-        page=lambda checked: render_html(checked, maps=maps, heat=heat),
+        page=lambda checked: render_html(checked, maps=maps or (), heat=heat),
+        also=add_to_reports,
     )
     for path, report in reports.items():
         write_page(path, report.text())

@@ -45,6 +45,7 @@ def deliver(
     show: Callable[[Iterable[R], Console], None],
     page: Callable[[Sequence[R]], str] | None = None,
     text_of: Callable[[R], tuple[str, str]] | None = None,
+    also: Callable[[R], None] = lambda result: None,
 ) -> Counter[Outcome]:
     """Write each result as it comes, then the HTML page if `output` names one; return the count of each outcome.
 
@@ -54,19 +55,23 @@ def deliver(
         show: Prints results for people to read.
         page: Renders all results as an HTML page.
         text_of: Returns the case id and the text of a result, for `--text`.
+        also: Called with each result, for further reports.
     """
-    from veridical.cli.progress import counted
+    from veridical.cli.progress import count_of
     from veridical.core.serialization import encode
 
     outcomes: Counter[Outcome] = Counter()
     for_page: list[R] = []
 
     def counted_results() -> Iterator[R]:
-        for result in counted(results, "cases"):
-            outcomes[result.outcome] += 1
-            if output.html is not None:
-                for_page.append(result)
-            yield result
+        with count_of("cases") as show_count:
+            for result in results:
+                outcomes[result.outcome] += 1
+                if output.html is not None:
+                    for_page.append(result)
+                also(result)
+                yield result
+                show_count(outcomes.total())
 
     if output.json:
         for result in counted_results():

@@ -464,6 +464,10 @@ class ChatOptions(ServerOptions, _ModelName):
         """Return the connection to every chat model of the command; `--model` is the default of `model`."""
         return super().connection(model or self.model, cache=cache)
 
+    def chosen(self) -> Connection | None:
+        """Return the connection if any option is set; without one, detectors that ask a chat model make their own."""
+        return None if self == ChatOptions() else self.connection()
+
 
 @dataclass(frozen=True, kw_only=True)
 class OutputOptions:

@@ -5,13 +5,10 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
 
-__all__ = ["counted", "progress_bar", "progress_lines", "stop_asked_for"]
-
-T = TypeVar("T")
+__all__ = ["count_of", "progress_bar", "progress_lines", "stop_asked_for"]
 
 
 @contextmanager
@@ -82,16 +79,15 @@ def _duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
 
 
-def counted(items: Iterable[T], label: str) -> Iterator[T]:
-    """Yield the items; show their count on standard error if that is a terminal and standard output is not."""
+@contextmanager
+def count_of(label: str) -> Iterator[Callable[[int], None]]:
+    """Show a count on standard error if that is a terminal and standard output is not; yield its update function."""
     if sys.stdout.isatty() or not sys.stderr.isatty():
-        yield from items
+        yield lambda n: None
         return
     with progress_bar() as show:
         show(label, 0, None)
-        for n, item in enumerate(items, 1):
-            yield item
-            show(label, n, None)
+        yield lambda n: show(label, n, None)
 
 
 @contextmanager

@@ -128,7 +128,7 @@ def revise_command(
     from veridical.revise import revise
     from veridical.revise.named import make_reviser
 
-    connection = chat.connection()
+    connection = chat.chosen()
     detector = load_detector(claims.spec(chat.model), connection)
     reviser = make_reviser(revision.reviser, connection, critic=revision.critic)
     thresholds, cases = parse_thresholds(threshold), inputs.read()
@@ -137,7 +137,7 @@ def revise_command(
         for batch in iter(lambda: list(islice(cases, BATCH)), [])
         for result in revise(batch, detector, reviser, threshold=thresholds, rounds=revision.rounds)
     )
-    if chat.dry_run:
+    if connection is not None and connection.dry_run:
         deque(results, maxlen=0)
         return print_dry_run(connection)
     outcomes = deliver(

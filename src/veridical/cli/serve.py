@@ -215,10 +215,9 @@ def serve_command(
             hint="--api-keys FILE; make a key with --api-keys FILE --new-key NAME",
         )
     specs = tuple(service.detector or DEFAULT_DETECTORS)
-    connection = chat.connection()
     settings = ServerSettings(
         detectors=specs,
-        connection=connection,
+        connection=chat.chosen(),
         keys=keys,
         cors=tuple(access.cors or ()),
         hosts=() if keys else LOOPBACK_HOSTS,

@@ -10,10 +10,11 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, runtime_checkable
 
-from veridical.core.errors import CircularArtifactError
+from veridical.core.errors import CircularArtifactError, InputError
 from veridical.core.types import Case, Example, Judgement, Level, Span, Verdict
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ __all__ = [
     "Detector",
     "DetectorContext",
     "DetectorInfo",
+    "Detectors",
     "Fittable",
     "HasSalienceMaps",
     "JudgesSpans",
@@ -31,8 +33,12 @@ __all__ = [
     "digest_of",
     "fingerprint_of",
     "info_of",
+    "takes_detector",
     "thresholds_of",
 ]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @runtime_checkable
@@ -50,12 +56,28 @@ class Detector(Protocol):
         ...
 
 
+Detectors = str | Detector | Sequence[str | Detector]
+"""What the argument `detector` takes: a spec or a detector, or several of them."""
+
+
+def takes_detector(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function with the argument `detector`: refuse `detectors` with a hint."""
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        if "detectors" in kwargs:
+            raise InputError(f"{function.__qualname__} has no argument 'detectors'", hint="it is called detector")
+        return function(*args, **kwargs)
+
+    return call
+
+
 @dataclass(frozen=True, slots=True)
 class DetectorInfo:
     """What a detector scores and needs, declared as the attribute `info` of the class or the object."""
 
     levels: tuple[Level, ...] = tuple(Level)
-    needs_sources: bool = False
+    needs_sources: bool = True
     needs_chat_model: bool = False
     needs_training: bool = False  # cannot judge before `fit`; `bench` fits it on other documents than it judges
 
@@ -142,7 +164,7 @@ class DetectorContext:
 
 
 def info_of(detector: object) -> DetectorInfo:
-    """Return the `info` of a detector or detector class; default: it scores all levels and needs sources.
+    """Return the `info` of a detector or detector class; without one, that of `DetectorInfo()`.
 
     >>> class Plain:
     ...     name = "plain"
@@ -150,7 +172,7 @@ def info_of(detector: object) -> DetectorInfo:
     True
     """
     info = getattr(detector, "info", None)
-    return info if isinstance(info, DetectorInfo) else DetectorInfo(needs_sources=True)
+    return info if isinstance(info, DetectorInfo) else DetectorInfo()
 
 
 def thresholds_of(detector: object) -> Mapping[Level, float]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from veridical.core.detector import Detector, DetectorInfo, HasSalienceMaps, info_of, thresholds_of
 from veridical.core.errors import CannotJudgeError, UnknownNameError
@@ -14,9 +14,9 @@ from veridical.core.types import Case, Judgement, Level, Thresholds, check_judge
 if TYPE_CHECKING:
     from veridical.core.salience_map import SalienceMap
 
-__all__ = ["judge", "judge_with_maps", "not_judged", "nothing_to_judge", "thresholds_in_force"]
+__all__ = ["JudgementWithMap", "judge", "judge_with_maps", "not_judged", "nothing_to_judge", "thresholds_in_force"]
 
-T = TypeVar("T")
+JudgementWithMap = tuple[Judgement, "SalienceMap | None"]
 
 
 def not_judged(case: Case, by: str, *notes: str) -> Judgement:
@@ -29,9 +29,9 @@ def nothing_to_judge(case: Case, info: DetectorInfo) -> str | None:
 
     A blank response can still omit parts of its sources, so detectors of coverage judge it.
 
-    >>> nothing_to_judge(Case("1", "It is red."), DetectorInfo(needs_sources=True))
+    >>> nothing_to_judge(Case("1", "It is red."), DetectorInfo())
     'there are no sources to compare with'
-    >>> nothing_to_judge(Case("1", "It is red."), DetectorInfo()) is None
+    >>> nothing_to_judge(Case("1", "It is red."), DetectorInfo(needs_sources=False)) is None
     True
     """
     texts = [source for source in case.sources if not is_blank(source.text)]
@@ -52,49 +52,29 @@ def judge(detector: Detector, cases: Sequence[Case]) -> list[Judgement]:
     Raises `CannotJudgeError` if the detector returns too many or too few judgements, `InputError` or `SpanError` if
     one is not about its case or has a span that runs past its text.
     """
-
-    def run(some: Sequence[Case]) -> list[Judgement]:
-        judgements = detector.judge(some)
-        _check(detector, some, judgements)
-        return list(judgements)
-
-    return _judge_what_can_be(detector, cases, run, lambda unjudged: unjudged)
+    return [judgement for judgement, _ in judge_with_maps(detector, cases)]
 
 
-def judge_with_maps(detector: Detector, cases: Sequence[Case]) -> list[tuple[Judgement, SalienceMap | None]]:
+def judge_with_maps(detector: Detector, cases: Sequence[Case]) -> list[JudgementWithMap]:
     """Return the judgements of `judge`, each with its salience map, None if the detector makes none."""
-    if not isinstance(detector, HasSalienceMaps):
-        return [(judgement, None) for judgement in judge(detector, cases)]
-
-    def run(some: Sequence[Case]) -> list[tuple[Judgement, SalienceMap | None]]:
-        pairs = detector.judge_with_maps(some)
-        _check(detector, some, [judgement for judgement, _ in pairs])
-        return list(pairs)
-
-    return _judge_what_can_be(detector, cases, run, lambda unjudged: (unjudged, None))
-
-
-def _judge_what_can_be(
-    detector: Detector,
-    cases: Sequence[Case],
-    run: Callable[[Sequence[Case]], list[T]],
-    as_result: Callable[[Judgement], T],
-) -> list[T]:
     info = info_of(detector)
     reasons = [nothing_to_judge(case, info) for case in cases]
     rest = [case for case, reason in zip(cases, reasons, strict=True) if reason is None]
-    results = iter(run(rest) if rest else [])
+    if not rest:
+        pairs = []
+    elif isinstance(detector, HasSalienceMaps):
+        pairs = list(detector.judge_with_maps(rest))
+    else:
+        pairs = [(judgement, None) for judgement in detector.judge(rest)]
+    if len(pairs) != len(rest):
+        raise CannotJudgeError(f"detector {detector.name!r} gave {len(pairs)} judgements for {len(rest)} cases")
+    for case, (judgement, _) in zip(rest, pairs, strict=True):
+        check_judgement(case, judgement)
+    judged = iter(pairs)
     return [
-        next(results) if reason is None else as_result(not_judged(case, detector.name, reason))
+        next(judged) if reason is None else (not_judged(case, detector.name, reason), None)
         for case, reason in zip(cases, reasons, strict=True)
     ]
-
-
-def _check(detector: Detector, cases: Sequence[Case], judgements: Sequence[Judgement]) -> None:
-    if len(judgements) != len(cases):
-        raise CannotJudgeError(f"detector {detector.name!r} gave {len(judgements)} judgements for {len(cases)} cases")
-    for case, judgement in zip(cases, judgements, strict=True):
-        check_judgement(case, judgement)
 
 
 def thresholds_in_force(

@@ -14,6 +14,7 @@ import unicodedata
 from collections.abc import Iterator
 from functools import cache
 
+from veridical.core.recent import Recent
 from veridical.core.spans import Span
 from veridical.core.vocabulary import MONTHS, WEEKDAYS
 
@@ -158,12 +159,20 @@ def sentences(text: str) -> list[Span]:
     """Return the sentences of `text`, in order, without surrounding white space; they leave out nothing else.
 
     A heading or list item begins a new sentence; the last sentence needs no final stop. Closing quotation marks,
-    brackets, reference marks ("[3]") and emoji right after a stop belong to the sentence.
+    brackets, reference marks ("[3]") and emoji right after a stop belong to the sentence. A text is split once: the
+    sentences of recent texts are kept.
 
     >>> text = "Dr. Smith paid approx. 3.5 million. Did it help? Yes"
     >>> [s.of(text) for s in sentences(text)]
     ['Dr. Smith paid approx. 3.5 million.', 'Did it help?', 'Yes']
     """
+    return list(_split.get(text, len(text), lambda: _sentences(text)))
+
+
+_split: Recent[str, list[Span]] = Recent(most=1_000_000)  # detectors, explanations and reports read the same texts
+
+
+def _sentences(text: str) -> list[Span]:
     cased = text != text.lower()
     spans: list[Span] = []
     for first, last in _blocks(text):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import fields, is_dataclass
 from functools import cache
 from math import isfinite
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError, to_json
+from pydantic_core import PydanticSerializationError, SchemaValidator
 
 from veridical.core.errors import UnknownNameError, WireError
 from veridical.core.jsonl import Line, read_lines
@@ -102,8 +103,10 @@ def kind_of(record: object) -> str:
     return kind
 
 
-def encode(record: object, *, indent: int | None = None) -> str:
+def encode(record: object, *, indent: int | None = None, sources: bool = True) -> str:
     """Return the JSON document of a record, on one line unless `indent` is given. Fields at their default are left out.
+
+    Set `sources` to False to leave out the sources of the record's case.
 
     Raises `WireError` for values that JSON in UTF-8 cannot hold: NaN, infinity, half of a surrogate pair, other types.
 
@@ -112,7 +115,8 @@ def encode(record: object, *, indent: int | None = None) -> str:
     """
     kind = kind_of(record)
     try:
-        body = _adapter(kind).dump_python(record, mode="json", exclude_defaults=True, warnings="error")
+        without = None if sources else {"case": {"sources"}}
+        body = _adapter(kind).dump_python(record, mode="json", exclude=without, exclude_defaults=True, warnings="error")
         document = json.dumps({TAG: tag_of(kind), **body}, ensure_ascii=False, indent=indent, allow_nan=False)
         document.encode()
     except UnicodeError:
@@ -289,30 +293,50 @@ def _case_by_hand(document: Mapping[str, Any], default_id: str | None) -> dict[s
 
 def _validate(body: Mapping[str, Any], kind: str) -> Any:
     try:
-        # validate JSON text, not Python objects: in strict mode pydantic accepts an array for a tuple only in JSON
-        return _adapter(kind).validate_json(to_json(body, inf_nan_mode="constants"))
+        return _validator(kind).validate_python(dict(body))
     except ValidationError as error:
         raise WireError(_first_problem(error, kind)) from None
-    except (PydanticSerializationError, UnicodeError) as error:
-        message = _HALF if "surrogates" in str(error) else f"this is not a JSON document: {error}"
-        raise WireError(f"{kind}: {message}") from None
+
+
+@cache
+def _validator(kind: str) -> SchemaValidator:
+    """Return a validator of parsed JSON: as strict as the adapter, but it takes arrays, objects and texts of enums."""
+    described = deepcopy(_adapter(kind).core_schema)
+    nodes: list[Any] = [described]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, dict):
+            if node.get("type") in ("dataclass", "tuple", "enum"):
+                node["strict"] = False
+            elif node.get("type") == "str":
+                node["min_length"] = 0  # without a limit, pydantic accepts half of a surrogate pair
+        nodes += node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+    return SchemaValidator(described)
+
+
+_UNKNOWN = ("unexpected_keyword_argument", "invalid_key")
 
 
 def _first_problem(error: ValidationError, kind: str) -> str:
     """Describe one problem in one line; an unknown field comes first, because it often explains a missing one."""
     problems = error.errors(include_url=False, include_context=False, include_input=False)
-    stray = (p for p in problems if p["type"] == "unexpected_keyword_argument")
+    stray = (p for p in problems if p["type"] in _UNKNOWN)
     problem = next(stray, problems[0])
     *outer, last = problem["loc"] or ("",)
-    if problem["type"] == "unexpected_keyword_argument":
+    if problem["type"] in _UNKNOWN:
         cls = _load(kind)
         for name in outer:
             if hint := get_type_hints(cls).get(str(name)):  # the key of a mapping names no field
                 cls = next(iter(_records_in(hint)), cls)
         names = [f.name for f in fields(cls)]
         return _place(kind, outer) + ": " + str(UnknownNameError("field", str(last), names))
+    if problem["type"] == "string_unicode":
+        return f"{kind}: {_HALF}"
     message = problem["msg"].removeprefix("Value error, ").replace("Input should", "should")
-    return f"{_place(kind, problem['loc'])}: {message[:1].lower()}{message[1:]}"
+    message = {"dataclass_type": "should be an object", "tuple_type": "should be a valid array"}.get(
+        problem["type"], f"{message[:1].lower()}{message[1:]}"
+    )
+    return f"{_place(kind, problem['loc'])}: {message}"
 
 
 def _place(kind: str, path: Sequence[int | str]) -> str:

@@ -215,8 +215,15 @@ class Usage:
         )
 
 
+class _Fit:
+    """A slot for the case that a `Judgement` was checked against; it is not a field, so copies start without it."""
+
+    __slots__ = ("_checked_case",)
+    _checked_case: Case
+
+
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(_Fit):
     """The findings of one detector or one person (`by`) on a case. Human gold is a `Judgement` too (`by="human:…"`).
 
     `hallucination` and `omission` are the response-level scores in [0, 1]; None = the judge gives no such score.
@@ -441,7 +448,12 @@ class Revision:
 
 
 def check_judgement(case: Case, judgement: Judgement) -> None:
-    """Raise `InputError` unless `judgement` is about `case`, `SpanError` if one of its spans runs past its text."""
+    """Raise `InputError` unless `judgement` is about `case`, `SpanError` if one of its spans runs past its text.
+
+    Each judgement is checked once: a later call with the same two objects returns at once.
+    """
+    if getattr(judgement, "_checked_case", None) is case:
+        return
     if judgement.case_id != case.id:
         raise InputError(f"the judgement by {judgement.by!r} is about case {judgement.case_id!r}, not {case.id!r}")
     sizes = {source.id: len(source.text) for source in case.sources}
@@ -459,6 +471,7 @@ def check_judgement(case: Case, judgement: Judgement) -> None:
         _check_source_span(where, sizes, omission.source_id, omission.span)
     for judged in judgement.judged_sources or ():
         _check_source_span(where, sizes, judged.source_id, judged.span)
+    object.__setattr__(judgement, "_checked_case", case)
 
 
 def _check_source_span(where: str, sizes: dict[str, int], source_id: str, span: Span) -> None:

@@ -7,9 +7,10 @@ detectors` prints the first line of the class's docstring.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from veridical.core.detector import Detector, DetectorContext, info_of
+from veridical.core.detector import Detector, DetectorContext, Detectors, info_of
 from veridical.core.errors import InputError
 from veridical.core.registry import Registry
 from veridical.core.spec import Spec, parse_spec
@@ -17,7 +18,7 @@ from veridical.core.spec import Spec, parse_spec
 if TYPE_CHECKING:
     from veridical.llm.connection import Connection
 
-__all__ = ["DETECTORS", "load_detector"]
+__all__ = ["DETECTORS", "load_detector", "load_each"]
 
 DETECTORS = Registry(
     "detector",
@@ -36,8 +37,17 @@ DETECTORS = Registry(
 )
 
 
-def load_detector(spec: str | Spec, connection: Connection | None = None) -> Detector:
-    """Load the detector that `spec` names.
+def load_each(detector: Detectors) -> list[Detector]:
+    """Return the detectors that the argument `detector` of a check names or holds; raise as `load_detector` does."""
+    several = isinstance(detector, Sequence) and not isinstance(detector, str)
+    detectors = [load_detector(each) for each in (detector if several else [detector])]  # type: ignore[arg-type,union-attr]
+    if not detectors:
+        raise InputError("no detector is named", hint="leave it out for the one that comes with the package")
+    return detectors
+
+
+def load_detector(spec: str | Spec | Detector, connection: Connection | None = None) -> Detector:
+    """Load the detector that `spec` names; return `spec` itself if it is a detector.
 
     Args:
         spec: "NAME" or "NAME:OPTIONS", as `veridical.core.spec` describes.
@@ -47,7 +57,7 @@ def load_detector(spec: str | Spec, connection: Connection | None = None) -> Det
         UnknownNameError: There is no such detector or option; the message names the nearest ones.
         InputError: The detector does not accept a value in the spec.
     """
-    return _load(spec, DetectorContext(_load, connection))
+    return _load(spec, DetectorContext(_load, connection)) if isinstance(spec, str | Spec) else spec
 
 
 def _load(spec: str | Spec, context: DetectorContext) -> Detector:

@@ -60,7 +60,7 @@ class Published:
     their options are taken. Which form a checkpoint has is read off its configuration and its name (`FORMATS`).
     """
 
-    info = DetectorInfo((Level.RESPONSE, Level.SPAN))
+    info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_sources=False)
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Detector:

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Mapping
 
 from veridical.checking import DEFAULT_DETECTOR, check
-from veridical.core.detector import Detector, info_of
+from veridical.core.detector import Detector, info_of, takes_detector
 from veridical.core.errors import InputError, MissingExtraError
 from veridical.core.types import Outcome
+from veridical.detectors import load_detector
 
 try:
     from inspect_ai.scorer import CORRECT, INCORRECT, Score, Scorer, Target, accuracy, scorer, stderr
@@ -20,6 +21,7 @@ __all__ = ["grounded"]
 
 
 @scorer(metrics=[accuracy(), stderr()])
+@takes_detector
 def grounded(
     detector: str | Detector = DEFAULT_DETECTOR,
     *,
@@ -38,10 +40,9 @@ def grounded(
         sources: The key of the sample's metadata that holds the sources: a list of texts, or one text.
         must_cover: The key of the sample's metadata that holds texts the answer has to cover; it may be absent.
     """
-    from veridical.detectors import load_detector
     from veridical.report.findings import findings, unjudged_reasons
 
-    loaded = load_detector(detector) if isinstance(detector, str) else detector
+    loaded = load_detector(detector)
 
     async def score(state: TaskState, target: Target) -> Score:
         if sources not in state.metadata and info_of(loaded).needs_sources:
@@ -52,7 +53,7 @@ def grounded(
             answer,
             state.metadata.get(sources),
             must_cover=state.metadata.get(must_cover),
-            detectors=loaded,
+            detector=loaded,
             threshold=threshold,
         )
         if checked.outcome is Outcome.UNJUDGED:

@@ -8,10 +8,11 @@ from typing import Any
 from uuid import UUID
 
 from veridical.checking import DEFAULT_DETECTOR, check
-from veridical.core.detector import Detector
+from veridical.core.detector import Detector, takes_detector
 from veridical.core.errors import MissingExtraError, VeridicalError
 from veridical.core.text import is_blank
 from veridical.core.types import Checked, Outcome
+from veridical.detectors import load_detector
 
 try:
     from langchain_core.callbacks import BaseCallbackHandler
@@ -60,6 +61,7 @@ class GroundednessCallback(BaseCallbackHandler):
             or one without documents or with empty documents, cannot be judged.
     """
 
+    @takes_detector
     def __init__(
         self,
         *,
@@ -68,7 +70,7 @@ class GroundednessCallback(BaseCallbackHandler):
         on_result: Callable[[Checked], None] | None = None,
         strict: bool = False,
     ) -> None:
-        self.detector = _loaded(detector)
+        self.detector = load_detector(detector)
         self.threshold = threshold
         self.on_result = on_result
         self.strict = strict
@@ -92,7 +94,7 @@ class GroundednessCallback(BaseCallbackHandler):
         return ended
 
     def _check(self, reply: str, documents: Sequence[Document]) -> None:
-        checked = check(reply, documents, detectors=self.detector, threshold=self.threshold)
+        checked = check(reply, documents, detector=self.detector, threshold=self.threshold)
         self.results.append(checked)
         if self.on_result is not None:
             self.on_result(checked)
@@ -152,6 +154,7 @@ class GroundednessCallback(BaseCallbackHandler):
         self._end(run_id, parent_run_id)
 
 
+@takes_detector
 def groundedness_check(
     *,
     detector: str | Detector = DEFAULT_DETECTOR,
@@ -167,12 +170,12 @@ def groundedness_check(
         answer: The key of the response: a text, a message or None.
         context: The key of the sources, as in `veridical.check`: documents or texts, a single one, or None.
     """
-    loaded = _loaded(detector)
+    loaded = load_detector(detector)
 
     def add_check(output: dict[str, Any]) -> dict[str, Any]:
         reply = output[answer]
         text = reply if reply is None or isinstance(reply, str) else str(reply.text)
-        return {**output, "check": check(text, output[context], detectors=loaded, threshold=threshold)}
+        return {**output, "check": check(text, output[context], detector=loaded, threshold=threshold)}
 
     return RunnableLambda(add_check)
 
@@ -180,9 +183,3 @@ def groundedness_check(
 def _calls_tool(generation: Generation) -> bool:
     message = getattr(generation, "message", None)
     return bool(getattr(message, "tool_calls", None) or getattr(message, "invalid_tool_calls", None))
-
-
-def _loaded(detector: str | Detector) -> Detector:
-    from veridical.detectors import load_detector
-
-    return load_detector(detector) if isinstance(detector, str) else detector

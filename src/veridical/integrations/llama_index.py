@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from veridical.checking import DEFAULT_DETECTOR, check
-from veridical.core.detector import Detector
+from veridical.core.detector import Detector, takes_detector
 from veridical.core.errors import MissingExtraError
 from veridical.core.types import Outcome
+from veridical.detectors import load_detector
 
 try:
     from llama_index.core.evaluation import BaseEvaluator, EvaluationResult
@@ -31,15 +32,14 @@ class GroundednessEvaluator(BaseEvaluator):
         threshold: The score in [0, 1] from which a span or response is flagged, for all levels or per level.
     """
 
+    @takes_detector
     def __init__(
         self,
         detector: str | Detector = DEFAULT_DETECTOR,
         *,
         threshold: float | Mapping[str, float] | None = None,
     ) -> None:
-        from veridical.detectors import load_detector
-
-        self.detector = load_detector(detector) if isinstance(detector, str) else detector
+        self.detector = load_detector(detector)
         self.threshold = threshold
 
     def _get_prompts(self) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class GroundednessEvaluator(BaseEvaluator):
         from veridical.report.findings import findings, unjudged_reasons
 
         checked = await asyncio.to_thread(
-            check, response, contexts, question=query, detectors=self.detector, threshold=self.threshold
+            check, response, contexts, question=query, detector=self.detector, threshold=self.threshold
         )
         score = checked.judgements[0].hallucination
         unjudged = checked.outcome is Outcome.UNJUDGED

@@ -22,7 +22,6 @@ from veridical.core.types import (
     Outcome,
     Thresholds,
     Verdict,
-    check_judgement,
 )
 
 __all__ = [
@@ -86,13 +85,12 @@ class JudgementView:
 
 
 def judgement_views(checked: Checked) -> list[JudgementView]:
-    """Return one view per judgement of `checked`; raise `InputError` or `SpanError` if one does not fit its case."""
+    """Return one view per judgement of `checked`."""
     case = checked.case
     order = {source.id: i for i, source in enumerate(case.sources)}
     must_cover = any(source.must_cover for source in case.sources)
     views = []
     for judgement, decision in zip(checked.judgements, checked.decisions, strict=True):
-        check_judgement(case, judgement)
         views.append(
             JudgementView(
                 judgement=judgement,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -103,7 +103,7 @@ def create_app(settings: ServerSettings | None = None) -> FastAPI:
     _add_status(app, service)
     _add_checks(app, service)
     if settings.proxy is not None and upstream is not None:
-        service.batchers_of(None if settings.proxy.detector is None else [settings.proxy.detector])
+        service.batchers_of(settings.proxy.detector)
         add_proxy(app, service, settings.proxy, upstream)
     if PAGE.is_dir():
         app.mount("/", StaticFiles(directory=PAGE, html=True), name="page")
@@ -184,6 +184,12 @@ async def _read(request: Request, cls: type[R], limits: Limits) -> R:
     return await in_thread(lambda: read_request(body_bytes, cls, limits))
 
 
+async def _answer(results: Sequence[object], write: Callable[[Any], str]) -> Response:
+    """Return the JSON of results, written in a thread, too."""
+    text = await in_thread(lambda: ",".join(map(write, results)))
+    return Response(f'{{"results": [{text}]}}', media_type="application/json")
+
+
 def _note(request: Request, service: Service, cases: Sequence[Case], outcomes: Sequence[Outcome]) -> None:
     """Add cases and outcomes to the request's line in the log, and texts if the settings allow it."""
     log_fields: dict[str, Any] = {"cases": len(cases), "outcomes": dict(Counter(outcome.value for outcome in outcomes))}
@@ -197,16 +203,17 @@ def _add_checks(app: FastAPI, service: Service) -> None:
 
     @app.post(
         "/v1/check",
-        openapi_extra=body("CheckRequest", {"cases": [CASE]}, {"cases": [CASE], "threshold": {"span": 0.4}}),
+        openapi_extra=body(
+            "CheckRequest", {"cases": [CASE]}, {"cases": [CASE], "threshold": {"span": 0.4}, "include": ["sources"]}
+        ),
         responses=documented_responses("The checked cases, in order", _results("check")),
     )
     async def check(request: Request) -> Response:
         """Check one or more cases."""
         wanted = await _read(request, CheckRequest, limits)
-        results = await service.check(wanted)
-        _note(request, service, [checked.case for checked, _ in results], [c.outcome for c, _ in results])
-        text = await in_thread(lambda: ",".join(check_json(c, wanted.offsets) for c, _ in results))
-        return Response(f'{{"results": [{text}]}}', media_type="application/json")
+        results = [checked for checked, _ in await service.check(wanted)]
+        _note(request, service, [checked.case for checked in results], [checked.outcome for checked in results])
+        return await _answer(results, lambda c: check_json(c, wanted.offsets, sources=wanted.with_sources))
 
     @app.post(
         "/v1/salience",
@@ -242,10 +249,10 @@ def _add_checks(app: FastAPI, service: Service) -> None:
     )
     async def revise(request: Request) -> Response:
         """Revise the unsupported parts of one or more cases; keep a revision only if it is better."""
-        results = await service.revise(await _read(request, ReviseRequest, limits))
+        wanted = await _read(request, ReviseRequest, limits)
+        results = await service.revise(wanted)
         _note(request, service, [revised.case for revised in results], [revised.outcome for revised in results])
-        text = await in_thread(lambda: ",".join(map(encode, results)))
-        return Response(f'{{"results": [{text}]}}', media_type="application/json")
+        return await _answer(results, lambda revised: encode(revised, sources=wanted.with_sources))
 
     @app.post(
         "/v1/stream",

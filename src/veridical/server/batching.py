@@ -16,20 +16,16 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from veridical.core.judging import judge_with_maps
-from veridical.core.types import Case, Judgement
+from veridical.core.judging import JudgementWithMap, judge_with_maps
+from veridical.core.types import Case
 from veridical.server.errors import Refused
 from veridical.server.settings import Limits
 
-if TYPE_CHECKING:
-    from veridical.core.salience_map import SalienceMap
-
-__all__ = ["Batcher", "JudgementWithMap", "Worker", "characters_of", "in_thread"]
+__all__ = ["Batcher", "Worker", "characters_of", "in_thread"]
 
 T = TypeVar("T")
-JudgementWithMap = tuple[Judgement, "SalienceMap | None"]
 
 
 class _InterruptedError(BaseException):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from itertools import accumulate
 from typing import Any, Literal
 
+from veridical.core.serialization import encode
 from veridical.core.types import Case, Checked
 
 __all__ = ["Offsets", "check_json", "with_offsets"]
@@ -14,11 +15,15 @@ __all__ = ["Offsets", "check_json", "with_offsets"]
 Offsets = Literal["code-points", "utf-16"]
 
 
-def check_json(checked: Checked, offsets: Offsets) -> str:
-    """Return the JSON document of a check; in UTF-16 it has the field `offsets` and cannot be read back."""
+def check_json(checked: Checked, offsets: Offsets, *, sources: bool) -> str:
+    """Return the JSON document of a check, with the `sources` of its case if wanted.
+
+    In UTF-16 it has the field `offsets` and cannot be read back.
+    """
+    text = encode(checked, sources=sources)
     if offsets == "code-points":
-        return checked.to_json()
-    document = checked.to_dict()
+        return text
+    document = json.loads(text)
     judgements = with_offsets(document["judgements"], checked.case, offsets)
     return json.dumps({**document, "judgements": judgements, "offsets": offsets}, ensure_ascii=False)
 

@@ -15,7 +15,7 @@ from veridical.revise import Revised
 from veridical.server.batching import in_thread
 from veridical.server.errors import Refused
 from veridical.server.observation import log
-from veridical.server.requests import CheckRequest, ReviseRequest, check_case
+from veridical.server.requests import HowToCheck, ReviseRequest, check_case
 from veridical.server.service import Service
 from veridical.server.settings import ProxySettings
 
@@ -50,17 +50,20 @@ class ReplyChecker:
     Args:
         service: The service with the detectors.
         settings: The roles of sources, the detector and the action.
-        document: The request; its field `sources` is removed.
+        document: The request; its fields `sources` and `include` are removed.
         request_id: The id of the request in the log.
 
     Raises:
-        WireError: The field `sources` does not hold sources.
+        WireError: The field `sources` does not hold sources, or `include` is not a list of known names.
     """
 
     def __init__(self, service: Service, settings: ProxySettings, document: dict[str, Any], request_id: str) -> None:
         self.service, self.settings, self.request_id = service, settings, request_id
+        include = document.pop("include", [])
+        if include not in ([], ["sources"]):
+            raise WireError("include is not a list of what to repeat", hint='"include": ["sources"], or leave it out')
+        self.with_sources = bool(include)
         self.case = _case_of(document, settings.source_roles)
-        self.detectors = None if settings.detector is None else [settings.detector]
         self.problem: str | None = None
         try:
             check_case(self.case, service.settings.limits, "the chat")
@@ -81,12 +84,12 @@ class ReplyChecker:
         case = replace(self.case, response=text)
         try:
             check_case(case, self.service.settings.limits, "the chat")
-            ((checked, _),) = await self.service.check_cases([case], CheckRequest(cases=[], detectors=self.detectors))
+            ((checked, _),) = await self.service.check_cases([case], HowToCheck(detector=self.settings.detector))
             await in_thread(lambda: encode(checked))  # fail now if a text cannot be written as JSON
             if self.settings.action != "revise" or checked.outcome is not Outcome.FLAGGED:
                 return CheckedChoice(index, checked.outcome.value, checked)
-            how = ReviseRequest(cases=[], detector=self.settings.detector)
-            (revised,) = await self.service.revise_cases([case], how)
+            request = ReviseRequest(cases=[], detector=self.settings.detector)
+            (revised,) = await self.service.revise_cases([case], request)
             return CheckedChoice(index, revised.outcome.value, checked, revised=revised)
         except VeridicalError as error:
             return CheckedChoice(index, UNAVAILABLE, reason=str(error))
@@ -121,9 +124,9 @@ def annotation(checker: ReplyChecker, findings: Sequence[CheckedChoice]) -> dict
         if checker.blocks(finding):
             choice["withheld"] = True
         elif finding.revised is not None:
-            choice["revised"] = json.loads(encode(finding.revised))
+            choice["revised"] = json.loads(encode(finding.revised, sources=checker.with_sources))
         elif finding.checked is not None:
-            choice["check"] = json.loads(encode(finding.checked))
+            choice["check"] = json.loads(encode(finding.checked, sources=checker.with_sources))
         choices.append(choice)
     return {"status": overall_status(findings), "action": checker.settings.action, "choices": choices}
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Annotated, Any, Literal, TypeVar, cast
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, StrictBool, StrictFloat, StrictInt, TypeAdapter, ValidationError
 
 from veridical.core.errors import InputError, UnknownNameError, WireError
 from veridical.core.serialization import decode, decode_case, parse
@@ -21,6 +20,7 @@ from veridical.server.settings import Limits
 
 __all__ = [
     "CheckRequest",
+    "HowToCheck",
     "ReportRequest",
     "ReviseRequest",
     "StreamRequest",
@@ -34,30 +34,45 @@ __all__ = [
 R = TypeVar("R")
 _URL = re.compile(r"\s*(?:[a-z][a-z0-9+.-]{1,20}://|www\.)\S+\s*", re.IGNORECASE)
 _FORM = '"cases": [{"response": "…", "sources": ["…"]}]'
-_STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+_CONFIG = ConfigDict(extra="forbid", allow_inf_nan=False)
+Text = Annotated[str, Field(min_length=0)]  # without a limit, pydantic accepts half of a surrogate pair
+Threshold = StrictFloat | dict[str, StrictFloat] | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class _HowToCheck:
-    __pydantic_config__ = _STRICT
+class HowToCheck:
+    """The fields that all requests to check have; `CheckRequest` describes them."""
 
-    detectors: list[str] | None = None
-    threshold: float | dict[str, float] | None = None
-    flag_over: float | None = None
-    explain: bool = False
+    __pydantic_config__ = _CONFIG
+
+    detector: Text | list[Text] | None = None
+    threshold: Threshold = None
+    flag_over: StrictFloat | None = None
+    explain: StrictBool = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckRequest(_HowToCheck):
+class _Answer:
+    include: list[Literal["sources"]] = field(default_factory=list)
+
+    @property
+    def with_sources(self) -> bool:
+        """Whether the answer repeats the sources of its cases."""
+        return "sources" in self.include
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckRequest(_Answer, HowToCheck):
     """Cases to check, and how.
 
     Attributes:
         cases: One or more cases. The ids of cases and sources are optional, and a source may be a bare text.
-        detectors: The specs of the detectors to ask, all of this server; None: its first one.
+        detector: The spec of a detector of this server, or a list of them; None: its first one.
         threshold: The score from which a span or response is flagged, for all levels or per level.
         flag_over: Make an outcome "flagged" only if a response-level score is above this number.
         explain: Add the closest passage and a correction to each flagged span.
         offsets: The unit of the offsets in the answer: "code-points", or "utf-16" as in JavaScript strings.
+        include: What results repeat of the request; without "sources", their cases come back without them.
     """
 
     cases: list[Any]
@@ -65,7 +80,7 @@ class CheckRequest(_HowToCheck):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReportRequest(CheckRequest):
+class ReportRequest(HowToCheck):
     """Cases to check, or results of an earlier check, and the form of the page.
 
     Attributes:
@@ -76,19 +91,19 @@ class ReportRequest(CheckRequest):
 
     cases: list[Any] = field(default_factory=list)
     results: list[Any] = field(default_factory=list)
-    title: str = "Veridical report"
-    heat: bool = False
+    title: Text = "Veridical report"
+    heat: StrictBool = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamRequest(_HowToCheck):
+class StreamRequest(_Answer, HowToCheck):
     """One case to check while its response arrives; `case` may hold the first part of the response."""
 
     case: dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReviseRequest:
+class ReviseRequest(_Answer):
     """Cases to revise, and how.
 
     Attributes:
@@ -97,15 +112,16 @@ class ReviseRequest:
         reviser: "delete" or "flag"; or "factored" or "self" if the server has a chat model. None: the server's default.
         rounds: The most attempts per case.
         threshold: The score from which a span or response counts as unsupported, for all levels or per level.
+        include: As in `CheckRequest`.
     """
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = _CONFIG
 
     cases: list[Any]
-    detector: str | None = None
-    reviser: str | None = None
-    rounds: int = 1
-    threshold: float | dict[str, float] | None = None
+    detector: Text | None = None
+    reviser: Text | None = None
+    rounds: StrictInt = 1
+    threshold: Threshold = None
 
 
 @cache
@@ -121,16 +137,13 @@ def read_request(body: bytes, cls: type[R], limits: Limits) -> R:
     """
     document = parse_body(body)
     _check_depth(document, limits.depth)
-    texts = {name: document[name] for name in ("cases", "results", "case") if name in document}
     for name, kind in (("cases", list), ("results", list), ("case", dict)):
-        if name in texts and not isinstance(texts[name], kind):
+        if name in document and not isinstance(document[name], kind):
             raise WireError(f"{name} is not {'a list' if kind is list else 'an object'}", hint=_FORM)
-    empty = {name: type(value)() for name, value in texts.items()}  # `read_cases_of` reads them one by one
-    try:  # validate JSON, not Python objects: in strict mode pydantic reads a record from JSON only
-        request: Any = _adapter(cast(Any, cls)).validate_json(json.dumps({**document, **empty}))
+    try:
+        return cast(R, _adapter(cast(Any, cls)).validate_python(document))
     except ValidationError as error:
         raise WireError(_first_problem(error, cls)) from None
-    return cast(R, replace(request, **texts))
 
 
 def parse_body(body: bytes) -> dict[str, Any]:
@@ -204,7 +217,8 @@ def read_results_of(items: Sequence[Any], limits: Limits) -> list[Checked]:
         try:
             checked: Checked = decode(item, "check")
         except WireError as error:
-            raise WireError(f"results[{i}]: {error.message}", hint=error.hint) from None
+            hint = error.hint or 'a result has its sources only if its request had "include": ["sources"]'
+            raise WireError(f"results[{i}]: {error.message}", hint=hint) from None
         check_case(checked.case, limits, f"results[{i}]")
         results.append(checked)
     return results

@@ -9,32 +9,35 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from veridical.checking import check_flag_over, make_checked
+from veridical.checking import Maps, check_thresholds, decide_batch
 from veridical.core.detector import info_of, thresholds_of
 from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.judging import thresholds_in_force
+from veridical.core.judging import JudgementWithMap
 from veridical.core.spec import parse_spec
 from veridical.core.types import Case, Checked, Judgement, Level, Source
 from veridical.detectors import load_detector
 from veridical.report.html import render_html
 from veridical.revise import Revised, revise
 from veridical.revise.named import make_reviser
-from veridical.server.batching import Batcher, JudgementWithMap, Worker, in_thread
+from veridical.server.batching import Batcher, Worker, in_thread
 from veridical.server.errors import Refused
 from veridical.server.extraction import Extraction
 from veridical.server.observation import Metrics
-from veridical.server.requests import CheckRequest, ReportRequest, ReviseRequest, read_cases_of, read_results_of
+from veridical.server.requests import (
+    CheckRequest,
+    HowToCheck,
+    ReportRequest,
+    ReviseRequest,
+    read_cases_of,
+    read_results_of,
+)
 from veridical.server.settings import ServerSettings
-
-if TYPE_CHECKING:
-    from veridical.core.salience_map import SalienceMap
 
 __all__ = ["Service"]
 
 T = TypeVar("T")
-Maps = tuple["SalienceMap | None", ...]
 _WARM_UP = Case("warm-up", "The tower is tall.", (Source("1", "The tower is 330 m tall."),))
 
 
@@ -116,16 +119,15 @@ class Service:
             raise UnknownNameError("detector of this server", spec, self.batchers)
         return self.batchers[name]
 
-    async def check(self, request: CheckRequest) -> list[tuple[Checked, Maps]]:
+    async def check(self, request: CheckRequest | ReportRequest) -> list[tuple[Checked, Maps]]:
         """Check the cases of `request`; return each result with the salience maps of its judgements."""
         cases = await in_thread(lambda: read_cases_of(request.cases, self.settings.limits))
         return await self.check_cases(cases, request)
 
-    async def check_cases(self, cases: Sequence[Case], how: CheckRequest) -> list[tuple[Checked, Maps]]:
+    async def check_cases(self, cases: Sequence[Case], how: HowToCheck) -> list[tuple[Checked, Maps]]:
         """Do the same for `cases`, which are read already; `how` holds the other fields of the request."""
-        batchers = self.batchers_of(how.detectors)
-        check_flag_over(how.flag_over)
-        thresholds_in_force(None, how.threshold)  # raise for a bad threshold before the work
+        batchers = self.batchers_of(how.detector)
+        check_thresholds(how.threshold, how.flag_over)  # raise for a bad threshold before the work
         answers = [asyncio.ensure_future(batcher.judge(cases)) for batcher in batchers]
         try:
             columns = await asyncio.gather(*answers)
@@ -133,21 +135,20 @@ class Service:
             for answer in answers:
                 answer.cancel()
 
-        def assembled() -> list[tuple[Checked, Maps]]:
-            thresholds = [thresholds_in_force(batcher.detector, how.threshold) for batcher in batchers]
-            results: list[tuple[Checked, Maps]] = []
-            for case, pairs in zip(cases, zip(*columns, strict=True), strict=True):
-                judgements, maps = zip(*pairs, strict=True)
-                checked = make_checked(case, judgements, thresholds, flag_over=how.flag_over, explain=how.explain)
-                self.metrics.checked(checked)
-                results.append((checked, maps))
-            return results
+        def decided() -> list[tuple[Checked, Maps]]:
+            detectors = [batcher.detector for batcher in batchers]
+            return decide_batch(
+                cases, detectors, columns, threshold=how.threshold, flag_over=how.flag_over, explain=how.explain
+            )
 
-        return await in_thread(assembled)
+        results = await in_thread(decided)
+        for checked, _ in results:
+            self.metrics.checked(checked)
+        return results
 
-    def batchers_of(self, specs: Sequence[str] | None) -> list[Batcher]:
+    def batchers_of(self, specs: str | Sequence[str] | None) -> list[Batcher]:
         """Return the detectors that a request names; None: the first. Raises `InputError` for one named twice."""
-        batchers = [self.batcher(spec) for spec in specs] if specs is not None else [self.batcher()]
+        batchers = [self.batcher(spec) for spec in ([specs] if specs is None or isinstance(specs, str) else specs)]
         if not batchers:
             raise InputError("no detector is named", hint=f"of {', '.join(self.batchers)}; leave it out for the first")
         for batcher in batchers:
@@ -180,7 +181,7 @@ class Service:
         limits = self.settings.limits
         detector = _Shared(self.batcher(how.detector), asyncio.get_running_loop())
         reviser = make_reviser(how.reviser or self.settings.reviser, self.settings.connection)
-        thresholds_in_force(None, how.threshold)  # raise for a bad threshold before the work
+        check_thresholds(how.threshold, None)  # raise for a bad threshold before the work
         if self._closing:
             raise Refused(503, "the server is shutting down", hint="send it again", retry_after=5)
         if len(self._revising) >= limits.revisions:

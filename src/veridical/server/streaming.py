@@ -25,7 +25,6 @@ from veridical.server.batching import characters_of, in_thread
 from veridical.server.errors import Refused, error_body
 from veridical.server.protection import lines, read_body, request_id_of, timed
 from veridical.server.requests import (
-    CheckRequest,
     StreamRequest,
     check_case,
     parse_body,
@@ -94,7 +93,7 @@ class Stream:
 
     async def _events(self) -> AsyncIterator[bytes]:
         yield event("start", json.dumps({"request_id": self.request_id, "case_id": self.case.id}))
-        batchers = self.service.batchers_of(self.wanted.detectors)
+        batchers = self.service.batchers_of(self.wanted.detector)
         sessions = await asyncio.gather(*(open_session(b, self.case, self.wanted.threshold) for b in batchers))
         limits, parts = self.service.settings.limits, list[str]()
         size = characters_of(replace(self.case, response=""))
@@ -107,15 +106,8 @@ class Stream:
                 yield event_bytes
         for event_bytes in await self._judged(sessions, "", final=True):
             yield event_bytes
-        how = CheckRequest(
-            cases=[],
-            detectors=self.wanted.detectors,
-            threshold=self.wanted.threshold,
-            flag_over=self.wanted.flag_over,
-            explain=self.wanted.explain,
-        )
-        ((checked, _),) = await self.service.check_cases([replace(self.case, response="".join(parts))], how)
-        yield event("result", await in_thread(lambda: encode(checked)))
+        ((checked, _),) = await self.service.check_cases([replace(self.case, response="".join(parts))], self.wanted)
+        yield event("result", await in_thread(lambda: encode(checked, sources=self.wanted.with_sources)))
 
     async def _judged(self, sessions: list[Session], text: str, *, final: bool) -> list[bytes]:
         parts = await asyncio.gather(*(session.feed(text, final=final) for session in sessions))
@@ -143,7 +135,7 @@ async def open_stream(request: Request, service: Service) -> Stream:
         first = await read_body(request, limits)
     stream_request = await in_thread(lambda: read_request(first, StreamRequest, limits))
     (case,) = await in_thread(lambda: read_cases_of([{"response": "", **stream_request.case}], limits))
-    service.batchers_of(stream_request.detectors)  # raise for an unknown detector before the answer begins
+    service.batchers_of(stream_request.detector)  # raise for an unknown detector before the answer begins
 
     async def parts() -> AsyncIterator[str]:
         if case.response:

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from veridical.checking import DEFAULT_DETECTOR, check
+from veridical.core.detector import takes_detector
 from veridical.core.types import Outcome
 from veridical.sources import Sources
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["assert_grounded"]
 
 
+@takes_detector
 def assert_grounded(
     response: str | None,
     sources: Sources = (),
@@ -68,7 +70,7 @@ def assert_grounded(
         sources,
         question=question,
         must_cover=must_cover,
-        detectors=_loaded(detector) if isinstance(detector, str) else detector,
+        detector=_loaded(detector) if isinstance(detector, str) else detector,
         threshold=threshold,
         explain=True,
     )

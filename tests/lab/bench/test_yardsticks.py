@@ -49,7 +49,7 @@ def test_a_response_is_flagged_where_check_flags_it(doors: str) -> None:
     settings = Settings(["overlap"], [doors], ["recall", "false_alarms", "balanced_accuracy"], resamples=20)
     ((row,),) = run_bench(settings)
     examples = load_data(doors, settings).examples
-    outcomes = [veridical.check(e.case.response, e.case.sources, detectors="overlap").outcome for e in examples]
+    outcomes = [veridical.check(e.case.response, e.case.sources, detector="overlap").outcome for e in examples]
     flagged = [outcome is Outcome.FLAGGED for outcome in outcomes]
     wrong = [bool(e.gold.hallucination) for e in examples]
     assert row.metrics["recall"].value == sum(f for f, w in zip(flagged, wrong, strict=True) if w) / 30

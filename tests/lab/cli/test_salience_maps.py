@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from veridical.checking import check_cases, check_cases_with_maps
+from veridical.checking import Maps, check_cases
 from veridical.core.types import Case, Source
 from veridical_lab.detectors.local.salience import Salience
 from veridical_lab.models.testing import tiny
@@ -59,7 +59,8 @@ def test_each_case_is_read_once(spec: str, monkeypatch: pytest.MonkeyPatch) -> N
     real = Salience._read
     monkeypatch.setattr(Salience, "_read", lambda self, case: (seen.append(case.id), real(self, case))[1])
     cases = [Case(id, "The cat sat.", (Source("a", "A cat."),)) for id in "xyz"]
-    results = list(check_cases_with_maps(cases, ["overlap", spec]))
+    maps: list[Maps] = []
+    results = list(check_cases(cases, ["overlap", spec], maps=maps))
     assert seen == [*"xyz"]
-    assert [[salience_map is not None for salience_map in maps] for _, maps in results] == [[False, True]] * 3
-    assert [checked for checked, _ in results] == list(check_cases(cases, ["overlap", spec]))
+    assert [[salience_map is not None for salience_map in case_maps] for case_maps in maps] == [[False, True]] * 3
+    assert results == list(check_cases(cases, ["overlap", spec]))

@@ -32,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Oracle:
     """Knows from training what is hallucinated: numbers; it scores words, and keeps what it was given."""
 
-    info = DetectorInfo()
+    info = DetectorInfo(needs_sources=False)
     name = "oracle"
     seen: list[str]
 

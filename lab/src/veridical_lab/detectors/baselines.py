@@ -31,7 +31,7 @@ class Length:
     """Baseline: the longer a response, the likelier a hallucination (score n / (n + 1) for n words)."""
 
     name: str = "length"
-    info: ClassVar[DetectorInfo] = DetectorInfo((Level.RESPONSE,))
+    info: ClassVar[DetectorInfo] = DetectorInfo((Level.RESPONSE,), needs_sources=False)
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """Judge each case with one response-level score."""
@@ -56,7 +56,7 @@ class Coin:
     name: str = "coin"
     p: float = 1.0
     seed: int = 0
-    info: ClassVar[DetectorInfo] = DetectorInfo((Level.RESPONSE, Level.SPAN))
+    info: ClassVar[DetectorInfo] = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_sources=False)
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Coin:
@@ -92,7 +92,7 @@ class Majority:
 
     name: str = "majority"
     score: float = 0.0
-    info: ClassVar[DetectorInfo] = DetectorInfo((Level.RESPONSE, Level.SPAN))
+    info: ClassVar[DetectorInfo] = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_sources=False)
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Majority:
@@ -134,7 +134,7 @@ class ResponseWords:
 
     name: str = "response_words"
     model: Any = None
-    info: ClassVar[DetectorInfo] = DetectorInfo((Level.RESPONSE,), needs_training=True)
+    info: ClassVar[DetectorInfo] = DetectorInfo((Level.RESPONSE,), needs_training=True, needs_sources=False)
 
     def fit(self, examples: Iterable[Example]) -> ResponseWords:
         """Learn from the examples with a response-level label; without both classes, nothing can be judged."""

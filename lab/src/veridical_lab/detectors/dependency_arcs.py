@@ -128,7 +128,7 @@ class DependencyArcs:
         parser: The parser, or the folder or name of a spaCy pipeline.
     """
 
-    info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_sources=True)
+    info = DetectorInfo((Level.RESPONSE, Level.SPAN))
 
     def __init__(self, parser: Parser | str = "en_core_web_sm") -> None:
         self.name = "dependency_arcs" if not isinstance(parser, str) else f"dependency_arcs:{parser}"

@@ -28,7 +28,7 @@ class Slots:
     """
 
     name: str = "slots"
-    info: ClassVar[DetectorInfo] = DetectorInfo(needs_sources=True)
+    info: ClassVar[DetectorInfo] = DetectorInfo()
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """Judge each case; scores are 0 or 1."""

@@ -51,7 +51,7 @@ class Judge:
         min_probability_mass: The least probability that Yes and No must have together, in [0, 1].
     """
 
-    info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_sources=True, needs_chat_model=True)
+    info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_chat_model=True)
 
     def __init__(
         self,

@@ -53,7 +53,7 @@ class SelfCheck:
         seed: The seed of the first sample; each further sample has the next one.
     """
 
-    info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_chat_model=True)
+    info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_chat_model=True, needs_sources=False)
 
     def __init__(
         self,

@@ -63,7 +63,7 @@ class Verify:
         coverage: Whether to check each sentence of a source with `must_cover` against the response.
     """
 
-    info = DetectorInfo(needs_sources=True, needs_chat_model=True)
+    info = DetectorInfo(needs_chat_model=True)
 
     def __init__(
         self,

@@ -76,7 +76,7 @@ class Default:
         name: The detector's name; None: "default", or "default:PATH".
     """
 
-    info = DetectorInfo(needs_sources=True)
+    info = DetectorInfo()
 
     def __init__(self, path: str | Path | None = None, *, precision: str = "int8", name: str | None = None) -> None:
         if precision not in _PRECISIONS:

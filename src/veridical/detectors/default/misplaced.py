@@ -32,7 +32,7 @@ def misplaced(case: Case) -> Iterator[Mention]:
     ['1950']
     """
     index = index_of(tuple(source.text for source in case.sources))
-    for sentence in SentenceIndex([case.response]).sentences if len(index.sentences) > 1 else ():
+    for sentence in index_of((case.response,)).sentences if len(index.sentences) > 1 else ():
         words = index.weighted(sentence)
         for mention in sentence.mentions:
             if not stated(index, sentence, mention):

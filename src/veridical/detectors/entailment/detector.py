@@ -49,7 +49,7 @@ class Entailment:
         name: The detector's name.
     """
 
-    info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_sources=True)
+    info = DetectorInfo((Level.RESPONSE, Level.SPAN))
 
     def __init__(
         self,

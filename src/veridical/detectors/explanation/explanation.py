@@ -84,7 +84,7 @@ def explained(
     flagged = [i for i in decision.verdicts if len(verdicts[i].span) and verdicts[i].label not in _ABOUT_CITATIONS]
     if not flagged and not decision.omissions:
         return judgement
-    sources, response = index_of(tuple(source.text for source in case.sources)), SentenceIndex([case.response])
+    sources, response = index_of(tuple(source.text for source in case.sources)), index_of((case.response,))
     if not sources.sentences or not response.sentences:
         return judgement
     explainer = _Explainer(case, sources, contradicted)

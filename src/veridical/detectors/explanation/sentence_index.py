@@ -149,5 +149,5 @@ class SentenceIndex:
 
 @lru_cache(maxsize=4)
 def index_of(texts: tuple[str, ...]) -> SentenceIndex:
-    """Return the index of some texts. The last four are cached, because cases share sources."""
+    """Return the index of some texts. The last four are cached: cases share sources, and each is read several times."""
     return SentenceIndex(texts)

@@ -36,7 +36,7 @@ class Overlap:
     gets a verdict: 0 if a source has it, otherwise 1. Each run of left-out words gets an omission with score 1.
     """
 
-    info = DetectorInfo(needs_sources=True)
+    info = DetectorInfo()
 
     def __init__(self, *, words: str = "content") -> None:
         if words not in WORDS:

@@ -69,7 +69,7 @@ class Tokens:
         name: The detector's name; None: "tokens:PATH".
     """
 
-    info = DetectorInfo((Level.RESPONSE, Level.SPAN))
+    info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_sources=False)
 
     def __init__(
         self,

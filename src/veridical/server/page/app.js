@@ -69,16 +69,16 @@ async function check() {
   clear();
   let body;
   try {
-    body = { cases: [form.case], detectors: form.detectors, explain: form.explain.checked };
-    if (!body.detectors.length) throw new Error("No detector is ticked: choose at least one.");
+    body = { cases: [form.case], detector: form.detectors, explain: form.explain.checked, include: ["sources"] };
+    if (!body.detector.length) throw new Error("No detector is ticked: choose at least one.");
   } catch (error) {
     fail(error.message);
     return;
   }
   await busy("Checking …", async (signal) => {
     const answer = await api.check(body, signal);
-    show(answer.results[0], body.detectors);
-    if (rows.length) rows[at] = { ...rows[at], document: answer.results[0], content: null, names: body.detectors };
+    show(answer.results[0], body.detector);
+    if (rows.length) rows[at] = { ...rows[at], document: answer.results[0], content: null, names: body.detector };
   });
 }
 
@@ -114,7 +114,7 @@ async function revise(box, judge) {
 async function map(judge) {
   let found = null;
   await busy("Asking for the map …", async (signal) => {
-    const body = { cases: [result.checked.document.case], detectors: [result.detectors[judge].name] };
+    const body = { cases: [result.checked.document.case], detector: [result.detectors[judge].name] };
     found = (await api.salience(body, signal)).maps[0][0];
   });
   return found;

@@ -82,7 +82,7 @@ class Align:
         UnknownNameError: If `dtype` is unknown.
     """
 
-    info = DetectorInfo(needs_sources=True)
+    info = DetectorInfo()
 
     def __init__(
         self,

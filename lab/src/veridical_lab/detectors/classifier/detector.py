@@ -62,7 +62,7 @@ class Classifier:
         name: Default: "classifier:" and the folders.
     """
 
-    info = DetectorInfo(needs_sources=True)
+    info = DetectorInfo()
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Classifier:
                 hint="one of hallucination, one of coverage, or both",
             )
         levels = {level for _, settings in self.artifacts for level in settings.levels.values()}
-        self.info = DetectorInfo(tuple(level for level in Level if level in levels), needs_sources=True)
+        self.info = DetectorInfo(tuple(level for level in Level if level in levels))
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Classifier:

@@ -92,7 +92,7 @@ class FeatureDetector:
         name: Default: "features:PATH".
     """
 
-    info = DetectorInfo((Level.RESPONSE, Level.SPAN))
+    info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_sources=False)
 
     def __init__(
         self,

@@ -48,7 +48,7 @@ class Logprob:
     Scores are likelihoods, not probabilities of hallucination: fit the threshold on labelled validation data.
     """
 
-    info = DetectorInfo((Level.RESPONSE, Level.SPAN))
+    info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_sources=False)
 
     def __init__(
         self,

@@ -109,7 +109,7 @@ class Probe:
     Sources are read as part of the prompt. A case without sources is judged by the model's states alone.
     """
 
-    info = DetectorInfo((Level.RESPONSE, Level.SPAN))
+    info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_sources=False)
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class Probe:
         options: dict[str, Any] = {**spec.options, "max_windows": spec.whole("max_windows")}
         probe = cls(spec.values[0], name=str(spec), **options)
         if "token" not in probe.heads:
-            probe.info = DetectorInfo((Level.RESPONSE,))
+            probe.info = DetectorInfo((Level.RESPONSE,), needs_sources=False)
         return probe
 
     @cached_property

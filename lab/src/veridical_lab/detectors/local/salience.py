@@ -62,7 +62,7 @@ class Salience:
     Scores are shares of a gradient, not probabilities: fit the threshold on labelled validation data.
     """
 
-    info = DetectorInfo(needs_sources=True)
+    info = DetectorInfo()
 
     def __init__(
         self,
