@@ -110,6 +110,7 @@ def check_command(
         output,
         show=partial(print_report, heat=heat),
         page=lambda checked: render_html(checked, maps=maps, heat=heat),
+        total=inputs.total,
     )
     for path, report in reports.items():
         write_page(path, report.text())

@@ -45,6 +45,7 @@ def deliver(
     show: Callable[[Iterable[R], Console], None],
     page: Callable[[Sequence[R]], str] | None = None,
     text_of: Callable[[R], tuple[str, str]] | None = None,
+    total: Callable[[], int | None] = lambda: None,
 ) -> Counter[Outcome]:
     """Write each result as it comes, then the HTML page if `output` names one; return the count of each outcome.
 
@@ -54,6 +55,7 @@ def deliver(
         show: Prints results for people to read.
         page: Renders all results as an HTML page.
         text_of: Returns the case id and the text of a result, for `--text`.
+        total: Returns the number of results, None where it is not known.
     """
     from veridical.cli.progress import counted
     from veridical.core.serialization import encode
@@ -62,7 +64,7 @@ def deliver(
     for_page: list[R] = []
 
     def counted_results() -> Iterator[R]:
-        for result in counted(results, "cases"):
+        for result in counted(results, "cases", total):
             outcomes[result.outcome] += 1
             if output.html is not None:
                 for_page.append(result)
@@ -136,7 +138,8 @@ def print_dry_run(connection: Connection) -> int:
     from veridical.llm.dry_run import DryRun
 
     for model in connection.models.values():
-        requests = model.requests if isinstance(model, DryRun) else []
+        inner = getattr(model, "model", model)
+        requests = inner.requests if isinstance(inner, DryRun) else []
         stages: dict[str, int] = {}
         for request in requests:
             stages[request.stage] = stages.get(request.stage, 0) + 1

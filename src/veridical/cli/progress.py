@@ -82,16 +82,20 @@ def _duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
 
 
-def counted(items: Iterable[T], label: str) -> Iterator[T]:
-    """Yield the items; show their count on standard error if that is a terminal and standard output is not."""
+def counted(items: Iterable[T], label: str, total: Callable[[], int | None] = lambda: None) -> Iterator[T]:
+    """Yield the items; show their count on standard error if that is a terminal and standard output is not.
+
+    `total` returns their number, None where it is not known.
+    """
     if sys.stdout.isatty() or not sys.stderr.isatty():
         yield from items
         return
     with progress_bar() as show:
-        show(label, 0, None)
+        number = total()
+        show(label, 0, number)
         for n, item in enumerate(items, 1):
             yield item
-            show(label, n, None)
+            show(label, n, number)
 
 
 @contextmanager
