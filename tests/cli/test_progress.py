@@ -32,5 +32,6 @@ def watched(*arguments: str) -> tuple[str, str]:
 def test_a_count_for_who_watches_and_nothing_in_the_results() -> None:
     out, seen = watched("check", "examples/demo.jsonl", "--detector", "overlap", "--json")
     assert "cases" in seen
+    assert "3/3" in seen
     assert '"veridical"' not in seen
     assert [line[:23] for line in out.splitlines()] == ['{"veridical": "check/2"'] * 3

@@ -250,7 +250,7 @@ def test_an_answer_goes_on_from_a_given_text(folder: Path, tmp_path: Path, monke
 
 def test_a_connection_says_where_and_in_what_precision_it_runs(folder: Path) -> None:
     connection = Connection(model=str(folder)).with_options({"device": "cpu", "dtype": "fp32"})
-    model = connection.chat()
+    model = connection.chat().model
     assert isinstance(model, LocalChat)
     assert (model.device, model.dtype) == ("cpu", "fp32")
     assert LocalChat(folder).fingerprint() != model.fingerprint()

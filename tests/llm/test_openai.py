@@ -91,7 +91,7 @@ FAILING: dict[str, tuple[Answer, str, str]] = {
     "no message": (Answer(b'{"choices": [{}]}'), "malformed", "no message"),
     "null content": (completion(None), "empty", "empty"),
     "blank content": (completion("  \n"), "empty", "empty"),
-    "cut before an answer": (completion("", finish="length"), "empty", "max_tokens"),
+    "cut before an answer": (completion("", finish="length"), "cut", "max_tokens"),
     "odd content": (completion(7), "malformed", "not a text"),  # type: ignore[arg-type]
     "half a surrogate": (completion("\ud800"), "malformed", "not a text"),
     "refusal": (completion(None, refusal="I cannot help with that."), "refusal", "cannot help"),

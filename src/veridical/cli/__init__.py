@@ -13,15 +13,20 @@ import os
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any, TextIO
+from typing import Annotated, Any, TextIO
 
 import typer
-from typer.main import get_group
+from typer.main import get_command
 
+import veridical
+from veridical.cli.settings import CHAT, add_variables, options_of, read_settings
+from veridical.cli.settings import COMMANDS as SETTABLE
 from veridical.core.errors import InputError, VeridicalError
 from veridical.core.registry import Registry
 
-__all__ = ["COMMANDS", "app", "main"]
+__all__ = ["COMMANDS", "app", "main", "settable_options"]
+
+COMPLETION = "_VERIDICAL_COMPLETE"  # how a shell asks Typer for completions
 
 # the class of click, or of the copy of click in newer releases of Typer; Typer exports neither
 _UsageError: type[Exception] = typer.BadParameter.__base__  # type: ignore[assignment]
@@ -37,7 +42,7 @@ COMMANDS = Registry(
         "detectors": "veridical.cli.detectors:detectors_command",
         "calibrate": "veridical.cli.calibrate:calibrate_command",
         "schema": "veridical.cli.schema:schema_command",
-        "version": "veridical.cli.version:version_command",
+        "init": "veridical.cli.init:init_command",
     },
     group="veridical.commands",
 )
@@ -47,14 +52,21 @@ def _app(names: Iterable[str] = ()) -> typer.Typer:
     """Return the application with the commands `names` (default: all), without importing the others."""
     application = typer.Typer(
         name="veridical",
-        help="Find the parts of a generated text that its sources do not support, and what it leaves out of them.",
         epilog="Exit codes: 0 nothing flagged · 1 something flagged · 2 usage or input error · 3 could not be judged",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
         context_settings={"help_option_names": ["-h", "--help"]},
     )
+
+    @application.callback()
+    def options(
+        version: Annotated[
+            bool, typer.Option("--version", help="Print the version and exit.", callback=_show_version, is_eager=True)
+        ] = False,
+    ) -> None:
+        """Find the parts of a generated text that its sources do not support, and what it leaves out of them."""
+
     for name in names or (*COMMANDS.table, *sorted(COMMANDS.plugins)):
         try:
             command = COMMANDS.load(name)
@@ -71,6 +83,22 @@ def _app(names: Iterable[str] = ()) -> typer.Typer:
     return application
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"{veridical.__version__}\n")
+        raise typer.Exit
+
+
+def settable_options() -> dict[str, dict[str, Any]]:
+    """Return the options that a settings file may set, by command and name."""
+    return {name: options_of(command) for name, command in _commands(SETTABLE).items()}
+
+
+def _commands(names: Iterable[str]) -> dict[str, Any]:
+    commands: dict[str, Any] = get_command(_app(names)).commands  # type: ignore[attr-defined]
+    return commands
+
+
 def __getattr__(name: str) -> Any:
     if name == "app":
         return _app()
@@ -85,7 +113,9 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted; nothing half-written was left", 130)
-    except (BrokenPipeError, SystemExit):
+    except (BrokenPipeError, SystemExit) as stop:
+        if isinstance(stop, SystemExit) and COMPLETION in os.environ:  # a shell asks how a line can go on
+            return stop.code if isinstance(stop.code, int) else 0
         # rich and Typer raise SystemExit when nobody reads the output any more; nothing else raises it
         _discard(sys.stdout)
         return _fail("the reader of the output went away", 141)
@@ -132,8 +162,8 @@ def _run(arguments: list[str] | None) -> int:
     try:
         first_word = (sys.argv[1:] if arguments is None else arguments)[:1]
         names = [name for name in first_word if name in COMMANDS]
-        # always a group: Typer would run a single command without its name
-        code = get_group(_app(names))(arguments, standalone_mode=False)
+        group = get_command(_app(names))
+        code = group(arguments, standalone_mode=False, default_map=_defaults(group, names))
     except VeridicalError as error:
         return _fail(str(error), error.exit_code)
     except _UsageError as error:
@@ -143,13 +173,39 @@ def _run(arguments: list[str] | None) -> int:
     return code if isinstance(code, int) else 0
 
 
+def _defaults(group: Any, names: list[str]) -> dict[str, Any]:
+    """Let the options of a command take their values from variables; return those that the settings file gives."""
+    (name,) = names if names and names[0] in SETTABLE else [None]
+    if name is None:
+        return {}
+    add_variables(group.commands[name])
+    settings = read_settings()
+    if not settings.table:
+        return {}
+    options = options_of(group.commands[name])
+    if settings.table.keys() <= {*options, *SETTABLE, CHAT}:
+        others = options
+    else:  # an option of another command stands in the file, or an unknown one
+        others = {option: each for of_command in settable_options().values() for option, each in of_command.items()}
+    return {name: settings.defaults(name, options, others)}
+
+
 def _usage(error: Any) -> int:
     """Report an error of the command-line library and return the exit code 2."""
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         return 2
     command = getattr(error.ctx, "command_path", "veridical") if getattr(error, "ctx", None) else "veridical"
-    return _fail(f"{' '.join(error.format_message().split())} (see: {command} --help)", 2)
+    return _fail(f"{' '.join(error.format_message().split())}{_origin(error)} (see: {command} --help)", 2)
+
+
+def _origin(error: Any) -> str:
+    """Return where a wrong value was set if that is not the command line."""
+    context, option = getattr(error, "ctx", None), getattr(error, "param", None)
+    source = context.get_parameter_source(option.name) if context and option else None
+    if option is not None and source is not None and source.name == "ENVIRONMENT":
+        return f", set by {option.envvar}"
+    return f", set in {read_settings().path}" if source is not None and source.name == "DEFAULT_MAP" else ""
 
 
 def _fail(line: str, code: int) -> int:

@@ -113,6 +113,7 @@ def check_command(
         show=partial(print_report, heat=heat),
         page=lambda checked: render_html(checked, maps=maps or (), heat=heat),
         also=add_to_reports,
+        total=inputs.total,
     )
     for path, report in reports.items():
         write_page(path, report.text())

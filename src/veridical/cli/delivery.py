@@ -46,6 +46,7 @@ def deliver(
     page: Callable[[Sequence[R]], str] | None = None,
     text_of: Callable[[R], tuple[str, str]] | None = None,
     also: Callable[[R], None] = lambda result: None,
+    total: Callable[[], int | None] = lambda: None,
 ) -> Counter[Outcome]:
     """Write each result as it comes, then the HTML page if `output` names one; return the count of each outcome.
 
@@ -56,6 +57,7 @@ def deliver(
         page: Renders all results as an HTML page.
         text_of: Returns the case id and the text of a result, for `--text`.
         also: Called with each result, for further reports.
+        total: Returns the number of results, None where it is not known.
     """
     from veridical.cli.progress import count_of
     from veridical.core.serialization import encode
@@ -64,7 +66,7 @@ def deliver(
     for_page: list[R] = []
 
     def counted_results() -> Iterator[R]:
-        with count_of("cases") as show_count:
+        with count_of("cases", total) as show_count:
             for result in results:
                 outcomes[result.outcome] += 1
                 if output.html is not None:
@@ -141,7 +143,8 @@ def print_dry_run(connection: Connection) -> int:
     from veridical.llm.dry_run import DryRun
 
     for model in connection.models.values():
-        requests = model.requests if isinstance(model, DryRun) else []
+        inner = getattr(model, "model", model)
+        requests = inner.requests if isinstance(inner, DryRun) else []
         stages: dict[str, int] = {}
         for request in requests:
             stages[request.stage] = stages.get(request.stage, 0) + 1

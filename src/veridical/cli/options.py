@@ -40,6 +40,7 @@ __all__ = [
     "OutFolder",
     "OutJsonl",
     "OutputOptions",
+    "ServedModelOptions",
     "ServerOptions",
     "Split",
     "TextOutputOptions",
@@ -319,6 +320,19 @@ class InputOptions(CaseFiles, ColumnOptions):
             perspectives.append((name, Path(path)))
         return iter([self.case(self.must_cover, perspectives)])
 
+    def total(self) -> int | None:
+        """Return the number of cases; None where only reading all of them tells."""
+        from veridical.core.files import STDIN
+
+        if not self.holds_cases:
+            return 1
+        if self.response == STDIN:
+            return None
+        with self.response.open("rb") as file:
+            lines = (line.strip() for line in file)
+            first = next(filter(None, lines), b"")
+            return 1 + sum(map(bool, lines)) if first.startswith(b"{") and first.endswith(b"}") else None
+
     def locations(self) -> Iterator[CaseLocations]:
         """Yield, for each case of `read`, where its texts are in the files; nothing for cases on standard input."""
         from veridical.core.files import STDIN
@@ -396,8 +410,8 @@ class _ModelName:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServerOptions:
-    """How to reach chat models, and what they may cost."""
+class ServedChatOptions:
+    """How to reach chat models, and what they may cost, in a service."""
 
     PANEL: ClassVar[str] = "Language model"
 
@@ -437,36 +451,55 @@ class ServerOptions:
     max_calls: Annotated[int | None, Option(help="Send at most this many requests.")] = None
     concurrency: Annotated[int, Option(help="Send at most this many requests at the same time.", min=1)] = 8
     timeout: Annotated[float, Option(help="Time limit of one request, in seconds.", min=0.1)] = 120.0
+    max_tokens: Annotated[
+        int | None,
+        Option(
+            help="The most tokens of every reply, as reasoning models need it. Default: what each question needs, and "
+            "once more with room where the model was still reasoning.",
+            min=1,
+        ),
+    ] = None
     cache: Annotated[
         Path | None,
         Option(metavar="FILE", help="Store replies in FILE and reuse them, so that you pay for each only once."),
     ] = None
     device: Annotated[str, Option(help="The device of a local model: auto, cpu, cuda, cuda:N or mps.")] = "auto"
     dtype: Annotated[str, Option(help="The precision of a local model: auto, fp32, bf16 or fp16.")] = "auto"
+
+    def connection(self, *, cache: Path | None = None) -> Connection:
+        """Return the connection to every chat model of the command; `cache` is the default of `--cache`.
+
+        Further settings come from the table `[chat]` of the settings file.
+        """
+        from veridical.cli.settings import read_settings
+        from veridical.llm.connection import Connection, read_prices
+
+        values = {option.name: getattr(self, option.name) for option in fields(self)}
+        values["prices"] = None if self.prices is None else read_prices(self.prices)
+        return Connection(**{**values, **read_settings().chat(), "cache": self.cache or cache})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerOptions(ServedChatOptions):
+    """How to reach chat models, what they may cost, and whether they are asked at all."""
+
     dry_run: Annotated[
         bool, Option("--dry-run", help="Send nothing; count the calls and tokens that the command would take.")
     ] = False
 
-    def connection(self, model: str | None = None, *, cache: Path | None = None) -> Connection:
-        """Return the connection to every chat model of the command; `cache` is the default of `--cache`."""
-        from veridical.llm.connection import Connection, read_prices
 
-        values = {option.name: getattr(self, option.name) for option in fields(ServerOptions)}
-        values["prices"] = None if self.prices is None else read_prices(self.prices)
-        return Connection(model=model, **{**values, "cache": self.cache or cache})
+@dataclass(frozen=True, kw_only=True)
+class ServedModelOptions(ServedChatOptions, _ModelName):
+    """The chat model of a service, how to reach it, and what it may cost."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChatOptions(ServerOptions, _ModelName):
     """The chat model of a command, how to reach it, and what it may cost."""
 
-    def connection(self, model: str | None = None, *, cache: Path | None = None) -> Connection:
-        """Return the connection to every chat model of the command; `--model` is the default of `model`."""
-        return super().connection(model or self.model, cache=cache)
-
     def chosen(self) -> Connection | None:
         """Return the connection if any option is set; without one, detectors that ask a chat model make their own."""
-        return None if self == ChatOptions() else self.connection()
+        return None if self == type(self)() else self.connection()
 
 
 @dataclass(frozen=True, kw_only=True)

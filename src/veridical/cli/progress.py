@@ -80,14 +80,18 @@ def _duration(seconds: float) -> str:
 
 
 @contextmanager
-def count_of(label: str) -> Iterator[Callable[[int], None]]:
-    """Show a count on standard error if that is a terminal and standard output is not; yield its update function."""
+def count_of(label: str, total: Callable[[], int | None] = lambda: None) -> Iterator[Callable[[int], None]]:
+    """Show a count on standard error if that is a terminal and standard output is not; yield its update function.
+
+    `total` returns the number that the count can reach, None where it is not known.
+    """
     if sys.stdout.isatty() or not sys.stderr.isatty():
         yield lambda n: None
         return
     with progress_bar() as show:
-        show(label, 0, None)
-        yield lambda n: show(label, n, None)
+        number = total()
+        show(label, 0, number)
+        yield lambda n: show(label, n, number)
 
 
 @contextmanager

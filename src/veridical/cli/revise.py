@@ -146,5 +146,6 @@ def revise_command(
         show=print_revisions,
         page=render_revisions,
         text_of=lambda result: (result.case.id, result.revision.text),
+        total=inputs.total,
     )
     return exit_code(outcomes)

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 from typer import Option
 
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import ChatOptions, write_line
+from veridical.cli.options import ServedModelOptions, write_line
 from veridical.cli.revise import ReviserName
 from veridical.server.settings import (
     DEFAULT_DETECTORS,
@@ -185,7 +185,7 @@ def serve_command(
     access: AccessOptions,
     capacity: CapacityOptions,
     proxy: ProxyOptions,
-    chat: ChatOptions,
+    chat: ServedModelOptions,
 ) -> int:
     """Serve detectors over HTTP, with a web page at / for trying them.
 

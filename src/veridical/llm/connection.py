@@ -6,6 +6,7 @@ The command line's options become a `Connection`, and so do the options in a det
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 from veridical.core.errors import InputError
 from veridical.core.registry import Registry
+from veridical.llm.asking import Asking
 from veridical.llm.budget import Budget, Prices
 from veridical.llm.cache import Cached
 from veridical.llm.dry_run import DryRun
@@ -26,6 +28,7 @@ __all__ = ["CHAT_MODELS", "OPTIONS", "REMOTE_OPTIONS", "Connection", "read_price
 OPTIONS = (
     *("model", "base_url", "key_env", "api"),
     *("prices", "max_cost", "max_calls", "concurrency", "timeout", "cache"),
+    *("max_tokens", "temperature", "retries", "per_minute", "headers", "body"),
     *("device", "dtype"),
 )
 """The options about the model that a detector's spec may contain, each as NAME=VALUE."""
@@ -54,6 +57,13 @@ class Connection:
         concurrency: How many requests a model sends at once.
         timeout: Seconds that one whole request may take.
         cache: The file that stores replies.
+        max_tokens: The most tokens of every reply; None = what each question needs, and once more with room where the
+            model was still reasoning.
+        temperature: The temperature of requests that are greedy otherwise; None = greedy.
+        retries: How many times a server's failed request is repeated.
+        per_minute: The most requests per minute to a server; None = no limit.
+        headers: Further headers of each request to a server.
+        body: Further fields of the JSON of each request to a server; they win over Veridical's own.
         device: Where a local folder's model runs (see `veridical.llm.local.LocalChat`).
         dtype: The precision of a local folder's model.
         dry_run: Send nothing; every model is a `DryRun` that counts.
@@ -75,6 +85,12 @@ class Connection:
     concurrency: int = 8
     timeout: float = 120.0
     cache: Path | None = None
+    max_tokens: int | None = None
+    temperature: float | None = None
+    retries: int = 4
+    per_minute: float | None = None
+    headers: Mapping[str, str] | None = None
+    body: Mapping[str, Any] | None = None
     device: str = "auto"
     dtype: str = "auto"
     dry_run: bool = False
@@ -84,6 +100,20 @@ class Connection:
 
     def __post_init__(self) -> None:
         check_api(self.api)
+        if (self.max_tokens is not None and self.max_tokens < 1) or (
+            self.temperature is not None and not self.temperature >= 0
+        ):
+            raise InputError(
+                f"max_tokens is {self.max_tokens}, temperature {self.temperature}",
+                hint="max_tokens is at least 1, temperature at least 0",
+            )
+        for name, values in (("headers", self.headers), ("body", self.body)):
+            if not isinstance(values, Mapping | None) or (
+                name == "headers" and not all(isinstance(value, str) for value in (values or {}).values())
+            ):
+                raise InputError(
+                    f"{name} is {values!r}", hint='a table of names and texts, such as {"X-Team": "search"}'
+                )
         budget = self.budget or Budget(prices=self.prices, max_cost=self.max_cost, max_calls=self.max_calls)
         object.__setattr__(self, "budget", budget)
         if not any(budget is other for other in self.budgets):
@@ -101,7 +131,8 @@ class Connection:
         if not name:
             raise InputError("no language model is named", hint="--model NAME, or model=NAME in the detector's options")
         server = (self.base_url, self.key_env, self.api, id(self.budget), self.timeout, self.concurrency)
-        key = (name, *server, self.cache, self.device, self.dtype)
+        sent = (self.retries, self.per_minute, json.dumps([dict(self.headers or {}), dict(self.body or {})]))
+        key = (name, *server, *sent, self.cache, self.device, self.dtype, self.max_tokens, self.temperature)
         if key in self.models:
             return self.models[key]
         model: ChatModel
@@ -116,6 +147,10 @@ class Connection:
                 api=self.api,
                 concurrency=self.concurrency,
                 timeout=self.timeout,
+                retries=self.retries,
+                per_minute=self.per_minute,
+                headers=self.headers,
+                body=self.body,
                 budget=self.budget,
             )
         elif self.base_url or self.key_env or self.api != "chat" or limited:
@@ -132,7 +167,8 @@ class Connection:
             kind = described_kind(name)
             local = CHAT_MODELS.load(kind) if kind and kind in CHAT_MODELS else LocalChat
             model = local(name, device=self.device, dtype=self.dtype)
-        self.models[key] = Cached(model, self.cache) if self.cache is not None and not self.dry_run else model
+        model = Cached(model, self.cache) if self.cache is not None and not self.dry_run else model
+        self.models[key] = Asking(model, max_tokens=self.max_tokens, temperature=self.temperature)
         return self.models[key]
 
     def with_options(self, options: Mapping[str, str]) -> Connection:
@@ -150,7 +186,8 @@ class Connection:
             except ValueError as error:
                 if isinstance(error, InputError):
                     raise
-                raise InputError(f"{name} is {text!r}", hint="give a number") from None
+                hint = "give a JSON object" if name in ("headers", "body") else "give a number"
+                raise InputError(f"{name} is {text!r}", hint=hint) from None
         new_limits = bool(values.keys() & {"prices", "max_cost", "max_calls"})
         return replace(self, **values, budget=None if new_limits else self.budget)
 
@@ -193,4 +230,10 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "concurrency": int,
     "timeout": float,
     "cache": Path,
+    "max_tokens": int,
+    "temperature": float,
+    "retries": int,
+    "per_minute": float,
+    "headers": json.loads,
+    "body": json.loads,
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from veridical.core.errors import CannotJudgeError, InputError, MissingExtraError
+from veridical.core.text import shorten, visible
 from veridical.core.types import Usage
 from veridical.llm.budget import Budget, Prices
 from veridical.llm.deadline import Deadline, DeadlineTransport
@@ -65,6 +66,8 @@ class OpenAIChat:
         prices: Price per million prompt tokens and per million completion tokens.
         max_cost: The most money this object may spend; needs `prices`.
         max_calls: The most requests this object may send.
+        headers: Further headers of each request.
+        body: Further fields of the JSON of each request; they win over those made here.
         budget: A budget that several models share, in place of `prices`, `max_cost` and `max_calls`.
         rate_limiter: A rate limiter that several models share, in place of `per_minute`.
 
@@ -87,6 +90,8 @@ class OpenAIChat:
         timeout: float = 120.0,
         retries: int = 4,
         per_minute: float | None = None,
+        headers: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
         prices: Prices | None = None,
         max_cost: float | None = None,
         max_calls: int | None = None,
@@ -106,6 +111,7 @@ class OpenAIChat:
         self.budget = budget or Budget(prices=prices, max_cost=max_cost, max_calls=max_calls)
         self._api = api
         self._address = (base_url and resolve_url(base_url), key_env, key_file)
+        self._headers, self._extra_body = dict(headers or {}), dict(body or {})
         self._concurrency, self._timeout, self._retries = concurrency, timeout, retries
         self._rate_limiter = rate_limiter or RateLimiter(per_minute=per_minute)
         self._deadline = Deadline(timeout)
@@ -118,9 +124,10 @@ class OpenAIChat:
     def __repr__(self) -> str:
         return f"OpenAIChat({self.name!r}, base_url={self._address[0]!r})"
 
-    def fingerprint(self) -> dict[str, str]:
-        """Return the model's name, the server and its interface: the facts that decide replies besides the request."""
-        return {"model": self.name, "server": resolve_url(self._address[0]), "api": self._api}
+    def fingerprint(self) -> dict[str, Any]:
+        """Return the model's name, the server, its interface and further fields, which decide replies, too."""
+        facts: dict[str, Any] = {"model": self.name, "server": resolve_url(self._address[0]), "api": self._api}
+        return {**facts, "body": self._extra_body} if self._extra_body else facts
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -188,7 +195,12 @@ class OpenAIChat:
                     transport: Any = DeadlineTransport(self._deadline, url, httpx, httpcore)
                     http_client = openai.DefaultHttpxClient(transport=transport)
                     self._client = openai.OpenAI(
-                        api_key=key, base_url=url, timeout=self._timeout, max_retries=0, http_client=http_client
+                        api_key=key,
+                        base_url=url,
+                        timeout=self._timeout,
+                        max_retries=0,
+                        default_headers=self._headers,
+                        http_client=http_client,
                     )
                     weakref.finalize(self, http_client.close)
                 except (ImportError, AttributeError, TypeError) as error:
@@ -305,7 +317,7 @@ class OpenAIChat:
             body.pop("top_logprobs", None)
         if "max_tokens" in accepted.without:  # OpenAI's newer models accept only the other name
             body["max_completion_tokens"] = body["max_tokens"]
-        return {name: value for name, value in body.items() if name not in accepted.without}
+        return {name: value for name, value in body.items() if name not in accepted.without} | self._extra_body
 
     def _without_rejected(
         self, accepted: _Accepted, sent: dict[str, Any], error: openai.APIStatusError
@@ -338,16 +350,19 @@ class OpenAIChat:
             CannotJudgeError: If the server has answered no request yet, and the status says that it never will.
         """
         status = error.status_code
-        text = server.scrub(" ".join(str(error.message).split()))[:300]
+        text = shorten(visible(server.scrub(_words_of(error))), 300)
         if status in (401, 403):
-            if not self._proven:
+            if status == 403:
+                problem = "access is denied"
+            else:
                 problem = "the key is not accepted" if server.key else "it requires a key"
-                raise CannotJudgeError(f"{server.url}: {problem} ({status})", hint="check the key") from None
-            return Failure(f"the key is no longer accepted ({status})", "auth", False)
+            if not self._proven:
+                raise CannotJudgeError(f"{server.url}: {problem} ({status}): {text}", hint="check the key") from None
+            return Failure(f"{problem} ({status}): {text}", "auth", False)
         if status == 404:
             if not self._proven:
                 raise CannotJudgeError(
-                    f"{server.url}: there is no model {self.name!r}, or no such address (404)",
+                    f"{server.url}: there is no model {self.name!r}, or no such address (404): {text}",
                     hint="check the model's name and the base URL, which usually ends in /v1",
                 ) from None
             return Failure(f"not found: {text}", "rejected", False)
@@ -357,3 +372,11 @@ class OpenAIChat:
             return Failure(f"the server failed ({status}): {text}", "server", True)
         kind = "context" if status == 413 or _CONTEXT.search(text) else "rejected"
         return Failure(f"the server rejects the request ({status}): {text}", kind, False)
+
+
+def _words_of(error: openai.APIStatusError) -> str:
+    """Return what the server says of an error: the message in its JSON, else the body."""
+    body = error.body
+    if isinstance(body, dict):
+        body = body.get("message") or body.get("detail") or body
+    return str(body or error.response.text or error.message)

@@ -12,11 +12,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import Path
 
 from veridical.core.errors import InputError, UnknownNameError
+from veridical.core.files import read_text
 from veridical.llm.protocol import Message
 
-__all__ = ["PromptTemplate", "fill", "make", "names", "plain_prompt", "prompt"]
+__all__ = ["PromptTemplate", "fill", "make", "names", "plain_prompt", "prompt", "read_prompt"]
 
 _PLACEHOLDER = re.compile(r"\{\{(\w+)(!?)\}\}")
 
@@ -47,6 +49,18 @@ def prompt(name: str, package: str = "veridical.llm") -> PromptTemplate:
     if name not in available:
         raise UnknownNameError("prompt", name, available)
     return make(name, (files(package) / "prompts" / f"{name}.txt").read_text(encoding="utf-8"))
+
+
+def read_prompt(path: str | Path, like: PromptTemplate) -> PromptTemplate:
+    """Return the prompt in a file; raise `InputError` unless it has the placeholders of the prompt `like`."""
+    own = make(Path(path).name, read_text(Path(path)))
+    if set(own.placeholders) != set(like.placeholders):
+        placeholders = ", ".join(f"{{{{{name}}}}}" for name in like.placeholders)
+        raise InputError(
+            f"the prompt {path} has the placeholders {', '.join(own.placeholders) or 'none'}",
+            hint=f"it needs {placeholders}",
+        )
+    return own
 
 
 def make(name: str, text: str) -> PromptTemplate:

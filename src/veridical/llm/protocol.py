@@ -124,9 +124,9 @@ class Failure:
         reason: Why, in one line.
         kind: A word to count by: "budget" (not sent, the budget is spent), "timeout", "connection", "rate_limit",
             "server", "rejected" (the server says the request is wrong), "malformed" (the answer breaks the
-            protocol), "refusal", "empty", "auth" (the key was refused), "context" (longer than the model's
-            context), "unsupported" (the model cannot score a given text, or continue one), "script" (a scripted
-            model has no answer).
+            protocol), "refusal", "empty", "cut" (at max_tokens before an answer), "auth" (the key was refused),
+            "context" (longer than the model's context), "unsupported" (the model cannot score a given text, or
+            continue one), "script" (a scripted model has no answer).
         retryable: Whether the same call may succeed later.
         usage: The cost of the failed call.
     """

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from itertools import accumulate, islice
 from math import exp, isclose, isnan
 from typing import Any
 
 from veridical.core.errors import WireError
 from veridical.core.serialization import STRICT
-from veridical.llm.protocol import Reply
+from veridical.llm.protocol import Reply, TokenLogprob
 
 __all__ = [
     "continuation_probability",
@@ -31,6 +32,10 @@ __all__ = [
 
 YES, NO = ("yes",), ("no",)
 _THOUGHT = re.compile(r"\s*<(think|thinking|reasoning)>.*?(</\1>|\Z)", re.DOTALL | re.IGNORECASE)
+# the end of reasoning whose opening tag is lost; a tag inside a line is a quotation
+_END_OF_THOUGHT = re.compile(
+    r"^[ \t]*</(?:think|thinking|reasoning)>|</(?:think|thinking|reasoning)>[ \t]*$", re.M | re.I
+)
 _OBJECT = re.compile(r"""\{\s*(?:["'}]|[\w$-]+\s*:)""")  # the start of a JSON object, broken or not; "{a, b}" is none
 _ITEM = re.compile(r"[ \t]*(?:(\d{1,6})[.):]|[-*•–])[ \t]+(\S.*)")
 _QUOTED = re.compile(r'“([^“”]+)”|„([^„“”]+)[“”]|«([^«»]+)»|"([^"\n]+)"')
@@ -40,11 +45,18 @@ _MARKS = " \t\r\n▁Ġ*_`'\"“”‘’«».,:;!?()[]{}<>#-"
 def strip_reasoning(text: str) -> str:
     """Return `text` without the tagged reasoning that some models put first; "" if no answer follows it.
 
-    >>> strip_reasoning("<think>Is it? Yes.</think> No")
-    ' No'
+    The opening tag may be lost, as some servers cut it off. If several tags could then end the reasoning, the reply is
+    ambiguous and the result is "".
+
+    >>> strip_reasoning("<think>Is it? Yes.</think> No"), strip_reasoning("Is it? Yes.\\n</think> No")
+    (' No', ' No')
     """
-    thought = _THOUGHT.match(text)
-    return text[thought.end() :] if thought else text
+    if thought := _THOUGHT.match(text):
+        return text[thought.end() :]
+    ends = list(islice(_END_OF_THOUGHT.finditer(text), 2))
+    if not ends:
+        return text
+    return text[ends[0].end() :] if len(ends) == 1 else ""
 
 
 def json_object(text: str) -> dict[str, Any] | None:
@@ -107,6 +119,8 @@ def yes_no(text: str, *, yes: Sequence[str] = YES, no: Sequence[str] = NO) -> bo
 def yes_no_mass(reply: Reply, *, yes: Sequence[str] = YES, no: Sequence[str] = NO) -> tuple[float, float] | None:
     """Return the probabilities that the answer's first token is a word for yes, and that it is a word for no.
 
+    Tokens of reasoning before the answer are skipped, in the reply's text or beside it.
+
     Case, spaces and marks around a token do not matter; its variants add up. Tokens without a letter or digit before
     the answer are skipped. A side without a token among the alternatives gets 0. Where the server gave no alternatives
     to the chosen token, the rest of its probability counts for the other side.
@@ -114,7 +128,7 @@ def yes_no_mass(reply: Reply, *, yes: Sequence[str] = YES, no: Sequence[str] = N
     Returns:
         P(yes) and P(no), each in [0, 1]; None where the reply has no log-probabilities.
     """
-    first = next((t for t in reply.tokens or () if any(c.isalnum() for c in t.token.strip(_MARKS))), None)
+    first = next((t for t in _answer_tokens(reply) if any(c.isalnum() for c in t.token.strip(_MARKS))), None)
     if first is None:
         return None
     candidates = list(first.top)
@@ -129,6 +143,17 @@ def yes_no_mass(reply: Reply, *, yes: Sequence[str] = YES, no: Sequence[str] = N
     if len(candidates) == 1 and sum(masses) > 0:
         return (masses[0], 1 - masses[0]) if masses[0] else (1 - masses[1], masses[1])
     return masses[0], masses[1]
+
+
+def _answer_tokens(reply: Reply) -> Sequence[TokenLogprob]:
+    """Return the tokens after the reasoning; all tokens of a reply without any, none where the place is unclear."""
+    tokens = reply.tokens or ()
+    answer = strip_reasoning(reply.text).lstrip()
+    start = "".join(token.token for token in tokens).rfind(answer) if answer else -1
+    if start < 0:
+        return tokens if answer == reply.text.lstrip() else ()
+    ends = accumulate(len(token.token) for token in tokens)
+    return [token for token, end in zip(tokens, ends, strict=True) if end > start]
 
 
 def yes_probability(

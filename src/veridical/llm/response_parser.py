@@ -11,6 +11,7 @@ from collections.abc import Callable
 from math import isnan
 from typing import Any
 
+from veridical.core.text import shorten, visible
 from veridical.core.types import Usage
 from veridical.llm.prompts import plain_prompt
 from veridical.llm.protocol import Failure, Reply, Request, TokenLogprob
@@ -108,8 +109,9 @@ def _read_document(
     if not isinstance(text, str) or _HALF_PAIR.search(text):
         return Failure("the answer's content is not a text", "malformed", True, usage)
     if not text.strip():
-        cut = " (cut at max_tokens before an answer)" if finish == "length" else ""
-        return Failure(f"the answer is empty{cut}", "empty", False, usage)
+        if finish == "length":
+            return Failure("the answer is empty (cut at max_tokens before an answer)", "cut", False, usage)
+        return Failure("the answer is empty", "empty", False, usage)
     return Reply(scrub(text), tokens, usage, finish)
 
 
@@ -182,5 +184,4 @@ def _one_line(value: object, scrub: Callable[[str], str]) -> str:
     """Return a server's error as one line of at most 200 characters, without secrets."""
     if isinstance(value, dict) and isinstance(value.get("message"), str):
         value = value["message"]
-    line = " ".join(scrub(str(value)).split())
-    return line if len(line) <= 200 else f"{line[:199]}…"
+    return shorten(visible(scrub(str(value))), 200)

@@ -50,7 +50,7 @@ _LATEX = str.maketrans(
 
 
 def latex(tables: Sequence[Table]) -> str:
-    """Return the tables as LaTeX (booktabs)."""
+    """Return the tables as LaTeX (packages booktabs and graphicx); a table that is too wide for the line is scaled."""
     parts = []
     for table in tables:
         head, *lines = [" & ".join(c.translate(_LATEX) for c in line) + r" \\" for line in [table.head, *table.lines]]
@@ -59,13 +59,14 @@ def latex(tables: Sequence[Table]) -> str:
                 [
                     r"\begin{table}",
                     rf"\caption{{{table.title.translate(_LATEX)}. {table.foot.translate(_LATEX)}.}}",
+                    r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
                     rf"\begin{{tabular}}{{{'l' * len(table.head)}}}",
                     r"\toprule",
                     head,
                     r"\midrule",
                     *lines,
                     r"\bottomrule",
-                    r"\end{tabular}",
+                    r"\end{tabular}}",
                     r"\end{table}",
                 ]
             )
@@ -77,11 +78,9 @@ FORMATS = {"markdown": markdown, "latex": latex}
 
 
 def cell(measured: Measured | None) -> str:
-    """Return a figure as `0.459 [0.441, 0.478]`; a dash if the metric does not apply, "undefined" without a value."""
-    if measured is None:
+    """Return a figure as `0.459 [0.441, 0.478]`; a dash if the metric does not apply or has no value."""
+    if measured is None or measured.value is None:
         return "–"
-    if measured.value is None:
-        return "undefined"
     if measured.low is None or measured.high is None:
         return f"{measured.value:.3f}"
     return f"{measured.value:.3f} [{measured.low:.3f}, {measured.high:.3f}]"

@@ -188,7 +188,7 @@ def test_one_class_is_said_and_not_half(tmp_path: Path) -> None:
     figure = rows[0].metrics["roc_auc"]
     assert figure.value is None
     assert figure.note
-    assert cell(figure) == "undefined"
+    assert cell(figure) == "–"
 
 
 def test_a_value_without_an_interval_is_kept(tmp_path: Path) -> None:
@@ -246,6 +246,7 @@ def test_tables(data: str) -> None:
     assert narrow(table).lines[0] == ["overlap", "token_f1", "1.000 [1.000, 1.000]"]
     assert "| overlap | 300 | 0 | 1.000 [1.000, 1.000] |" in markdown([table])
     assert r"token\_f1" in latex([table])
+    assert r"\resizebox" in latex([table])
 
 
 def test_comparisons(data: str) -> None:

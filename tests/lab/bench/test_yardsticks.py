@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -141,15 +143,19 @@ def test_means_over_data_sets(doors: str) -> None:
     assert mean_tables(rows[:1]) == []
 
 
-def test_the_table_shows_six_metrics_unless_all_are_asked_for(
+def test_the_table_shows_five_metrics_unless_all_are_asked_for(
     doors: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "1000")
     out = ["--out", str(tmp_path / "rows.jsonl"), "--resamples", "20"]
     assert main(["bench", "overlap", "--data", doors, *out]) == 0
     shown = capsys.readouterr().out
-    assert "more metrics: --metrics all" in shown
+    assert "more metrics: --all" in shown
     assert all(name in shown for name in ("roc_auc", "false_alarms", "recall", "balanced_accuracy", "ece"))
     assert "brier" not in shown
-    assert main(["bench", "table", str(tmp_path / "rows.jsonl"), "--metrics", "all"]) == 0
+    assert main(["bench", "table", str(tmp_path / "rows.jsonl"), "--all"]) == 0
     assert "brier" in capsys.readouterr().out
+    assert main(["bench", "table", str(tmp_path / "rows.jsonl"), "--format", "csv"]) == 0
+    figures = {row["metric"]: row for row in csv.DictReader(StringIO(capsys.readouterr().out))}
+    assert 0 <= float(figures["roc_auc"]["low"]) <= float(figures["roc_auc"]["value"]) <= 1
+    assert figures["brier"]["detector"] == "overlap"

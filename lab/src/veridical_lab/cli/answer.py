@@ -47,12 +47,6 @@ class WritingOptions:
     temperature: Annotated[
         float, Option(help="0: always the most likely token; Chang et al. 2024 also sample at 0.7.", min=0.0)
     ] = 0.0
-    max_tokens: Annotated[
-        int | None,
-        Option(
-            help="Maximum tokens of the answer. Default: enough for the arguments, four for each word and 96.", min=1
-        ),
-    ] = None
     revise: Annotated[
         bool,
         Option("--revise", help="Let the model revise unsupported text, then add the arguments that are left out."),
@@ -119,7 +113,7 @@ def answer_command(
         case = retrieve(base, question, arguments=retrieval.arguments, seed=retrieval.seed)
     checker = load_detector(checks.detector, connection)
     if writing.guard:
-        passages = _guarded(case, checker, chat.model, retrieval.seed, writing)
+        passages = _guarded(case, checker, chat.model, retrieval.seed, writing, chat.max_tokens)
         answered = passages, replace(case, response=passages.response)
     else:
         (written,) = answer_cases(
@@ -127,7 +121,7 @@ def answer_command(
             [case],
             temperature=writing.temperature,
             seed=retrieval.seed if writing.temperature else None,
-            max_tokens=writing.max_tokens,
+            max_tokens=chat.max_tokens,
         )
         if chat.dry_run:
             return print_dry_run(connection)
@@ -151,14 +145,16 @@ def answer_command(
     return exit_code(outcomes)
 
 
-def _guarded(case: Case, checker: Detector, model: str, seed: int, writing: WritingOptions) -> Passages:
+def _guarded(
+    case: Case, checker: Detector, model: str, seed: int, writing: WritingOptions, max_tokens: int | None
+) -> Passages:
     from veridical.core.errors import InputError
     from veridical_lab.guard import Guard, GuardOptions, Sampling
     from veridical_lab.tasks.perspectives.answering import answer_tokens, guarded_passages
 
     if not (Path(model) / "config.json").is_file():
         raise InputError(f"--guard needs a local model, and {model} is not a model folder", hint="leave --guard out")
-    sampling = Sampling(writing.max_tokens or answer_tokens(case), writing.temperature, seed=seed)
+    sampling = Sampling(max_tokens or answer_tokens(case), writing.temperature, seed=seed)
     return guarded_passages(case, Guard(checker, model, GuardOptions(sampling=sampling)))
 
 

@@ -42,9 +42,10 @@ Metrics = Annotated[
 Columns = Annotated[
     str | None,
     Option(
-        metavar="LIST", help="Metrics by name, separated by commas, or all. Default: all that apply; six are shown."
+        metavar="LIST", help="Metrics by name, separated by commas. Default: all that apply; the main five are shown."
     ),
 ]
+AllColumns = Annotated[bool, Option("--all", help="Show every metric, not only the main five.", rich_help_panel=OUTPUT)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +119,7 @@ def run_command(
             rich_help_panel=OUTPUT,
         ),
     ] = None,
+    show_all: AllColumns = False,
     as_json: JsonRows = False,
 ) -> int:
     """Measure detectors on labelled data and print a table of metrics with bootstrap confidence intervals, and their
@@ -137,9 +139,9 @@ def run_command(
 
     journal = out.with_name(out.name + ".work") if out else None
     connection = chat.connection(cache=journal / "replies.db" if journal else None)
-    shown = parse_names(metrics) or None
+    chosen = parse_names(metrics) or None
     settings = measured.settings(
-        metrics=None if shown == ["all"] else shown,
+        metrics=chosen,
         group_by=parse_names(group_by),
         resamples=resamples,
         journal=journal,
@@ -153,6 +155,7 @@ def run_command(
     if as_json:
         sys.stdout.write("".join(encode(row) + "\n" for row in rows))
         return 0
+    shown = ["all"] if show_all else chosen
     print_tables([*result_tables(rows, shown), *mean_tables(rows, shown)])
     return 0
 
@@ -430,8 +433,10 @@ def perspectives_command(
 def table_command(
     rows: Annotated[list[Path], Argument(metavar="FILE…", help="Files of results.")],
     metrics: Columns = None,
+    show_all: AllColumns = False,
     output_format: Annotated[
-        str, Option("--format", "-f", help="terminal, markdown, latex, html, or svg (a plot).", rich_help_panel=OUTPUT)
+        str,
+        Option("--format", "-f", help="terminal, markdown, latex, csv, html, or svg (a plot).", rich_help_panel=OUTPUT),
     ] = "terminal",
     out: Annotated[
         Path | None, Option(metavar="FILE", help="Write to FILE instead of standard output.", rich_help_panel=OUTPUT)
@@ -448,10 +453,11 @@ def table_command(
     from veridical.report.tables import FORMATS
     from veridical.report.terminal_tables import print_tables
     from veridical_lab.bench.results import read_result_rows
-    from veridical_lab.report.result_tables import mean_tables, result_tables
+    from veridical_lab.report.result_tables import mean_tables, result_csv, result_tables
 
     results = read_result_rows(rows)
-    columns = parse_names(metrics) or None
+    chosen = parse_names(metrics) or None
+    columns = ["all"] if show_all else chosen
     if output_format == "terminal":
         print_tables([*result_tables(results, columns), *mean_tables(results, columns)])
         return 0
@@ -462,18 +468,20 @@ def table_command(
     elif output_format == "svg":
         from veridical_lab.report.result_plots import by_set, context_curves, group_bars
 
-        if not columns or len(columns) > 1:
+        if not chosen or len(chosen) > 1:
             raise InputError("a plot shows one metric", hint="such as --metrics roc_auc")
-        plot = next(filter(None, (draw(results, columns[0]) for draw in (by_set, context_curves, group_bars))), None)
+        plot = next(filter(None, (draw(results, chosen[0]) for draw in (by_set, context_curves, group_bars))), None)
         if plot is None:
             measured = dict.fromkeys(name for row in results for name in row.metrics)
-            raise InputError(f"no row has a value of {columns[0]}", hint=f"there are: {', '.join(measured)}")
+            raise InputError(f"no row has a value of {chosen[0]}", hint=f"there are: {', '.join(measured)}")
         text = plot + "\n"
+    elif output_format == "csv":
+        text = result_csv(results, chosen)
     elif output_format in FORMATS:
         tables = [*result_tables(results, columns), *mean_tables(results, columns)]
         text = FORMATS[output_format](tables) + "\n"
     else:
-        raise UnknownNameError("format", output_format, ["terminal", "html", "svg", *FORMATS])
+        raise UnknownNameError("format", output_format, ["terminal", "csv", "html", "svg", *FORMATS])
     if out:
         write_whole(out, text)
     else:

@@ -32,6 +32,8 @@ from veridical_lab.probes.labelled_sequences import (
 )
 from veridical_lab.probes.options import ProbeConfig, TrainingConfig
 
+REPORTED = 256  # sequences between two lines of progress
+
 __all__ = ["ProbeDataset", "build_dataset"]
 
 
@@ -136,6 +138,8 @@ def _load_states(
     model: LocalModel, sequences: EncodedExamples, config: ProbeConfig, store: Path | None
 ) -> ActivationStates:
     """Return activations from a store, from memory, or recomputed at every reading; report their size first."""
+    import torch
+
     chosen = check_sublayers(model, config.sublayers)
     if store is not None:
         write_store(store, model, sequences, sublayers=chosen, dtype=config.store_dtype, progress=config.progress)
@@ -155,5 +159,10 @@ def _load_states(
             f"the activations take {as_size(size)}, more than the {as_size(config.memory)} allowed",
             hint="keep them on disk (--store FOLDER), choose fewer sublayers, or (in training) --stream",
         )
-    everything = np.arange(len(sequences.encoded))
-    return in_memory(compute_states(Runner(model), sequences, everything, chosen), sequences.lengths, chosen)
+    runner, number = Runner(model), len(sequences.encoded)
+    states = []
+    for start in range(0, number, REPORTED):
+        some = np.arange(start, min(start + REPORTED, number))
+        states.append(compute_states(runner, sequences, some, chosen))
+        config.progress(f"activations: {some[-1] + 1} of {number} sequences")
+    return in_memory(torch.cat(states, 1), sequences.lengths, chosen)

@@ -7,6 +7,8 @@ data set and one column per detector.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from csv import writer
+from io import StringIO
 from math import sqrt
 
 from veridical.metrics.measure import Measured
@@ -23,15 +25,30 @@ __all__ = [
     "metric_tables",
     "phrase_tables",
     "published_tables",
+    "result_csv",
     "result_tables",
 ]
+
+
+def result_csv(rows: Iterable[ResultRow], metrics: Sequence[str] | None = None) -> str:
+    """Return one line of CSV per figure; `metrics` chooses them, default: all. An undefined one is empty."""
+    text = StringIO()
+    lines = writer(text, lineterminator="\n")
+    about = ["data", "split", "foreign", "group", "detector", "n", "not_judged"]
+    lines.writerow([*about, "metric", "value", "low", "high"])
+    for row in rows:
+        values = [getattr(row, name) for name in about]
+        for name, measured in row.metrics.items():
+            if metrics is None or name in metrics:
+                lines.writerow([*values, name, measured.value, measured.low, measured.high])
+    return text.getvalue()
 
 
 MAIN = (
     *("roc_auc", "pair_accuracy", "false_alarms", "recall", "balanced_accuracy", "ece", "word_roc_auc", "token_f1"),
     *("coverage_roc_auc", "omission_f1", "source_word_roc_auc"),
 )
-SHOWN = 6
+SHOWN = 5
 
 
 def by_data(rows: Iterable[ResultRow]) -> list[list[ResultRow]]:
@@ -46,7 +63,7 @@ def result_tables(rows: Iterable[ResultRow], metrics: Sequence[str] | None = Non
     """Return one table for each data set, split and version of the data, in the rows' order.
 
     `metrics` chooses and orders the columns; "all" shows every metric that a row has. By default, if there are more
-    than six metrics, the first six of `MAIN` are shown.
+    than five metrics, the first five of `MAIN` are shown.
     """
     tables = []
     for group in by_data(rows):
@@ -85,7 +102,7 @@ def _columns(rows: Sequence[ResultRow], metrics: Sequence[str] | None) -> tuple[
     if metrics or len(present) <= SHOWN:
         return present, ""
     names = [name for name in MAIN if name in present][:SHOWN]
-    return names, f"; {len(present) - len(names)} more metrics: --metrics all"
+    return names, f"; {len(present) - len(names)} more metrics: --all"
 
 
 def mean_tables(rows: Iterable[ResultRow], metrics: Sequence[str] | None = None) -> list[Table]:
@@ -235,11 +252,11 @@ def comparison_table(comparisons: Sequence[DetectorComparison]) -> Table:
 
 
 def _value(value: float | None) -> str:
-    return "undefined" if value is None else f"{value:.3f}"
+    return "–" if value is None else f"{value:.3f}"
 
 
 def _p(p: float | None) -> str:
-    return "undefined" if p is None else f"{p:.4f}" if p >= 0.0001 else f"{p:.1e}"
+    return "–" if p is None else f"{p:.4f}" if p >= 0.0001 else f"{p:.1e}"
 
 
 def published_tables(paper: Published, names: Sequence[str] | None = None) -> list[Table]:

@@ -7,8 +7,9 @@ because two windows may back a response together and neither alone; if they do n
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
-from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
 from veridical.core.detector import DetectorContext, DetectorInfo, digest_of
@@ -23,14 +24,14 @@ from veridical.detectors.claims.few_shot import FewShotExample, draw_few_shot, f
 from veridical.detectors.claims.llm_checker import chat_messages, explain_quotes, read_cot, read_yes_no
 from veridical.detectors.claims.source_chunks import format_sources
 from veridical.llm.connection import OPTIONS, Connection
-from veridical.llm.prompts import PromptTemplate, prompt
+from veridical.llm.prompts import prompt, read_prompt
 from veridical.llm.protocol import ChatModel, Failure, Reply, Request, model_fingerprint
 from veridical.llm.reply_parser import json_object, yes_no
 
 __all__ = ["METHODS", "Judge"]
 
 METHODS = ("yes_no", "cot", "list")
-_OPTIONS = ("few_shot", "min_probability_mass")
+_OPTIONS = ("few_shot", "min_probability_mass", "prompt")
 _MASS = 0.5  # default least probability of Yes and No together
 
 
@@ -49,6 +50,7 @@ class Judge:
             `hallucination` is 1 if any claim is not backed.
         few_shot: Examples to show first, or how many `fit` should draw from labelled data.
         min_probability_mass: The least probability that Yes and No must have together, in [0, 1].
+        prompt_file: A file that asks in place of `llm/prompts/judge_METHOD.txt`, with the same placeholder.
     """
 
     info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_chat_model=True)
@@ -60,6 +62,7 @@ class Judge:
         method: Literal["yes_no", "cot", "list"] = "yes_no",
         few_shot: Sequence[FewShotExample] | int = (),
         min_probability_mass: float = _MASS,
+        prompt_file: str | Path | None = None,
     ) -> None:
         if method not in METHODS:
             raise UnknownNameError("method of judging", method, METHODS)
@@ -70,14 +73,17 @@ class Judge:
         self.few_shot = () if isinstance(few_shot, int) else tuple(few_shot)
         self.n_few_shot = few_shot if isinstance(few_shot, int) else len(self.few_shot)
         self.min_probability_mass = min_probability_mass
+        question = prompt(f"judge_{method}")
+        self.prompts = prompt("verify_document"), read_prompt(prompt_file, question) if prompt_file else question
         if method != "list":
             self.info = replace(self.info, levels=(Level.RESPONSE,))
         mass = "" if min_probability_mass == _MASS else f",min_probability_mass={min_probability_mass:g}"
-        self.name = f"judge:{method}{f'+{self.n_few_shot}' if few_shot else ''}:{model.name}{mass}"
+        own = f",prompt={self.prompts[1].name}" if prompt_file else ""
+        self.name = f"judge:{method}{f'+{self.n_few_shot}' if few_shot else ''}:{model.name}{mass}{own}"
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Judge:
-        """Make the detector for `judge[:METHOD][,model=NAME,few_shot=N or FILE or builtin,min_probability_mass=P,…]`.
+        """Make the detector for `judge[:METHOD][,model=NAME,few_shot=N or FILE or builtin,prompt=FILE,…]`.
 
         "…" stands for the options of the connection.
         """
@@ -91,14 +97,16 @@ class Judge:
             method=method,  # type: ignore[arg-type]
             few_shot=few_shot_option(few_shot) if few_shot else (),
             min_probability_mass=options.number("min_probability_mass", _MASS),
+            prompt_file=options.options.get("prompt"),
         )
 
     def fit(self, examples: Sequence[Example]) -> Judge:
         """Return this judge with the few-shot examples that it needs, drawn from `examples` (`draw_few_shot`)."""
         if len(self.few_shot) == self.n_few_shot:
             return self
-        few_shot = draw_few_shot(examples, self.n_few_shot)
-        return Judge(self.model, method=self.method, few_shot=few_shot, min_probability_mass=self.min_probability_mass)
+        fitted = copy(self)
+        fitted.few_shot = tuple(draw_few_shot(examples, self.n_few_shot))
+        return fitted
 
     def fingerprint(self) -> dict[str, Any]:
         """Identify everything that the scores depend on: model, method, prompts, few-shot examples."""
@@ -111,11 +119,6 @@ class Judge:
             "min_probability_mass": self.min_probability_mass,
             "few_shot": digest_of(examples),
         }
-
-    @cached_property
-    def prompts(self) -> tuple[PromptTemplate, PromptTemplate]:
-        """The prompt that holds the document, and the prompt that asks."""
-        return prompt("verify_document"), prompt(f"judge_{self.method}")
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """Judge each case; all requests go to the model in one call."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import groupby
+from pathlib import Path
 from typing import Literal
 
 from veridical.core.errors import InputError, UnknownNameError
@@ -21,7 +22,7 @@ from veridical.core.types import Evidence, Source, Usage
 from veridical.detectors.claims.claim_checker import ClaimResult, Question
 from veridical.detectors.claims.few_shot import FewShotExample
 from veridical.detectors.claims.source_chunks import chunk_sources
-from veridical.llm.prompts import PromptTemplate, fill, prompt
+from veridical.llm.prompts import PromptTemplate, fill, prompt, read_prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request
 from veridical.llm.reply_parser import labelled, numbered, quotes, strip_reasoning, yes_no, yes_no_mass
 
@@ -85,6 +86,7 @@ class LLMChecker:
         claims_per_call: The most claims about the same sources in one prompt. Above 1, each is answered 0 or 1: cheaper
             but less exact.
         min_probability_mass: The least probability that Yes and No must have together, in [0, 1].
+        prompt_file: A file that asks in place of the prompt in `llm/prompts/`, with the same placeholder.
     """
 
     reads_citations = True
@@ -99,6 +101,7 @@ class LLMChecker:
         window: int | None = None,
         claims_per_call: int = 1,
         min_probability_mass: float = 0.5,
+        prompt_file: str | Path | None = None,
     ) -> None:
         if method not in METHODS:
             raise UnknownNameError("method of checking", method, METHODS)
@@ -117,27 +120,20 @@ class LLMChecker:
         self.window = window
         self.claims_per_call = claims_per_call
         self.min_probability_mass = min_probability_mass
-        options = [("claims_per_call", claims_per_call, 1), ("window", window, None)]
+        asking = {"yes_no": "verify_yes_no", "cot": "verify_cot", "critique": "critique_claim"}[method]
+        question = prompt("verify_many" if claims_per_call > 1 else asking)
+        self.prompts = prompt(self.document_prompt), read_prompt(prompt_file, question) if prompt_file else question
+        own = self.prompts[1].name if prompt_file else None
+        options = [("claims_per_call", claims_per_call, 1), ("window", window, None), ("prompt", own, None)]
         self.name = f"{method}{f'+{self.n_few_shot}' if self.n_few_shot else ''}:{model.name}" + "".join(
             f",{option}={value}" for option, value, default in options if value != default
         )
 
-    @cached_property
-    def prompts(self) -> tuple[PromptTemplate, PromptTemplate]:
-        """The prompt that holds the document, and the prompt that asks."""
-        asking = {"yes_no": "verify_yes_no", "cot": "verify_cot", "critique": "critique_claim"}[self.method]
-        return prompt(self.document_prompt), prompt("verify_many" if self.claims_per_call > 1 else asking)
-
     def with_few_shot(self, examples: Sequence[FewShotExample]) -> LLMChecker:
         """Return the same checker with these few-shot examples."""
-        return type(self)(
-            self.model,
-            method=self.method,
-            few_shot=examples,
-            window=self.window,
-            claims_per_call=self.claims_per_call,
-            min_probability_mass=self.min_probability_mass,
-        )
+        shown = copy(self)
+        shown.few_shot = tuple(examples)
+        return shown
 
     def check(self, questions: Sequence[Question]) -> list[ClaimResult]:
         """Check each claim. All requests go to the model in one call; those whose chunk was too long are repeated."""

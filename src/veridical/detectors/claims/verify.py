@@ -39,7 +39,7 @@ from veridical.llm.protocol import ChatModel, model_fingerprint
 __all__ = ["Verify"]
 
 _OPTIONS = ("citations", "splitter", "aggregate", "coverage")
-_LLM_OPTIONS = ("window", "claims_per_call", "few_shot", "min_probability_mass")
+_LLM_OPTIONS = ("window", "claims_per_call", "few_shot", "min_probability_mass", "prompt")
 
 
 class Verify:
@@ -110,8 +110,8 @@ class Verify:
 
         CHECKER is the spec of any detector that needs sources, or a method that asks a model: yes_no, cot, critique or
         qa. All methods take the options of the connection and `window`; qa also takes `questions`, the others
-        `claims_per_call`, `few_shot` and `min_probability_mass`. The default is yes_no if a model is named, otherwise
-        the detector `default`. `citations` is read by `CitationPolicy.parse`.
+        `claims_per_call`, `few_shot`, `min_probability_mass` and `prompt` (a file). The default is yes_no if a model is
+        named, otherwise the detector `default`. `citations` is read by `CitationPolicy.parse`.
         """
         options, rest = spec.split(_OPTIONS)
         connection = context.connection or Connection()
@@ -136,6 +136,7 @@ class Verify:
                     min_probability_mass=llm_options.number("min_probability_mass", 0.5),
                     window=llm_options.whole("window"),
                     claims_per_call=llm_options.whole("claims_per_call", 1) or 1,
+                    prompt_file=llm_options.options.get("prompt"),
                 )
         splitter = options.choice("splitter", "sentences", ("sentences", "model"))
         return cls(

@@ -41,7 +41,7 @@ __all__ = [
     "revise_answer",
 ]
 
-UNREAD = ("malformed", "empty")
+UNREAD = ("malformed", "empty", "cut")
 """Kinds of failures after which a model may be asked passage by passage."""
 
 _MOST_TOKENS = 1024

@@ -1,0 +1,82 @@
+"""A chat model that is asked as the user wishes, and once more where a reply ended before its answer began."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from veridical.core.types import Usage
+from veridical.llm.protocol import ChatModel, Failure, Reply, Request, model_fingerprint
+from veridical.llm.reply_parser import strip_reasoning, yes_no, yes_no_mass
+
+__all__ = ["ROOM", "Asking"]
+
+ROOM = 4096
+"""The tokens of a second request, after a reply that was cut before its answer."""
+
+WORD = 32
+"""The most tokens of a request for one word."""
+
+
+class Asking:
+    """Passes requests on to `model`, with the user's limits in place of their own.
+
+    Where a reply was cut at `max_tokens` while the model still reasoned, the request is sent once more with `ROOM`
+    tokens, unless the user has set `max_tokens`. The usage counts both calls.
+
+    Args:
+        model: The model to ask.
+        max_tokens: The most tokens of every reply; None = what each request allows.
+        temperature: The temperature of requests that are greedy otherwise; None = greedy.
+    """
+
+    def __init__(self, model: ChatModel, *, max_tokens: int | None = None, temperature: float | None = None) -> None:
+        self.model = model
+        self.name = model.name
+        self.max_tokens = max_tokens
+        self.temperature = temperature
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["model"], name)
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return the model's own fingerprint and the user's limits."""
+        limits = {"max_tokens": self.max_tokens, "temperature": self.temperature}
+        return model_fingerprint(self.model) | {name: value for name, value in limits.items() if value is not None}
+
+    def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
+        """Return one reply or failure for each request, in order."""
+        wanted = [self._adapted(request) for request in requests]
+        outcomes = self.model.chat(wanted)
+        if self.max_tokens is not None:
+            return outcomes
+        cut = [i for i, outcome in enumerate(outcomes) if wanted[i].max_tokens < ROOM and _is_cut(wanted[i], outcome)]
+        again = self.model.chat([replace(wanted[i], max_tokens=ROOM) for i in cut]) if cut else []
+        for i, outcome in zip(cut, again, strict=True):
+            usage = Usage.total([outcomes[i].usage, outcome.usage]) or Usage()
+            outcomes[i] = replace(outcome, usage=usage)
+        return outcomes
+
+    def _adapted(self, request: Request) -> Request:
+        if request.continuation is not None:
+            return request
+        return replace(
+            request,
+            max_tokens=self.max_tokens or request.max_tokens,
+            temperature=request.temperature or self.temperature or 0.0,
+        )
+
+
+def _is_cut(request: Request, outcome: Reply | Failure) -> bool:
+    """Return whether a reply ended at its limit before an answer began.
+
+    All of it is reasoning; or it should be one word, Yes or No, and is not (the tag that opens reasoning may be lost).
+    """
+    if isinstance(outcome, Failure):
+        return outcome.kind == "cut"
+    if outcome.finish != "length":
+        return False
+    if request.max_tokens > WORD:
+        return not strip_reasoning(outcome.text).strip()
+    return yes_no(outcome.text) is None and sum(yes_no_mass(outcome) or ()) < 0.5
