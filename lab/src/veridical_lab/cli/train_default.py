@@ -48,7 +48,6 @@ def default_command(
     An interrupted training continues when the same command is run again.
 
     [bold]veridical train default data --model models/mpnet --out detector[/bold]
-    [bold]veridical train default data --model models/minilm --layers 6 --out small[/bold]
     [bold]veridical check answer.txt article.txt --detector default:detector[/bold]
     """
     from veridical_lab.training.default import DefaultTraining, train_default
