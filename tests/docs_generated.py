@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tests import doors
 from veridical.core.detector import info_of
 
 ROOT = Path(__file__).parents[1]
@@ -827,6 +828,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "guard-speed": ("docs/guard.md", guard_speed),
     "commands": ("docs/cli.md", command_help),
     "layouts": ("docs/check.md", layouts),
+    "doors": ("docs/doors.md", doors.table),
     "detectors": ("docs/detectors/README.md", detector_table),
     "results-default": ("docs/detectors/default.md", default_results),
     "papers": ("docs/papers.md", papers),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,10 +13,12 @@ from typing import Any
 import pytest
 
 import veridical
+from tests import doors
 from tests.llm.loopback import completion, serving
 from tests.server.services import client_of
 from veridical.checking import check_cases
 from veridical.cli import main
+from veridical.core.errors import InputError
 from veridical.core.serialization import decode
 from veridical.core.types import Checked
 from veridical.report.findings import unjudged_reasons
@@ -25,7 +28,7 @@ from veridical.testing import assert_grounded
 pytestmark = pytest.mark.filterwarnings("ignore")  # what a framework deprecates of its own
 
 Texts = Sequence[str | None] | None
-EXIT_CODES = {0: "clear", 1: "flagged", 3: "unjudged"}
+EXIT_CODES = {code: outcome for outcome, code in doors.CODES.items()}
 RED = "It is red."
 
 
@@ -214,6 +217,84 @@ def test_something_to_judge(door: Through, response: str, outcome: str) -> None:
         assert door("overlap", response, [RED])[0] == "flagged"
     else:
         assert door("overlap", response, ["", RED])[0] == "clear"  # a further source without text is none
+
+
+def outcome_of(answer: Any) -> str:
+    """The outcome in an answer of the service, which may refuse the request."""
+    if answer.status_code != 200:
+        assert answer.status_code in (400, 422), answer.text
+        return "could not run"
+    return str(answer.json()["results"][0]["outcome"])
+
+
+def row_door(name: str, path: Path, door: Door, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The outcome of a file of rows at one of the doors that take it."""
+    if name == "service":
+        items = path.read_text("utf-8")
+        body = items if path.name == "broken.jsonl" else f'{{"cases": {items if items[0] == "[" else f"[{items}]"}}}'
+        with client_of(door.detector) as client:
+            headers = {"Content-Type": "application/json"}
+            return outcome_of(client.post("/v1/check", content=body, headers=headers))
+    if name == "proxy":
+        with client_of(door.detector, proxy=ProxySettings(base_url="http://127.0.0.1:9/v1")) as client:
+            headers = {"Content-Type": "application/json"}
+            answer = client.post("/v1/chat/completions", content=path.read_bytes(), headers=headers)
+        return outcome_of(answer)
+    arguments = {
+        "check_rows": ["check", str(path)],
+        "stdin": ["check", "--cases", "-"],
+        "batch": ["batch", str(path), str(door.folder / "out")],
+    }[name]
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+    code = main([*arguments, "-d", door.detector])
+    return EXIT_CODES[code]
+
+
+def document_door(name: str, path: Path, door: Door) -> str:
+    """The outcome of a source in a file at one of the doors that take it."""
+    if name == "check_text":
+        (door.folder / "answer.txt").write_text(doors.RED)
+        code = main(["check", str(door.folder / "answer.txt"), str(path), "-d", door.detector])
+        return EXIT_CODES[code]
+    if name == "service":
+        with client_of(door.detector) as client:
+            answer = client.post("/v1/documents", files={"file": (path.name, path.read_bytes())})
+            if answer.status_code != 200:
+                return outcome_of(answer)
+            case = {
+                "response": doors.RED,
+                "sources": [{"text": answer.json()["text"], "pages": answer.json()["pages"]}],
+            }
+            return outcome_of(client.post("/v1/check", json={"cases": [case]}))
+    sources: Any = [path]
+    return getattr(door, name)(doors.RED, sources)[0]  # type: ignore[no-any-return]
+
+
+CELLS = [(name, kind) for name in doors.DOORS for kind in doors.KINDS if doors.cell(name, kind) in doors.CODES]
+
+
+@pytest.mark.parametrize(("name", "kind"), CELLS)
+def test_every_cell_of_the_table(
+    name: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = doors.KINDS[kind]
+    door = Door("nobody" if kind == "an unknown detector" else "overlap", tmp_path, capsys)
+    try:
+        if given.file is not None:
+            path = tmp_path / given.file
+            doors.FILES[given.file](path)
+            rows = name in doors.ROWS or (
+                given.differs.get("check_rows") != doors.IN_ROWS and name in ("service", "proxy")
+            )
+            outcome = row_door(name, path, door, monkeypatch) if rows else document_door(name, path, door)
+        elif name in doors.ROWS:
+            path = Path(door.case_file(given.response, given.sources))
+            outcome = row_door(name, path, door, monkeypatch)
+        else:
+            outcome = getattr(door, name)(given.response, list(given.sources))[0]
+    except InputError:
+        outcome = "could not run"
+    assert outcome == doors.cell(name, kind)
 
 
 def test_a_detector_is_not_asked_about_nothing() -> None:

@@ -65,9 +65,10 @@ def _source(item: Any, number: str) -> Source:
     if item is None or isinstance(item, str):
         return Source(number, item or "")
     if isinstance(item, Path):
-        from veridical.documents import read_document
+        from veridical.documents import load_document
 
-        return Source(item.name, read_document(item))
+        document = load_document(item)
+        return Source(item.name, document.text, pages=document.pages)
     if isinstance(item, Mapping):
         return _from_mapping(item, number)
     text = _document_text(item)

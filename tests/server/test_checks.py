@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 
 import veridical
 from tests.server.services import CASE, client_of
+from tests.test_documents import lines_of, pdf_of
 from veridical.core.errors import InputError
 from veridical.core.serialization import decode
 from veridical.server.keys import make_key, read_keys
@@ -186,7 +187,29 @@ def test_unknown_routes_and_methods_have_the_same_form(client: TestClient) -> No
 )
 def test_documents_become_text(client: TestClient, name: str, data: bytes, text: str) -> None:
     answer = client.post("/v1/documents", files={"file": (name, data)})
-    assert answer.json() == {"name": re.split(r"[/\\]", name)[-1], "text": text, "characters": len(text)}
+    name = re.split(r"[/\\]", name)[-1]
+    assert answer.json() == {"name": name, "text": text, "characters": len(text), "pages": [], "notes": []}
+
+
+def test_pages_of_a_document_come_back_with_its_findings(client: TestClient) -> None:
+    pdf = pdf_of("The tower is red.", lines_of("It is 330 m tall and remark-", "able."))
+    answer = client.post("/v1/documents", files={"file": ("a.pdf", pdf)}).json()
+    assert answer["text"] == "The tower is red.\n\nIt is 330 m tall and remarkable."
+    source = {"text": answer["text"], "pages": answer["pages"]}
+    case = {"response": "It is 330 m tall.", "sources": [source]}
+    checked = decode(client.post("/v1/check", json={"cases": [case]}).json()["results"][0])
+    source = checked.case.sources[0]
+    cited = [e.span for v in checked.judgements[0].verdicts for e in v.evidence if "330" in e.span.of(source.text)]
+    assert {source.page_of(span) for span in cited} == {2}
+
+
+def test_an_encoding_is_named_as_http_does(client: TestClient) -> None:
+    data = "Grün.".encode("cp1252")
+    answer = client.post("/v1/documents", files={"file": ("a.txt", data)})
+    assert answer.status_code == 422
+    assert answer.json()["hint"] == "name it in the Content-Type of the part: text/plain; charset=windows-1252"
+    answer = client.post("/v1/documents", files={"file": ("a.txt", data, "text/plain; charset=windows-1252")})
+    assert answer.json()["text"] == "Grün."
 
 
 def test_documents_that_cannot_be_read(client: TestClient) -> None:

@@ -224,7 +224,7 @@ def test_slow_uploads_leave_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
             await late.document(*upload_of("slow.pdf", slow))
         assert refused.value.status == 504
         text = json.loads(await extraction.document(*upload_of("a/note.txt", b"It rains.")))
-        assert text == {"name": "note.txt", "text": "It rains.", "characters": 9}
+        assert text == {"name": "note.txt", "text": "It rains.", "characters": 9, "pages": [], "notes": []}
 
     asyncio.run(run())
     assert [process.returncode for process in processes[:2]] == [-9, -9]

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -167,7 +166,8 @@ class CaseFiles:
     sources: Annotated[
         list[Path],
         Argument(
-            metavar="SOURCE…", help="The sources that should support the response: text, .pdf, .html or .md files."
+            metavar="SOURCE…",
+            help="The sources that should support the response: text, .pdf, .docx, .xlsx, .html or .md files.",
         ),
     ] = field(default_factory=list)
     question: Annotated[
@@ -189,7 +189,7 @@ class CaseFiles:
         from veridical.core.errors import InputError
         from veridical.core.files import STDIN, read_text
         from veridical.core.types import Source
-        from veridical.documents import read_document
+        from veridical.documents import load_document
         from veridical.sources import unique_names
 
         files = [(path.name, path, None, False) for path in self.sources]
@@ -199,11 +199,12 @@ class CaseFiles:
             raise InputError("standard input (-) is named more than once", hint="read only one of the texts from it")
         text = read_text(self.response, encoding=self.encoding, max_bytes=self.max_bytes)
         names = unique_names([name for name, _, _, _ in files])
-        read = partial(read_document, encoding=self.encoding, max_bytes=self.max_bytes, empty_allowed=True)
-        sources = [
-            Source(name, read(path), perspective, must)
-            for name, (_, path, perspective, must) in zip(names, files, strict=True)
-        ]
+        sources = []
+        for name, (_, path, perspective, must) in zip(names, files, strict=True):
+            document = load_document(path, encoding=self.encoding, max_bytes=self.max_bytes, empty_allowed=True)
+            sources.append(Source(name, document.text, perspective, must, pages=document.pages))
+            for note in document.notes:
+                write_line(f"veridical: {note}")
         return make_case(text, sources, question=self.question, id=self.response.name)
 
 

@@ -41,7 +41,13 @@ _BOMS = (
     (b"\xfe\xff", "utf-16"),
 )
 NAME_ENCODING = "name its encoding with --encoding, such as --encoding cp1252"
-_BINARY = {b"%PDF-": "a PDF", b"PK\x03\x04": "a ZIP archive or office document", b"\x1f\x8b": "gzip data"}
+_USUAL_ENDING = "PDF, .docx, .xlsx, HTML and Markdown sources are read by their file ending; save others as text"
+_BINARY = {
+    b"%PDF-": "a PDF",
+    b"PK\x03\x04": "a ZIP archive or office document",
+    b"\x1f\x8b": "gzip data",
+    b"\xd0\xcf\x11\xe0": "an old office document",
+}
 
 
 @contextmanager
@@ -135,7 +141,7 @@ def check_encoding(encoding: str) -> None:
 def _refuse_binary(start: bytes, path: Path) -> None:
     for magic, what in _BINARY.items():
         if start.startswith(magic):
-            raise DataError(f"{what}, not text", path=path, hint="give it its usual file ending, or the text itself")
+            raise DataError(f"{what}, not text", path=path, hint=_USUAL_ENDING)
 
 
 def _encoding_of(start: bytes, encoding: str) -> str:

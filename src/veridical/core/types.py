@@ -8,6 +8,7 @@ A `score` lies in [0, 1]; 1 means hallucinated (in a response) or omitted (in a 
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
@@ -65,7 +66,8 @@ class Source:
 
     `perspective` groups sources that speak for one side; omissions are scored per perspective and the worst counts.
     Detectors look for omissions only in sources with `must_cover`. `citation` is how a response would cite the source.
-    `metadata` holds JSON values of your own, by name; every result has them, and no detector reads them.
+    `metadata` holds JSON values of your own, by name; every result has them, and no detector reads them. `pages` has
+    the character at which each page begins, if the text comes from a document with pages.
     """
 
     id: str
@@ -74,6 +76,24 @@ class Source:
     must_cover: bool = False
     citation: str | None = None
     metadata: Mapping[str, Any] | None = field(default=None, hash=False)
+    pages: tuple[int, ...] = ()
+
+    def page_of(self, span: Span) -> int | None:
+        """Return the number of the page on which `span` begins, from 1; None if there are no pages.
+
+        >>> Source("a.pdf", "One. Two.", pages=(0, 5)).page_of(Span(5, 8))
+        2
+        """
+        return bisect_right(self.pages, span.start) or None
+
+    def name_at(self, span: Span) -> str:
+        """Return the id, with the page on which `span` begins if there are pages.
+
+        >>> Source("a.pdf", "One. Two.", pages=(0, 5)).name_at(Span(5, 8))
+        'a.pdf, page 2'
+        """
+        page = self.page_of(span)
+        return self.id if page is None else f"{self.id}, page {page}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,8 @@ def _of_view(case: Case, view: JudgementView) -> Iterator[Finding]:
     for omission in view.omissions:
         source = case.source(omission.source_id)
         reason = f": {shorten(omission.reason, 300)}" if omission.reason else ""
-        words = f"left out: {_quoted(source.text, omission.span)} of source {shorten(source.id, 80)}{reason}"
+        name = shorten(source.name_at(omission.span), 80)
+        words = f"left out: {_quoted(source.text, omission.span)} of source {name}{reason}"
         line = _message(words, by, omission.score, thresholds.source)
         yield Finding(OMISSION, by, omission.score, line, omission.span, omission.source_id)
     if view.judgement.hallucination is not None and view.decision.hallucination and not view.flagged:

@@ -224,7 +224,7 @@ class _CaseBuilder:
             source = self.case.source(piece.source_id)
             words = visible(shorten(piece.span.of(source.text), 160))
             weight = "" if piece.weight == 1.0 else number(piece.weight)
-            views.append(EvidenceView(self.anchor(piece), visible(source.id), words, weight))
+            views.append(EvidenceView(self.anchor(piece), visible(source.name_at(piece.span)), words, weight))
         return Note(
             id=id,
             back=back,
@@ -253,7 +253,7 @@ class _CaseBuilder:
             score=omission.score,
             number=number(omission.score, threshold),
             reason=visible(omission.reason or ""),
-            where=visible(source.id),
+            where=visible(source.name_at(omission.span)),
         )
 
     def perspectives(self) -> Iterator[tuple[str | None, tuple[SourceView, ...]]]:

@@ -77,7 +77,7 @@ def _result(case: Case, finding: Finding, locations: CaseLocations | None) -> di
     properties = {"case": visible(case.id), "detector": finding.detector, "score": finding.score}
     properties |= {"start": span.start, "end": span.end}
     if finding.source_id is not None:
-        properties["source"] = visible(finding.source_id)
+        properties |= {"source": visible(finding.source_id), **_page(case, finding.source_id, span)}
     # the fingerprint holds words instead of offsets, so that a finding stays the same if it moves within the file
     words = span.of(text)
     key = json.dumps([case.id, finding.kind, finding.source_id, words, text.count(words, 0, span.start)])
@@ -92,10 +92,20 @@ def _result(case: Case, finding: Finding, locations: CaseLocations | None) -> di
         "properties": properties,
     }
     related = [
-        {**_location(case, evidence.source_id, evidence.span, locations), "message": {"text": "the closest passage"}}
+        {
+            **_location(case, evidence.source_id, evidence.span, locations),
+            "message": {"text": "the closest passage"},
+            **({"properties": page} if (page := _page(case, evidence.source_id, evidence.span)) else {}),
+        }
         for evidence in finding.evidence[:_EVIDENCE]
     ]
     return {**result, "relatedLocations": related} if related else result
+
+
+def _page(case: Case, source_id: str, span: Span) -> dict[str, int]:
+    """Return the page of a span of a source; nothing if the source has no pages."""
+    page = case.source(source_id).page_of(span)
+    return {} if page is None else {"page": page}
 
 
 def _message(words: str) -> dict[str, str]:

@@ -200,7 +200,8 @@ class Printer:
             self.line(("instead: ", "dim"), (words, "green"), indent=7)
         for evidence in span.evidence[:3]:
             source = case.source(evidence.source_id)
-            self.line((f"{_name(source)}: ", "dim"), _quote(source.text, evidence.span), indent=7)
+            name = _name(source, evidence.span)
+            self.line((f"{name}: ", "dim"), _quote(source.text, evidence.span), indent=7)
         if len(span.evidence) > 3:
             self.line((f"… and {len(span.evidence) - 3} more places", "dim"), indent=7)
 
@@ -214,8 +215,10 @@ class Printer:
             source = case.source(id)
             perspective = f"  (perspective {visible(shorten(source.perspective, 80))})" if source.perspective else ""
             worst = max(omission.score for omission in omissions)
+            numbers = dict.fromkeys(source.page_of(omission.span) for omission in omissions)
+            pages = f", page {', '.join(map(str, numbers))}" if source.pages else ""
             self.line(
-                (_name(source), "bold"),
+                (_name(source) + pages, "bold"),
                 (perspective, "cyan"),
                 f"  {number(worst, view.decision.thresholds.source)}",
                 indent=4,
@@ -278,9 +281,9 @@ class Printer:
             self.line(("Marks: ", "dim"), *parts)
 
 
-def _name(source: Source) -> str:
+def _name(source: Source, span: Span | None = None) -> str:
     cited = f" {source.citation}" if source.citation else ""
-    return visible(shorten(f"source {source.id}{cited}", 120))
+    return visible(shorten(f"source {source.id if span is None else source.name_at(span)}{cited}", 120))
 
 
 def _quote(text: str, span: Span) -> str:

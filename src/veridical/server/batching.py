@@ -205,7 +205,7 @@ class Batcher:
             async with asyncio.timeout(seconds):
                 return list(await asyncio.gather(*(item.future for item in items)))
         except TimeoutError:
-            hint = "fewer or shorter cases, or a server with a longer time limit (--time-limit)"
+            hint = "send fewer or shorter cases"
             raise Refused(504, f"{self.name} took longer than {seconds:g} s", hint=hint) from None
         finally:  # after a time-out or an error nobody waits for the other items: free their places
             for item in items:

@@ -10,16 +10,19 @@ import json
 import math
 import os
 import sys
+from email.message import Message
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from veridical.core.errors import InputError, VeridicalError, WireError
+from veridical.core.files import NAME_ENCODING
 from veridical.server.errors import Refused, status_of
 from veridical.server.settings import Limits
 
 __all__ = ["Extraction"]
 
 _FORM = "multipart/form-data with one part called file"
+_CHARSET = "name it in the Content-Type of the part: text/plain; charset=windows-1252"
 
 
 class Extraction:
@@ -30,7 +33,8 @@ class Extraction:
         self._places = asyncio.Semaphore(limits.documents)
 
     async def document(self, content_type: str, upload: bytes) -> str:
-        """Return the JSON text of a document in a multipart body: its name without folders, its text, its length.
+        """Return the JSON text of a document in a multipart body: its name without folders, its text, its length, where
+        its pages begin, and what may be wrong in it.
 
         Raises:
             Refused: 422 (or what `status_of` says) for a document that cannot be read, 504 after `limits.timeout`
@@ -69,8 +73,11 @@ class Extraction:
                 await process.communicate()
 
 
-async def _file(content_type: str, upload: bytes) -> tuple[str, bytes]:
-    """Return the name without folders and the bytes of the file in a multipart body; nothing is written to a disk."""
+async def _file(content_type: str, upload: bytes) -> tuple[str, bytes, str]:
+    """Return the name without folders, the bytes and the charset of the file in a multipart body.
+
+    Nothing is written to a disk.
+    """
     from starlette.datastructures import Headers, UploadFile
     from starlette.formparsers import MultiPartException, MultiPartParser
 
@@ -87,23 +94,27 @@ async def _file(content_type: str, upload: bytes) -> tuple[str, bytes]:
     if not isinstance(file, UploadFile):
         raise InputError("no file", hint=_FORM)
     name = PurePosixPath((file.filename or "").replace("\\", "/")).name or "document"
-    return name, await file.read()
+    charset = Message()
+    charset["content-type"] = file.content_type or ""
+    return name, await file.read(), charset.get_content_charset() or "utf-8"
 
 
 def _extracted(task: bytes) -> dict[str, Any]:
-    from veridical.documents import document_text
+    from veridical.documents import document_of
 
     head, _, upload = task.partition(b"\n")
     content_type, memory, seconds = json.loads(head)
     _limit(memory, math.ceil(seconds))
     try:
-        name, data = asyncio.run(_file(content_type, upload))
-        text = document_text(data, Path(name))
+        name, data, charset = asyncio.run(_file(content_type, upload))
+        document = document_of(data, Path(name), encoding=charset)
     except VeridicalError as error:
-        return {"status": status_of(error), "error": error.message, "hint": error.hint}
+        hint = _CHARSET if error.hint == NAME_ENCODING else error.hint
+        return {"status": status_of(error), "error": error.message, "hint": hint}
     except MemoryError:
         return {"status": 422, "error": "the document needs too much memory", "hint": "a smaller document"}
-    return {"name": name, "text": text, "characters": len(text)}
+    text = document.text
+    return {"name": name, "text": text, "characters": len(text), "pages": document.pages, "notes": document.notes}
 
 
 def _limit(memory: int, seconds: int) -> None:

@@ -180,7 +180,9 @@ class Protection:
             raise Refused(421, f"the host {host!r} is not this server", hint=f"it is called {names}")
         origin = headers.get("origin")
         if origin is not None and origin.partition("://")[2] != host and not {origin, "*"} & set(settings.cors):
-            raise Refused(403, "a page of another origin may not use this server", hint="veridical serve --cors ORIGIN")
+            raise Refused(
+                403, "a page of another origin may not use this server", hint="its operator can allow the origin"
+            )
         path = scope["path"]
         if settings.keys and path not in _OPEN and (path.startswith("/v1/") or path == "/metrics"):
             scheme, _, token = headers.get("authorization", "").partition(" ")

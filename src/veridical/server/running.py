@@ -158,7 +158,7 @@ def _log_as_lines() -> Iterator[None]:
     """Write the log of the server, and serious messages of libraries, to standard error."""
     lines = logging.StreamHandler(sys.stderr)
     lines.setFormatter(JsonLines())
-    levels = {LOGGER: logging.INFO, "uvicorn": logging.CRITICAL, "pypdf": logging.ERROR, "asyncio": logging.ERROR}
+    levels = {LOGGER: logging.INFO, "uvicorn": logging.CRITICAL, "asyncio": logging.ERROR}
     loggers = [logging.getLogger(name) for name in levels]
     before = [(logger.handlers, logger.level, logger.propagate) for logger in loggers]
     for logger, level in zip(loggers, levels.values(), strict=True):

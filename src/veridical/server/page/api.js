@@ -35,7 +35,7 @@ export async function salience(body, signal) {
   return (await request("v1/salience", { body, signal })).json();
 }
 
-/** The text of a file: PDF, HTML, Markdown or plain text. */
+/** The text of a file (PDF, Word, Excel, HTML, Markdown or plain text), where its pages begin, and notes on it. */
 export async function readDocument(file) {
   const form = new FormData();
   form.append("file", file);

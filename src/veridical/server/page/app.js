@@ -172,7 +172,7 @@ function sayRow() {
 }
 
 async function readFile(file) {
-  return (await api.readDocument(file)).text;
+  return api.readDocument(file);
 }
 
 /** Run `work` while the page says so; an error becomes one line, and nothing of what is shown is lost. */

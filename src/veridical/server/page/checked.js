@@ -9,10 +9,12 @@ const DEFAULT = Object.fromEntries(LEVELS.map((level) => [level, 0.5]));
 export function readChecked(document) {
   if (document?.veridical !== "check/2") throw new Error("This is not a result of a check that this page can read.");
   const texts = new Map((document.case.sources ?? []).map((source) => [source.id, places(source.text)]));
+  const pages = new Map((document.case.sources ?? []).map((source) => [source.id, source.pages ?? []]));
   const inResponse = placing(places(document.case.response));
   const inSource = (id, span) => {
     if (!texts.has(id)) throw new Error(`The result speaks of a source "${id}" that is not there.`);
-    return { source: id, ...placing(texts.get(id))(span) };
+    const page = pages.get(id).filter((start) => start <= span.start).length;
+    return { source: id, page, ...placing(texts.get(id))(span) };
   };
   const content = readCase(document.case);
   const judgements = document.judgements.map((given) => readJudgement(given, inResponse, inSource));
@@ -28,6 +30,7 @@ export function readCase(given) {
     perspective: source.perspective ?? null,
     mustCover: source.must_cover ?? false,
     citation: source.citation ?? null,
+    pages: source.pages ?? [],
   }));
   return { id: given.id, response: given.response, question: given.question ?? null, sources };
 }

@@ -7,7 +7,7 @@ import { blank, count, countWords, shorten, visible } from "./text.js";
 const LARGE = 20000; // characters; a longer source is shown by its beginning until it is edited
 const BEGINNING = 700;
 
-/** The form of index.html; `read(file)` gives a promise of the text of a file, `fail(line)` shows what went wrong. */
+/** The form of index.html; `read(file)` gives a promise of the text, pages and notes of a file, `fail(line)` shows what went wrong. */
 export class Form {
   constructor(root, { read, fail, submit, open }) {
     this.root = root;
@@ -121,11 +121,12 @@ export class Form {
       const busy = h("li", { class: "card busy" }, `Reading ${visible(file.name)} …`);
       this.list.append(busy);
       try {
-        const text = await this.read(file);
+        const { text, pages, notes } = await this.read(file);
         const unused = this.cards.filter((card) => blank(card.value.text));
         for (const card of unused) card.element.remove();
         this.cards = this.cards.filter((card) => !unused.includes(card));
-        this.add({ id: this.#freeId(file.name), text });
+        this.add({ id: this.#freeId(file.name), text, pages });
+        notes.forEach((note) => this.fail(note));
       } catch (error) {
         this.fail(`${file.name}: ${error.message}`);
       }
@@ -172,8 +173,8 @@ export class Form {
 }
 
 class SourceCard {
-  constructor({ id, text, mustCover, perspective, citation }, remove) {
-    this.rest = { ...(perspective ? { perspective } : {}), ...(citation ? { citation } : {}) };
+  constructor({ id, text, mustCover, perspective, citation, pages }, remove) {
+    this.rest = { ...(perspective ? { perspective } : {}), ...(citation ? { citation } : {}), ...(pages?.length ? { pages } : {}) };
     this.text = text;
     this.id = h("input", { type: "text", class: "id", value: id, "aria-label": "Name of the source", spellcheck: "false" });
     this.must = h("input", { type: "checkbox", checked: mustCover });
@@ -210,6 +211,7 @@ class SourceCard {
     area.value = this.text;
     area.addEventListener("input", () => {
       this.text = area.value;
+      delete this.rest.pages; // they begin elsewhere now
       this.#sized();
     });
     replace(this.body, area);

@@ -20,7 +20,7 @@ export function showFinding(box, content, finding, total, { go, back, step }) {
       h(
         "button",
         { type: "button", class: "quote", onclick: () => go(placeKey(piece)) },
-        h("span", { class: "soft" }, h("bdi", {}, visible(piece.source)), piece.weight < 1 ? ` · weight ${number(piece.weight)}` : ""),
+        h("span", { class: "soft" }, h("bdi", {}, visible(piece.source)), piece.page ? `, page ${piece.page}` : "", piece.weight < 1 ? ` · weight ${number(piece.weight)}` : ""),
         h("q", { dir: "auto" }, shorten(texts.get(piece.source).slice(piece.start, piece.end), 220)),
       ),
     ),
