@@ -57,6 +57,7 @@ KINDS = Registry(
         "batch_row": "veridical.batch.records:JudgedRow",
         "failed_row": "veridical.batch.records:FailedRow",
         "batch_report": "veridical.batch.summary:BatchReport",
+        "rate": "veridical.rate.estimate:RateReport",
     },
     group="veridical.documents",
 )
