@@ -34,7 +34,9 @@ def batch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     ]
     (tmp_path / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     columns = ("--response", "answer", "--source", "passage")
-    assert run(capsys, "batch", tmp_path / "answers.jsonl", tmp_path / "out", *columns, "-d", "overlap")[0] == 0
+    assert (
+        run(capsys, "batch", tmp_path / "answers.jsonl", tmp_path / "out", *columns, "-d", "overlap")[0] == 1
+    )  # something is flagged
     return tmp_path / "out"
 
 

@@ -230,7 +230,7 @@ def test_rows_of_other_tools(tmp_path: Path) -> None:
 
 
 def test_results_and_judgements_as_rows(tmp_path: Path) -> None:
-    result = check("It is red.", ["It is blue."], detectors="overlap")
+    result = check("It is red.", ["It is blue."], detector="overlap")
     judged = [encode(result), encode(Judgement("j", "x", 0.8)), encode(Judgement("k", "x", judged=()))]
     run = read_run(lines(tmp_path / "run.jsonl", *judged))
     assert [r.outcome for r in run.rows] == [FLAGGED, FLAGGED, UNJUDGED]
@@ -289,7 +289,7 @@ def test_labels_in_tables(tmp_path: Path, text: str) -> None:
 
 def test_labels_in_json_lines_and_records(tmp_path: Path) -> None:
     case = Case("b", "It is red.")
-    result = check("It is red.", ["It is blue."], detectors="overlap")
+    result = check("It is red.", ["It is blue."], detector="overlap")
     by_person = Judgement(result.case.id, "human:ann", 0.0)
     seen = Checked(
         result.case,

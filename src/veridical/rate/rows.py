@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from veridical.batch.folder import read_manifest, read_shards
-from veridical.batch.inputs import RowReader
+from veridical.batch.inputs import BatchReader
 from veridical.batch.records import BatchManifest, JudgedRow, judged_row
 from veridical.core.decide import decide
 from veridical.core.errors import DataError, InputError, WireError
 from veridical.core.jsonl import read_json
-from veridical.core.serialization import TAG, decode, parse
+from veridical.core.serialization import TAG, decode
 from veridical.core.types import Case, Checked, Judgement, Outcome
+from veridical.rows import RowForm
 
 __all__ = ["PERIODS", "Run", "RunRow", "read_run"]
 
@@ -124,17 +125,11 @@ def _input_columns(manifest: BatchManifest, by: Sequence[str]) -> Iterator[tuple
             hint = f"{', '.join(by)} is read from it: put it back, or run the command in the folder of the batch"
             raise DataError("the file that was judged is gone or was changed", path=file.path, hint=hint)
     options = manifest.options
-    readers = [
-        RowReader(manifest.inputs, replace(options.columns, group=_name(each)), options.max_bytes, options.encoding)
-        for each in by
-    ]
-    for contents in zip(*(reader.read(0, manifest.rows) for reader in readers), strict=True):
-        values: dict[str, Any] = {}
-        for each, row in zip(by, contents, strict=True):
-            if not isinstance(row.content, DataError):
-                content = parse(row.content) if isinstance(row.content, str) else row.content
-                values[_name(each)] = content.get(_name(each))
-        yield contents[0].number, _columns(values, by, f"row {contents[0].number}")
+    names = tuple(dict.fromkeys(map(_name, by)))
+    form = RowForm(options.columns, options.encoding, options.delimiter, options.max_bytes, also=names)
+    for row in BatchReader(manifest.inputs, form).read(0, manifest.rows):
+        content = row.row.content
+        yield row.number, {} if isinstance(content, DataError) else _columns(content, by, f"row {row.number}")
 
 
 def _read_file(path: Path, by: Sequence[str]) -> Run:
