@@ -319,6 +319,25 @@ def classifier_speed(path: Path = ROWS / "classifier-speed.jsonl") -> str:
     return "\n".join([*lines, "", made, "", f"```sh\n{row['command']}\n```"])
 
 
+def true_rate(path: Path = ROWS / "true-rate.jsonl") -> str:
+    """How often intervals cover the true rate, and how wide they are, next to those of random labels."""
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    lines = [
+        "| run | answers | wrong | flagged | covered | of groups | width | random: covered | width |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for row in rows:
+        names = ("wrong", "flagged", "coverage", "half_coverage", "width", "random_coverage", "random_width")
+        figures = " | ".join(f"{100 * row[name]:.1f} %" for name in names)
+        rare = ", rare" if row["rare"] else ""
+        lines.append(f"| `{row['data']}`{rare} | {row['rows']:,} | {figures} |")
+    narrower = sum(row["width"] / row["random_width"] for row in rows) / len(rows)
+    first = rows[0]
+    about = f"{first['draws']} draws of {first['labels']} labels; detector `{first['detector']}`, {first['date']}"
+    mean = f"On average the interval has {100 * narrower:.0f} % of the width of that of random labels"
+    return "\n".join([*lines, "", f"{mean}. {about}.", "", f"```sh\n{first['command']}\n```"])
+
+
 def masked_speed(path: Path = ROWS / "masked-speed.jsonl") -> str:
     """What corrupting texts with a masked language model takes, and whether memory grows with their number."""
     (row,) = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
@@ -812,6 +831,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "server-load": ("docs/serve.md", server_load),
     "server-limits": ("docs/serve.md", server_limits),
     "batch-rows": ("docs/batch.md", batch_rows),
+    "true-rate": ("docs/rate.md", true_rate),
     "masked-speed": ("docs/tasks.md", masked_speed),
     "generation-batches": ("docs/models.md", generation_batches),
     "results-slots": (

@@ -11,7 +11,7 @@
 from importlib import import_module
 from typing import Any
 
-from veridical.checking import acheck, check, check_cases
+from veridical.checking import acheck, check, check_cases, check_conversation
 from veridical.core.detector import Detector
 from veridical.core.errors import InputError, VeridicalError
 from veridical.core.types import (
@@ -73,6 +73,7 @@ __all__ = [
     "acheck",
     "check",
     "check_cases",
+    "check_conversation",
     "decode",
     "encode",
     "load_detector",

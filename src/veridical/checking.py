@@ -15,6 +15,7 @@ from veridical.core.decide import decide, overall
 from veridical.core.detector import Detector, Detectors, takes_detector
 from veridical.core.errors import InputError
 from veridical.core.judging import JudgementWithMap, judge_with_maps, thresholds_in_force
+from veridical.core.messages import read_conversation
 from veridical.core.types import Case, Checked
 from veridical.sources import Sources, as_sources
 
@@ -26,6 +27,7 @@ __all__ = [
     "acheck",
     "check",
     "check_cases",
+    "check_conversation",
     "check_thresholds",
     "decide_batch",
     "make_case",
@@ -89,6 +91,42 @@ async def acheck(*args: Any, **kwargs: Any) -> Checked:
     import asyncio
 
     return await asyncio.to_thread(check, *args, **kwargs)
+
+
+@takes_detector
+def check_conversation(
+    messages: Iterable[Any],
+    sources: Sources = (),
+    *,
+    system: str = "none",
+    assistant: bool = False,
+    only_last: bool = False,
+    detector: Detectors = DEFAULT_DETECTOR,
+    threshold: float | Mapping[str, float] | None = None,
+    explain: bool = False,
+) -> list[Checked]:
+    """Check each turn of the assistant in a conversation, against what was there before it.
+
+    Sources of a turn are `sources`, results of tools, and what the user stated in earlier turns.
+
+    Args:
+        messages: In the form of OpenAI, Anthropic, LangChain or LlamaIndex, as objects or dictionaries, or pairs of a
+            role and a text.
+        sources: Passages that every turn may rest on, as in `check`.
+        system: How much of the system message is a source: "none", "all", or the name of a tag around it.
+        assistant: Whether what the assistant said before is a source.
+        only_last: Whether to check the last turn of the assistant only.
+        detector: As in `check`.
+        threshold: As in `check`.
+        explain: As in `check`.
+
+    >>> chat = [("user", "How tall is it?"), ("tool", "height: 330 m"), ("assistant", "It is 300 m tall.")]
+    >>> [result.outcome.value for result in check_conversation(chat, detector="overlap")]
+    ['flagged']
+    """
+    shared = as_sources(sources)
+    cases = read_conversation(messages, sources=shared, system=system, assistant=assistant, only_last=only_last)
+    return list(check_cases(cases, detector, threshold=threshold, explain=explain))
 
 
 def make_case(

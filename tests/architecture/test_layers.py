@@ -31,6 +31,7 @@ LAYERS = [
     {"revise"},
     {"checking"},
     {"batch"},
+    {"rate"},
     {"report"},
     {"server", "testing", "integrations"},
     {"cli"},

@@ -95,6 +95,17 @@ def test_without_a_name_the_first_detector_is_used(client: TestClient) -> None:
     assert [judgement["by"] for judgement in result["judgements"]] == ["overlap"]
 
 
+def test_a_conversation_has_a_result_for_each_turn(client: TestClient) -> None:
+    chat = [["tool", "It is blue."], ["assistant", "It is red."]]
+    asked = {"messages": [*chat, ["assistant", "It is blue."]]}
+    results = client.post("/v1/check", json={"cases": [asked]}).json()["results"]
+    assert [(r["case"]["id"], r["outcome"]) for r in results] == [("1 message 2", "flagged"), ("1 message 3", "clear")]
+    too_many = client.post("/v1/check", json={"cases": [asked, {"messages": chat}, CASE]})
+    assert (too_many.status_code, "more than 3 cases" in too_many.text) == (413, True)
+    assert "has 4 messages" in client.post("/v1/check", json={"cases": [{"messages": chat * 2}]}).text
+    assert client.post("/v1/check", json={"cases": [{"messages": [["narrator", "x"]]}]}).status_code in (400, 422)
+
+
 def test_explained(client: TestClient) -> None:
     (result,) = client.post("/v1/check", json={"cases": [CASE], "explain": True}).json()["results"]
     assert any(verdict.get("correction") == "330" for verdict in result["judgements"][0]["verdicts"])

@@ -375,6 +375,30 @@ def test_results_of_several_files_and_a_row_that_is_neither(opened: Opened) -> N
     assert page.input_value("#response") == "A text."
 
 
+def test_the_answers_of_a_sheet_are_labelled(opened: Opened) -> None:
+    page = opened.page
+    sheet = [{"row": i, "id": f"x{i}", "response": f"Answer {i}.", "sources": SOURCE, "wrong": None} for i in (3, 7, 9)]
+    page.set_input_files("#files", [file_of("sheet.jsonl", *sheet)])
+    page.wait_for_selector("#label:not([hidden])")
+    page.click("#label-wrong")
+    page.click("#next-row")
+    page.click("#label-wrong")
+    page.click("#label-wrong")  # taken back
+    page.click("#next-row")
+    page.click("#label-right")
+    page.click("#previous-row")
+    page.click("#previous-row")
+    assert page.get_attribute("#label-wrong", "aria-pressed") == "true"
+    with page.expect_download() as download:
+        page.click("#save-labels")
+    lines = Path(download.value.path()).read_text("utf-8").splitlines()
+    assert [json.loads(line) for line in lines] == [
+        {"row": 3, "id": "x3", "wrong": True},
+        {"row": 9, "id": "x9", "wrong": False},
+    ]
+    assert opened.problems == []
+
+
 def test_an_example_belongs_to_no_file(opened: Opened) -> None:
     page = opened.page
     page.set_input_files("#files", [file_of("cases.jsonl", {"response": "a"}, {"response": "b"})])

@@ -13,6 +13,9 @@ from pathlib import Path
 import pytest
 
 import veridical
+from veridical.core.types import Outcome
+from veridical.rate.labels import read_labels
+from veridical.rate.rows import Run, RunRow
 
 PAGE = Path(veridical.__file__).parent / "server" / "page"
 FILES = sorted(path for path in PAGE.iterdir())
@@ -146,3 +149,23 @@ def test_the_wheel_has_the_page() -> None:
         [git, "check-ignore", *map(str, FILES)], cwd=ROOT, capture_output=True, text=True, timeout=30
     )
     assert ignored.stdout == ""
+
+
+def test_labels_of_a_sheet_are_written_as_they_are_read(tmp_path: Path) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("no node to run the module")
+    sheet = [{"row": i, "id": f"x{i}", "response": "r", "sources": "s", "wrong": None} for i in (1, 2, 3)]
+    text = "\n".join(map(json.dumps, [*sheet, {"response": "no label is asked of a plain case"}]))
+    code = (
+        f"import {{ readRows }} from {json.dumps((PAGE / 'cases.js').as_uri())};"
+        f"import {{ labelLines }} from {json.dumps((PAGE / 'labels.js').as_uri())};"
+        f"const {{ rows }} = readRows('sheet.jsonl', {json.dumps(text)});"
+        "rows[0].label.wrong = true; rows[2].label.wrong = false;"
+        "process.stdout.write(labelLines(rows));"
+    )
+    done = subprocess.run([node, "--input-type=module", "-e", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "labels.jsonl").write_text(done.stdout)
+    run = Run("run", tuple(RunRow(i, f"x{i}", Outcome.CLEAR) for i in (1, 2, 3)))
+    assert read_labels([tmp_path / "labels.jsonl"], run).wrong == {1: True, 3: False}

@@ -19,8 +19,9 @@ from typing import Any, get_args, get_type_hints
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, SchemaValidator
 
-from veridical.core.errors import UnknownNameError, WireError
+from veridical.core.errors import InputError, UnknownNameError, WireError
 from veridical.core.jsonl import Line, read_lines
+from veridical.core.messages import read_conversation
 from veridical.core.registry import Registry
 from veridical.core.types import Case
 
@@ -30,6 +31,7 @@ __all__ = [
     "TAG",
     "decode",
     "decode_case",
+    "decode_cases",
     "encode",
     "kind_of",
     "named",
@@ -57,6 +59,7 @@ KINDS = Registry(
         "batch_row": "veridical.batch.records:JudgedRow",
         "failed_row": "veridical.batch.records:FailedRow",
         "batch_report": "veridical.batch.summary:BatchReport",
+        "rate": "veridical.rate.estimate:RateReport",
     },
     group="veridical.documents",
 )
@@ -217,13 +220,49 @@ def decode(text: str | bytes | Mapping[str, Any], kind: str | None = None) -> An
 def decode_case(text: str | bytes | Mapping[str, Any], *, default_id: str) -> Case:
     """Return the case in a document that may be written by hand; a case without an id gets `default_id`.
 
+    Of a conversation (`messages`) it is the last turn of the assistant.
+
     >>> decode_case('{"response": "Hello", "sources": "Hi"}', default_id="line 1").id
     'line 1'
     """
+    return decode_cases(text, default_id=default_id)[-1]
+
+
+def decode_cases(text: str | bytes | Mapping[str, Any], *, default_id: str) -> list[Case]:
+    """Return the cases in a document: one, or one for each turn of the assistant in a conversation (`messages`).
+
+    >>> chat = {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]}
+    >>> [(case.id, case.response) for case in decode_cases(chat, default_id="a")]
+    [('a message 2', 'Hello')]
+    """
     document = dict(text) if isinstance(text, Mapping) else parse(text)
     _kind(document.pop(TAG, None), "case")
+    if "messages" in document:
+        return _conversation(document, default_id)
     case: Case = _validate(_case_by_hand(document, default_id), "case")
-    return case
+    return [case]
+
+
+_CONVERSATION = ("id", "messages", "sources", "system", "assistant")
+
+
+def _conversation(document: dict[str, Any], default_id: str) -> list[Case]:
+    if stray := next((name for name in document if name not in _CONVERSATION), None):
+        raise WireError(f"conversation: {UnknownNameError('field', stray, _CONVERSATION)}")
+    given = {name: document[name] for name in ("id", "sources") if name in document}
+    shared: Case = _validate(_case_by_hand({**given, "response": ""}, default_id), "case")
+    system, assistant = document.get("system", "none"), document.get("assistant", False)
+    if not isinstance(document["messages"], list) or not isinstance(system, str) or not isinstance(assistant, bool):
+        raise WireError(
+            "conversation: a field of another type",
+            hint='"messages" is a list, "system" is "none", "all" or a tag, "assistant" true or false',
+        )
+    try:
+        return read_conversation(
+            document["messages"], id=shared.id, sources=shared.sources, system=system, assistant=assistant
+        )
+    except InputError as error:
+        raise WireError(f"conversation: {error.message}", hint=error.hint) from None
 
 
 def read_documents(path: Path, *kinds: str, hint: str | None = None) -> Iterator[tuple[Line, Any]]:

@@ -103,8 +103,10 @@ def percentile_interval(values: Floats, documents: int, level: float = 0.95) -> 
     return float(low), float(high)
 
 
-def wilson_interval(count: int, n: int, level: float = 0.95) -> tuple[float, float]:
-    """Compute Wilson's interval (1927) of the share `count` of `n` independent items, in [0, 1]; `n` is at least 1.
+def wilson_interval(count: float, n: float, level: float = 0.95) -> tuple[float, float]:
+    """Compute Wilson's interval (1927) of the share `count` of `n` independent items, in [0, 1]; `n` is positive.
+
+    Both may be fractions: effective numbers of items.
 
     >>> [round(bound, 3) for bound in wilson_interval(0, 20)]
     [0.0, 0.161]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from veridical.core.errors import InputError
 from veridical.core.files import STDIN
 from veridical.core.json_places import JsonString, find_value
 from veridical.core.spans import Span
@@ -115,4 +116,10 @@ class RowLocations:
 def locate_cases(path: Path, form: RowForm) -> Iterator[RowLocations]:
     """Yield the locations of each case in a file, in the order of `rows.read_cases`; none in a compressed file."""
     if path.suffix.lower() != ".gz":
-        yield from (RowLocations(path, row.json) for row in RowReader(path, form).rows())
+        reader = RowReader(path, form)
+        for row in reader.rows():
+            try:
+                count = len(reader.cases(row, "")) if "messages" in (row.text or "") else 1
+            except InputError:  # the file has changed since it was read
+                count = 1
+            yield from [RowLocations(path, row.json)] * count

@@ -12,7 +12,7 @@ from veridical.core.errors import DataError, InputError
 from veridical.core.files import MAX_BYTES
 from veridical.core.serialization import named
 from veridical.core.types import Case
-from veridical.rows.columns import LABELS, Columns, as_case, own_case
+from veridical.rows.columns import LABELS, Columns, as_case, own_case, own_turns
 from veridical.rows.json_values import JsonPlace, json_values
 from veridical.rows.tables import csv_table, parquet_table, xlsx_table
 
@@ -158,6 +158,13 @@ class RowReader:
         except InputError as error:
             raise DataError(error.message, path=self.path, line=row.place, hint=error.hint) from None
 
+    def cases(self, row: SourceRow, default_id: str) -> list[Case]:
+        """Return the case in a row, or those of a conversation: one for each turn of the assistant."""
+        case, _ = self.case(row, default_id)
+        if isinstance(row.content, DataError) or "messages" not in row.content or case.response == "":
+            return [case]
+        return own_turns(row.content, self.form.columns, default_id=default_id)
+
     def remarks(self) -> list[str]:
         """Return one line each on the columns that were recognised and on what was left out."""
         left_out = [f"{self.path}: {what}: {count:,}" for what, count in self.notes.items() if count]
@@ -177,12 +184,12 @@ def read_cases(
     reader = RowReader(path, form or RowForm())
     place_of: dict[str, int] = {}
     for number, row in enumerate(reader.rows(), 1):
-        case, _ = reader.case(row, str(number))
-        if case.id in place_of:
-            message = f"the case id {case.id!r} was there before, at {place_of[case.id]}"
-            raise DataError(message, path=path, line=row.place)
-        place_of[case.id] = row.place
-        yield case
+        for case in reader.cases(row, str(number)):
+            if case.id in place_of:
+                message = f"the case id {case.id!r} was there before, at {place_of[case.id]}"
+                raise DataError(message, path=path, line=row.place)
+            place_of[case.id] = row.place
+            yield case
     if not place_of:
         raise DataError("no cases in it", path=path, hint='one per line, such as {"response": "…", "sources": ["…"]}')
     for line in reader.remarks():

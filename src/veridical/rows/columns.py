@@ -10,11 +10,11 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from veridical.core.errors import InputError
-from veridical.core.serialization import TAG, decode_case, parse
+from veridical.core.serialization import TAG, decode_case, decode_cases, parse
 from veridical.core.types import Case
 from veridical.rows.tables import list_in
 
-__all__ = ["LABELS", "LAYOUTS", "Columns", "Layout", "as_case", "own_case", "value_at"]
+__all__ = ["LABELS", "LAYOUTS", "Columns", "Layout", "as_case", "own_case", "own_turns", "value_at"]
 
 _CASE_FIELDS = {field.name for field in fields(Case)} | {TAG}
 LABELS = ("label", "hallucinated", "is_hallucinated", "hallucination", "spans", "document")
@@ -231,13 +231,22 @@ def own_case(
     row: Mapping[str, Any], columns: Columns, *, default_id: str, notes: Counter[str]
 ) -> tuple[Case, str | None]:
     """Return the case that a JSON object is, and its group; raise `InputError` if it is none."""
+    return decode_case(_own_body(row, columns, notes), default_id=default_id), group_of(row, columns)
+
+
+def own_turns(row: Mapping[str, Any], columns: Columns, *, default_id: str) -> list[Case]:
+    """Return a case for each turn of the assistant in a JSON object that is a conversation."""
+    return decode_cases(_own_body(row, columns, Counter()), default_id=default_id)
+
+
+def _own_body(row: Mapping[str, Any], columns: Columns, notes: Counter[str]) -> dict[str, Any]:
     body = dict(row)
     for name in (*LABELS, *((columns.group,) if columns.group else ())):
         if name not in _CASE_FIELDS:
             body.pop(name, None)
     if isinstance(body.get("sources"), list):
         body["sources"] = [item for item in body["sources"] if not _is_null(item, notes)]
-    return decode_case(body, default_id=default_id), group_of(row, columns)
+    return body
 
 
 def group_of(row: Mapping[str, Any], columns: Columns) -> str | None:

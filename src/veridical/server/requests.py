@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 from pydantic import ConfigDict, Field, StrictBool, StrictFloat, StrictInt, TypeAdapter, ValidationError
 
 from veridical.core.errors import InputError, UnknownNameError, WireError
-from veridical.core.serialization import decode, decode_case, parse
+from veridical.core.serialization import decode, decode_cases, parse
 from veridical.core.types import Case, Checked
 from veridical.server.batching import characters_of
 from veridical.server.errors import Refused
@@ -66,7 +66,8 @@ class CheckRequest(_Answer, HowToCheck):
     """Cases to check, and how.
 
     Attributes:
-        cases: One or more cases. The ids of cases and sources are optional, and a source may be a bare text.
+        cases: One or more cases. The ids of cases and sources are optional, and a source may be a bare text. A
+            conversation (`messages`) has a result for each turn of the assistant.
         detector: The spec of a detector of this server, or a list of them; None: its first one.
         threshold: The score from which a span or response is flagged, for all levels or per level.
         flag_over: Make an outcome "flagged" only if a response-level score is above this number.
@@ -194,15 +195,18 @@ def read_cases_of(items: Sequence[Any], limits: Limits) -> list[Case]:
     for i, item in enumerate(items):
         if not isinstance(item, Mapping):
             raise WireError(f"cases[{i}] is not a JSON object", hint="a case is an object")
-        sources = item.get("sources")
-        if isinstance(sources, list) and len(sources) > limits.sources:
-            raise Refused(413, f"cases[{i}] has {len(sources)} sources", hint=f"at most {limits.sources}")
+        for name in ("sources", "messages"):
+            if isinstance(item.get(name), list) and len(item[name]) > limits.sources:
+                raise Refused(413, f"cases[{i}] has {len(item[name])} {name}", hint=f"at most {limits.sources}")
         try:
-            case = decode_case(item, default_id=str(i + 1))
+            of_item = decode_cases(item, default_id=str(i + 1))
         except WireError as error:
             raise WireError(f"cases[{i}]: {error.message}", hint=error.hint) from None
-        check_case(case, limits, f"cases[{i}]")
-        cases.append(case)
+        for case in of_item:
+            check_case(case, limits, f"cases[{i}]")
+        cases += of_item
+        if len(cases) > limits.cases:
+            raise Refused(413, f"more than {limits.cases} cases with the turns of conversations", hint="send fewer")
     return cases
 
 

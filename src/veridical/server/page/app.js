@@ -6,6 +6,7 @@ import { readCase, readChecked } from "./checked.js";
 import { h, replace } from "./dom.js";
 import { EXAMPLES } from "./examples.js";
 import { Form } from "./form.js";
+import { labelLines } from "./labels.js";
 import { Result } from "./result.js";
 import { showRevision } from "./revision.js";
 import { visible } from "./text.js";
@@ -30,6 +31,9 @@ $("#previous").addEventListener("click", () => result.step(-1));
 $("#next").addEventListener("click", () => result.step(1));
 $("#previous-row").addEventListener("click", () => stepRow(-1));
 $("#next-row").addEventListener("click", () => stepRow(1));
+$("#label-wrong").addEventListener("click", () => labelRow(true));
+$("#label-right").addEventListener("click", () => labelRow(false));
+$("#save-labels").addEventListener("click", () => save("labels.jsonl", new Blob([labelLines(rows)], { type: "application/json" })));
 $("#stop").addEventListener("click", () => running?.abort());
 $("#key-form").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -168,7 +172,18 @@ function sayRow() {
   $("#row").textContent = visible(`Case ${at + 1} of ${rows.length} (${rows[at].where})`);
   $("#previous-row").disabled = at === 0;
   $("#next-row").disabled = at === rows.length - 1;
+  const { label } = rows[at];
+  $("#label").hidden = !label;
+  $("#label-wrong").setAttribute("aria-pressed", String(label?.wrong === true));
+  $("#label-right").setAttribute("aria-pressed", String(label?.wrong === false));
   announce($("#row").textContent);
+}
+
+/** Label the answer that is shown; the same label again takes it back. */
+function labelRow(wrong) {
+  const { label } = rows[at];
+  label.wrong = label.wrong === wrong ? null : wrong;
+  sayRow();
 }
 
 async function readFile(file) {

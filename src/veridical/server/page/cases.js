@@ -1,6 +1,7 @@
 // Files of cases and of results: every row of them is kept, and the one that is shown says which it is.
 
 import { readCase } from "./checked.js";
+import { labelOf } from "./labels.js";
 
 /**
  * The cases and results in a file of JSON or JSON Lines, in order, and a line for each row that is neither; null where no row
@@ -12,7 +13,7 @@ export function readRows(name, text) {
   for (const [place, document] of documents(text)) {
     const where = place === null ? name : `${name}:${place}`;
     if (document?.veridical === "check/2") rows.push({ where, document, content: null });
-    else if (isCase(document)) rows.push({ where, document: null, content: contentOf(document) });
+    else if (isCase(document)) rows.push({ where, document: null, content: contentOf(document), label: labelOf(document) });
     else problems.push(`${where}: neither a case nor a result`);
   }
   return rows.length ? { rows, problems } : null;

@@ -1,0 +1,251 @@
+"""Read conversations as cases, one for each turn of the assistant, in the forms of OpenAI, Anthropic, LangChain …
+
+A turn rests on what was there before it: passages, results of tools, what the user stated, and as much of the system
+message as the caller says. What the assistant said itself is no evidence. Questions state nothing, so they are left out
+of what the user stated.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from veridical.core.errors import InputError
+from veridical.core.segment import sentences, words
+from veridical.core.text import is_blank
+from veridical.core.types import Case, Source, Turn
+
+__all__ = ["SYSTEM", "read_conversation"]
+
+SYSTEM = ("none", "all")
+_ROLES = {
+    **dict.fromkeys(("system", "developer"), "system"),
+    **dict.fromkeys(("user", "human"), "user"),
+    **dict.fromkeys(("assistant", "ai", "aimessagechunk", "model", "chatbot", "bot"), "assistant"),
+    **dict.fromkeys(("tool", "function"), "tool"),
+}
+_HINT = '{"role": "user", "content": "…"}, with the roles system, user, assistant and tool'
+_ELLIPTICAL = 6  # words: a shorter question leaves out what it asks about ("And for children?")
+_REFERS = re.compile(r"\b(?:it|its|they|them|their|he|him|his|she|her|this|that|these|those|both|one|ones)\b", re.I)
+
+
+@dataclass(slots=True)
+class _Message:
+    """One message: its role, texts, the calls of tools in it by id, and evidence as (name, text)."""
+
+    role: str
+    texts: list[str] = field(default_factory=list)
+    calls: dict[str, str] = field(default_factory=dict)
+    results: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.texts)
+
+
+def read_conversation(
+    messages: Iterable[Any],
+    *,
+    id: str = "1",
+    sources: Sequence[Source] = (),
+    system: str = "none",
+    assistant: bool = False,
+    only_last: bool = False,
+) -> list[Case]:
+    """Return a case for each turn of the assistant that says something, in order.
+
+    The id of a case is `id` and the number of its message. `question` is what the user asked; an elliptical question
+    ("And for children?") has the one before it in front. Messages may carry `sources` of their own, which are evidence
+    from there on.
+
+    Args:
+        messages: Objects, or dictionaries of their fields, in the form of OpenAI (chat completions and responses),
+            Anthropic, LangChain or LlamaIndex; pairs of a role and a text.
+        id: The id of the conversation.
+        sources: Passages that every turn may rest on.
+        system: How much of system messages is evidence: "none", "all", or the name of a tag, such as "context" for the
+            text between <context> and </context>.
+        assistant: Whether earlier turns of the assistant are evidence.
+        only_last: Whether only the last turn of the assistant is wanted.
+
+    Raises:
+        InputError: A message has another form, or no turn of the assistant says anything.
+
+    >>> chat = [("user", "What does it cost?"), ("tool", "price: 40"), ("assistant", "It costs 40.")]
+    >>> case = read_conversation(chat)[0]
+    >>> case.question, [source.text for source in case.sources], case.response
+    ('What does it cost?', ['price: 40'], 'It costs 40.')
+    """
+    evidence = list(sources)
+    names = {source.id for source in evidence}
+    history: list[Turn] = []
+    calls: dict[str, str] = {}
+    cases: list[Case] = []
+
+    def add(name: str, number: int, text: str) -> None:
+        if is_blank(text):
+            return
+        unique = variant = f"{name}, message {number}"
+        count = 2
+        while unique in names:
+            unique, count = f"{variant} ({count})", count + 1
+        names.add(unique)
+        evidence.append(Source(unique, text))
+
+    for number, given in enumerate(messages, 1):
+        try:
+            message = _message(given)
+        except InputError as error:
+            raise InputError(f"message {number}: {error.message}", hint=error.hint) from None
+        calls |= message.calls
+        text = message.text
+        for source in _own_sources(given):
+            add(source.id, number, source.text)
+        for name, result in message.results:
+            add(calls.get(name, name) or "tool", number, result)
+        if message.role == "assistant":
+            if not is_blank(text):
+                case = Case(f"{id} message {number}", text, tuple(evidence), _question(history), tuple(history))
+                cases.append(case)
+                if assistant:
+                    add("assistant", number, text)
+        elif message.role == "user":
+            add("user", number, _statements(text))
+        elif message.role == "system":
+            for part in _configured(text, system):
+                add("system", number, part)
+        if not is_blank(text) and message.role != "tool":
+            history.append(Turn(message.role, text))
+    if not cases:
+        raise InputError(f"conversation {id!r} has no turn of the assistant with a text", hint=_HINT)
+    return cases[-1:] if only_last else cases
+
+
+def _get(item: Any, name: str) -> Any:
+    return item.get(name) if isinstance(item, Mapping) else getattr(item, name, None)
+
+
+def _message(given: Any) -> _Message:
+    if isinstance(given, tuple | list) and len(given) == 2 and isinstance(given[0], str):
+        given = {"role": given[0], "content": given[1]}
+    if isinstance(given, str):
+        raise InputError(f"the text {given[:40]!r} has no role", hint=_HINT)
+    if _get(given, "lc") is not None:  # LangChain's dumps
+        given = {"type": str((_get(given, "id") or [""])[-1]).removesuffix("Message"), **(_get(given, "kwargs") or {})}
+    inner = _get(given, "data") if _get(given, "role") is None else None  # LangChain's messages_to_dict
+    if isinstance(given, Mapping) and isinstance(inner, Mapping):
+        given = {**inner, "type": given.get("type")}
+    kind = _get(given, "type")
+    if kind in ("function_call", "function_call_output", "reasoning"):  # OpenAI's responses
+        return _item(given, str(kind))
+    role = _get(given, "role") or kind
+    name = str(role.value if isinstance(role, Enum) else role).casefold()
+    if name not in _ROLES:
+        raise InputError(f"the role is {role!r}", hint=_HINT)
+    message = _Message(_ROLES[name])
+    for call in _get(given, "tool_calls") or _get(_get(given, "additional_kwargs") or {}, "tool_calls") or ():
+        called = _get(_get(call, "function"), "name") or _get(call, "name")
+        message.calls[str(_get(call, "id"))] = str(called or "tool")
+    content = _get(given, "blocks") or _get(given, "content")
+    _read_content(content, message)
+    if message.role == "tool":
+        call_id = _get(given, "tool_call_id") or _get(_get(given, "additional_kwargs") or {}, "tool_call_id")
+        name = str(_get(given, "name") or call_id or "tool")
+        message.results = [(str(call_id) if call_id else name, message.text), *message.results]
+        if call_id and _get(given, "name"):
+            message.calls[str(call_id)] = name
+    return message
+
+
+def _item(given: Any, kind: str) -> _Message:
+    call_id = str(_get(given, "call_id"))
+    if kind == "function_call_output":
+        message = _Message("tool")
+        output = _get(given, "output")
+        message.results.append((call_id, output if isinstance(output, str) else _joined(output)))
+        return message
+    calls = {call_id: str(_get(given, "name") or "tool")} if kind == "function_call" else {}
+    return _Message("assistant", calls=calls)
+
+
+def _read_content(content: Any, message: _Message) -> None:
+    """Sort the blocks of a message into texts, calls and evidence; blocks without a text, such as images, count not."""
+    if content is None or isinstance(content, str):
+        message.texts += [content] if content else []
+        return
+    if not isinstance(content, Sequence):
+        raise InputError(f"the content is a {type(content).__name__}", hint="a text, or a list of blocks")
+    for block in content:
+        if isinstance(block, str):
+            message.texts.append(block)
+            continue
+        kind = _get(block, "type") or _get(block, "block_type")
+        if kind in ("text", "input_text", "output_text"):
+            message.texts.append(str(_get(block, "text") or ""))
+        elif kind in ("tool_use", "tool_call", "server_tool_use"):
+            name = _get(block, "name") or _get(block, "tool_name")
+            message.calls[str(_get(block, "id") or _get(block, "tool_call_id"))] = str(name or "tool")
+        elif kind == "tool_result":
+            message.results.append((str(_get(block, "tool_use_id")), _joined(_get(block, "content"))))
+        elif kind in ("document", "search_result"):
+            source = _get(block, "source")
+            title = str(_get(block, "title") or (source if isinstance(source, str) else kind))
+            data = _get(source, "data") or _get(source, "content") if not isinstance(source, str) else None
+            message.results.append((title, _joined(data if data is not None else _get(block, "content"))))
+
+
+def _joined(content: Any) -> str:
+    """Return the text of a result: of a text, of blocks, or JSON of anything else."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    if isinstance(content, Sequence) and all(_get(block, "text") is not None for block in content):
+        return "\n".join(str(_get(block, "text")) for block in content)
+    return json.dumps(content, ensure_ascii=False, default=str)
+
+
+def _own_sources(given: Any) -> Iterator[Source]:
+    own = given.get("sources") if isinstance(given, Mapping) else None
+    for i, source in enumerate([own] if isinstance(own, str) else own or (), 1):
+        if isinstance(source, Source):
+            yield source
+        elif isinstance(source, str):
+            yield Source(f"source {i}", source)
+        elif isinstance(source, Mapping) and isinstance(source.get("text"), str):
+            yield Source(str(source.get("id", f"source {i}")), source["text"])
+        else:
+            raise InputError(f"a source is a {type(source).__name__}", hint='a text, or {"id": "…", "text": "…"}')
+
+
+def _statements(text: str) -> str:
+    """Return the sentences of a user's turn that are no questions.
+
+    >>> _statements("I am vegan. What can I eat? I like rice.")
+    'I am vegan.\\nI like rice.'
+    """
+    parts = [span.of(text) for span in sentences(text)]
+    return "\n".join(part for part in parts if not part.rstrip("\"'”’) ").endswith(("?", "？", "؟")))
+
+
+def _configured(text: str, system: str) -> list[str]:
+    if system == "none":
+        return []
+    if system == "all":
+        return [text]
+    tag = re.escape(system.strip("<>"))
+    return [match.strip() for match in re.findall(rf"<{tag}\b[^>]*>(.*?)</{tag}>", text, re.DOTALL | re.IGNORECASE)]
+
+
+def _question(history: Sequence[Turn]) -> str | None:
+    """Return the user's last turn, with the turn before in front of it if it refers to that."""
+    asked = [turn.text for turn in history if turn.speaker == "user"]
+    if not asked:
+        return None
+    question = asked[-1]
+    count = len(words(question))
+    if len(asked) > 1 and (count < _ELLIPTICAL or (count < 3 * _ELLIPTICAL and _REFERS.search(question))):
+        question = f"{asked[-2]} {question}"
+    return question

@@ -1,0 +1,176 @@
+"""Labels of people: whether the answer of a row is wrong, from tables, JSON Lines, records and Label Studio."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from veridical.core.errors import DataError, InputError
+from veridical.core.files import read_text
+from veridical.core.jsonl import json_error, read_json
+from veridical.core.serialization import TAG, decode
+from veridical.core.types import GOLD_THRESHOLD, Checked, Example, Judgement
+from veridical.rate.rows import Run
+
+__all__ = ["Labels", "read_labels"]
+
+_VALUES = {
+    **dict.fromkeys(("yes", "y", "true", "1", "1.0", "wrong"), True),
+    **dict.fromkeys(("no", "n", "false", "0", "0.0", "right"), False),
+    **dict.fromkeys(("", "?", "cannot say"), None),
+}
+_HINT = "a column (or key) wrong with yes, no, or nothing for no label, and the row or id of the answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Whether the answer is wrong, by the number of the row, and the number of labels left out, by reason."""
+
+    wrong: Mapping[int, bool]
+    skipped: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Label:
+    """One label as it was read; `row` and `id` say of which answer, and `where` names its place for messages."""
+
+    where: str
+    row: int | None
+    id: str | None
+    wrong: bool | None
+
+
+def read_labels(paths: Sequence[Path], run: Run) -> Labels:
+    """Read the labels in `paths` and find their rows.
+
+    Several labels of one row count as one, by majority; a tie is left out. So are labels of rows that the run does not
+    have, and rows that were given no label.
+
+    Args:
+        paths: Files that `sheet` wrote and people filled in (.csv, .tsv, .jsonl), exports of Label Studio (JSON,
+            JSON-MIN, CSV), and JSON Lines of examples, or of results and judgements by a person ("human:…").
+        run: The run.
+
+    Raises:
+        DataError: A file is of another kind, or a label is neither yes nor no.
+        InputError: A label belongs to an id that several rows have, or to another run.
+    """
+    rows = {row.row: row for row in run.rows}
+    ids = Counter(row.id for row in run.rows)
+    row_of = {row.id: row.row for row in run.rows}
+    votes: dict[int, Counter[bool]] = {}
+    skipped: Counter[str] = Counter()
+    for path in paths:
+        for label in _read(path):
+            if label.wrong is None:
+                skipped["no label"] += 1
+                continue
+            if label.row is None and ids[label.id or ""] > 1:
+                raise InputError(
+                    f"{label.where}: {ids[label.id or '']} rows have the id {label.id!r}", hint="give the row's number"
+                )
+            number = label.row if label.row is not None else row_of.get(label.id or "")
+            row = rows.get(number) if number is not None else None
+            if row is None:
+                skipped["no such row in the run"] += 1
+                continue
+            if label.id is not None and label.id != row.id:
+                raise InputError(
+                    f"{label.where}: row {row.row} has the id {row.id!r}, not {label.id!r}",
+                    hint="labels of another run?",
+                )
+            votes.setdefault(row.row, Counter())[label.wrong] += 1
+    tied = [row for row, counts in votes.items() if counts[True] == counts[False]]
+    if tied:
+        skipped["people disagree"] = len(tied)
+    wrong = {row: counts[True] > counts[False] for row, counts in sorted(votes.items()) if row not in tied}
+    return Labels(wrong, dict(skipped))
+
+
+def _read(path: Path) -> Iterator[_Label]:
+    ending = path.suffix.lower()
+    if ending in (".csv", ".tsv"):
+        return _table(path)
+    if ending == ".json":
+        return _json(path)
+    if ending in (".jsonl", ".ndjson"):
+        return (_label(value, f"{path}:{line.number}") for line, value in read_json(path))
+    raise DataError(f"the ending {ending!r} is of no file of labels", path=path, hint=".csv, .tsv, .jsonl or .json")
+
+
+def _table(path: Path) -> Iterator[_Label]:
+    text = read_text(path)
+    head = text.partition("\n")[0]
+    delimiter = max("\t;,", key=head.count)  # spreadsheets of many countries write semicolons
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    try:
+        for cells in reader:
+            yield _label({name: cell for name, cell in cells.items() if name}, f"{path}:{reader.line_num}")
+    except csv.Error as error:
+        raise DataError(f"not CSV: {error}", path=path, line=reader.line_num) from None
+
+
+def _json(path: Path) -> Iterator[_Label]:
+    try:
+        value = json.loads(read_text(path))
+    except json.JSONDecodeError as error:
+        raise json_error(error, path, error.lineno) from None
+    except RecursionError as error:
+        raise json_error(error, path, 1) from None
+    for number, item in enumerate(value if isinstance(value, list) else [value], 1):
+        where = f"{path}: item {number}"
+        if isinstance(item, dict) and isinstance(item.get("annotations"), list) and isinstance(item.get("data"), dict):
+            for annotation in item["annotations"]:
+                yield _label({**item["data"], "wrong": _choice(annotation, where)}, where)
+        else:
+            yield _label(item, where)
+
+
+def _choice(annotation: Any, where: str) -> str | None:
+    """Return the choice in an annotation of Label Studio, None if it was skipped."""
+    try:
+        results = [] if annotation.get("was_cancelled") else annotation["result"]
+        choices = [result["value"]["choices"][0] for result in results if result.get("from_name") == "wrong"]
+    except (AttributeError, KeyError, IndexError, TypeError):
+        raise InputError(f"{where} is no annotation of Label Studio", hint="export the project as JSON") from None
+    return str(choices[0]) if choices else None
+
+
+def _label(value: object, where: str) -> _Label:
+    if not isinstance(value, dict):
+        raise InputError(f"{where}: not a JSON object", hint=_HINT)
+    if TAG in value:
+        return _record_label(value, where)
+    if "wrong" not in value or not {"row", "id"} & value.keys():
+        raise InputError(f"{where}: no {'row or id' if 'wrong' in value else repr('wrong')}", hint=_HINT)
+    given = value["wrong"]
+    text = "" if given is None else str(given).strip().casefold()
+    if text not in _VALUES:
+        raise InputError(f"{where}: wrong is {given!r}", hint=_HINT)
+    row, id = value.get("row"), value.get("id")
+    try:
+        number = None if row is None or row == "" else int(row)
+    except (TypeError, ValueError):
+        raise InputError(f"{where}: the row is {row!r}", hint="the number of the row, from 1") from None
+    return _Label(where, number, None if id is None or id == "" else str(id), _VALUES[text])
+
+
+def _record_label(value: Mapping[str, Any], where: str) -> _Label:
+    """Read the label in an example, or in what a person judged; a detector's own judgement is no label."""
+    try:
+        record = decode(value)
+    except InputError as error:
+        raise InputError(f"{where}: {error.message}", hint=error.hint) from None
+    judgements = record.judgements if isinstance(record, Checked) else (record,)
+    by_people = [one for one in judgements if isinstance(one, Judgement) and one.by.startswith("human:")]
+    gold = record.gold if isinstance(record, Example) else by_people[-1] if by_people else None
+    if gold is None:
+        raise InputError(f"{where}: {value[TAG]!r} holds no judgement by a person", hint='its "by" is "human:…"')
+    scores = [score for score in (gold.hallucination, gold.omission) if score is not None]
+    return _Label(where, None, gold.case_id, max(scores) >= GOLD_THRESHOLD if scores else None)

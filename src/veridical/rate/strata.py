@@ -1,0 +1,124 @@
+"""Strata of a run: its rows by outcome and score. Labels are drawn from them, and weighted by them.
+
+Rows of one outcome are all drawn with the same chance, so that any bins of the score may be weighted afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf, sqrt
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridical.core.errors import InputError
+from veridical.core.types import Outcome
+from veridical.rate.rows import RunRow
+
+__all__ = ["allocate", "draw", "strata"]
+
+Ints: TypeAlias = NDArray[np.int64]
+
+LABELS_PER_BIN = 10
+_LEAST = 4  # labels of each outcome
+# the spread of the truth within an outcome, if 15 % of the clear answers are wrong, and half of all others: a poor
+# guess costs width, never coverage
+_SPREAD = {Outcome.CLEAR: sqrt(0.15 * 0.85), Outcome.FLAGGED: 0.5, Outcome.UNJUDGED: 0.5}
+
+
+def strata(rows: Sequence[RunRow], labelled: Ints) -> Ints:
+    """Return the stratum of each row: bins of similar score within each outcome, by about ten labels each.
+
+    Args:
+        rows: The rows of a run.
+        labelled: Whether (1 or 0) each row has a label.
+
+    Returns:
+        Numbers from 0, *shape* (rows,). Every stratum has two labels or more, if its outcome has.
+    """
+    stratum = np.zeros(len(rows), dtype=np.int64)
+    first = 0
+    for places in _by_outcome(rows).values():
+        for count in range(max(1, int(labelled[places].sum()) // LABELS_PER_BIN), 0, -1):
+            bins = np.array_split(places, count)
+            if count == 1 or min(labelled[one].sum() for one in bins) >= 2:
+                break
+        for one in bins:
+            stratum[one] = first
+            first += 1
+    return stratum
+
+
+def draw(rows: Sequence[RunRow], count: int, labelled: Ints, seed: int = 0) -> list[int]:
+    """Draw rows to label, so that there are `count` labels with the rows that have one already.
+
+    Each outcome gets labels by its size and its likely spread (`allocate`), and each bin of its scores the same share.
+    Within a bin, rows are drawn at even distances after sorting them by their columns in random order, so that every
+    group gets its share.
+
+    Args:
+        rows: The rows of a run.
+        count: The number of labels in all.
+        labelled: Whether (1 or 0) each row has a label.
+        seed: The seed of the draw.
+
+    Returns:
+        The indices of the rows to label, in random order.
+
+    Raises:
+        InputError: The count is not positive, or no further label is needed.
+    """
+    if count < 1:
+        raise InputError(f"{count} labels", hint="1 or more; 100 give an interval of about ±8 percentage points")
+    rng = np.random.default_rng(seed)
+    outcomes = _by_outcome(rows)
+    spreads = [_SPREAD[outcome] for outcome in outcomes]
+    chosen: list[int] = []
+    for places, share in zip(
+        outcomes.values(), allocate(list(map(len, outcomes.values())), spreads, count), strict=True
+    ):
+        bins = np.array_split(places, max(1, share // LABELS_PER_BIN))
+        for one, size in zip(bins, allocate(list(map(len, bins)), [1.0] * len(bins), share), strict=True):
+            free = rng.permutation(one[labelled[one] == 0])
+            needed = min(len(free), size - int(labelled[one].sum()))
+            if needed > 0:
+                free = np.array(sorted(free, key=lambda i: tuple(rows[i].columns.items())), dtype=np.int64)
+                steps = (rng.random() + np.arange(needed)) * len(free) / needed
+                chosen += free[steps.astype(np.int64)].tolist()
+    if not chosen:
+        raise InputError(f"{int(labelled.sum())} rows have a label, and {count} were asked for", hint="ask for more")
+    return [int(i) for i in rng.permutation(chosen)]
+
+
+def allocate(sizes: Sequence[int], spreads: Sequence[float], count: int) -> list[int]:
+    """Distribute `count` labels over strata so that the variance of the stratified mean is least (Neyman 1934).
+
+    One label after the other goes where it lowers the variance most, which gives the best whole numbers (Wright 2012).
+    Every stratum gets four labels, or all of its rows, before any gets more.
+
+    >>> allocate([1000, 100, 2], [0.3, 0.5, 0.5], 40)
+    [33, 5, 2]
+    """
+    counts = [0] * len(sizes)
+
+    def gain(i: int) -> float:
+        if counts[i] < min(_LEAST, sizes[i]):
+            return inf
+        return sizes[i] * spreads[i] / sqrt(counts[i] * (counts[i] + 1))
+
+    for _ in range(min(count, sum(sizes))):
+        i = max((i for i, size in enumerate(sizes) if counts[i] < size), key=lambda i: (gain(i), -counts[i]))
+        counts[i] += 1
+    return counts
+
+
+def _by_outcome(rows: Sequence[RunRow]) -> dict[Outcome, Ints]:
+    """Return the indices of the rows of each outcome that occurs, in the order of their scores."""
+    order = sorted(range(len(rows)), key=lambda i: -1.0 if (score := rows[i].score) is None else score)
+    outcome_of = [row.outcome for row in rows]
+    return {
+        outcome: np.array(places, dtype=np.int64)
+        for outcome in Outcome
+        if (places := [i for i in order if outcome_of[i] is outcome])
+    }

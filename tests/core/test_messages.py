@@ -1,0 +1,245 @@
+"""Conversations: every form of messages gives the same cases, with the same evidence."""
+
+from __future__ import annotations
+
+import json
+from enum import Enum
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import veridical
+from veridical.core.errors import InputError, WireError
+from veridical.core.messages import read_conversation
+from veridical.core.serialization import decode_case, decode_cases
+from veridical.core.types import Source
+from veridical.report.locations import locate_cases
+from veridical.rows import RowForm, RowReader, read_cases
+
+SYSTEM = "Be brief. <context>Shops close at 9.</context>"
+ASKED, RESULT, SAID = "I have 2 dogs. May they come in?", '{"pets": "dogs only"}', "Yes, both."
+
+
+class Role(Enum):
+    USER = "user"
+
+
+def _object(**fields: Any) -> SimpleNamespace:
+    return SimpleNamespace(**fields)
+
+
+CALL = {"id": "c1", "type": "function", "function": {"name": "get_rules", "arguments": "{}"}}
+OPENAI = [
+    {"role": "developer", "content": SYSTEM},
+    {"role": "user", "content": [{"type": "text", "text": ASKED}, {"type": "image_url", "image_url": {"url": "x"}}]},
+    {"role": "assistant", "content": None, "tool_calls": [CALL]},
+    {"role": "tool", "tool_call_id": "c1", "content": RESULT},
+    {"role": "assistant", "content": SAID},
+]
+FORMS: dict[str, list[Any]] = {
+    "openai": OPENAI,
+    "openai objects": [
+        *OPENAI[:2],
+        _object(
+            role="assistant",
+            content=None,
+            tool_calls=[_object(id="c1", function=_object(name="get_rules", arguments="{}"))],
+        ),
+        *OPENAI[3:],
+    ],
+    "openai responses": [
+        {"role": "system", "content": [{"type": "input_text", "text": SYSTEM}]},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": ASKED}]},
+        {"type": "function_call", "call_id": "c1", "name": "get_rules", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c1", "output": RESULT},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": SAID}]},
+    ],
+    "anthropic": [
+        {"role": "system", "content": SYSTEM},
+        {"role": "user", "content": ASKED},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "Let me look."},
+                {"type": "tool_use", "id": "c1", "name": "get_rules", "input": {}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": RESULT}]}],
+        },
+        {"role": "assistant", "content": [{"type": "text", "text": SAID}]},
+    ],
+    "langchain": [
+        _object(type="system", content=SYSTEM),
+        _object(type="human", content=ASKED),
+        _object(type="ai", content="", tool_calls=[{"name": "get_rules", "args": {}, "id": "c1"}]),
+        _object(type="tool", content=RESULT, tool_call_id="c1", name=None),
+        _object(type="ai", content=SAID, tool_calls=[]),
+    ],
+    "langchain to_dict": [
+        {"type": "system", "data": {"content": SYSTEM}},
+        {"type": "human", "data": {"content": ASKED}},
+        {"type": "ai", "data": {"content": "", "tool_calls": [{"name": "get_rules", "args": {}, "id": "c1"}]}},
+        {"type": "tool", "data": {"content": RESULT, "tool_call_id": "c1"}},
+        {"type": "ai", "data": {"content": SAID}},
+    ],
+    "langchain dumps": [
+        {"lc": 1, "type": "constructor", "id": ["langchain", "SystemMessage"], "kwargs": {"content": SYSTEM}},
+        {"lc": 1, "type": "constructor", "id": ["langchain", "HumanMessage"], "kwargs": {"content": ASKED}},
+        {
+            "lc": 1,
+            "type": "constructor",
+            "id": ["langchain", "AIMessage"],
+            "kwargs": {"content": "", "tool_calls": [{"name": "get_rules", "args": {}, "id": "c1"}]},
+        },
+        {
+            "lc": 1,
+            "type": "constructor",
+            "id": ["langchain", "ToolMessage"],
+            "kwargs": {"content": RESULT, "tool_call_id": "c1"},
+        },
+        {"lc": 1, "type": "constructor", "id": ["langchain", "AIMessage"], "kwargs": {"content": SAID}},
+    ],
+    "llamaindex": [
+        {"role": "system", "blocks": [{"block_type": "text", "text": SYSTEM}], "additional_kwargs": {}},
+        _object(role=Role.USER, blocks=[_object(block_type="text", text=ASKED)], additional_kwargs={}),
+        {"role": "assistant", "blocks": [], "additional_kwargs": {"tool_calls": [CALL]}},
+        {
+            "role": "tool",
+            "blocks": [{"block_type": "text", "text": RESULT}],
+            "additional_kwargs": {"tool_call_id": "c1", "name": "get_rules"},
+        },
+        {"role": "assistant", "blocks": [{"block_type": "text", "text": SAID}]},
+    ],
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_gives_the_same_case(form: str) -> None:
+    (case,) = read_conversation(FORMS[form], system="context")
+    assert case.response == SAID
+    assert case.question == ASKED
+    assert [(source.id, source.text) for source in case.sources] == [
+        ("system, message 1", "Shops close at 9."),
+        ("user, message 2", "I have 2 dogs."),  # the question states nothing
+        ("get_rules, message 4", RESULT),
+    ]
+    assert [(turn.speaker, turn.text) for turn in case.history] == [("system", SYSTEM), ("user", ASKED)]
+
+
+def test_evidence_is_what_was_there_before_the_turn() -> None:
+    chat = [("user", "It is my first visit."), ("assistant", "Welcome."), ("tool", "open: 9"), ("assistant", "From 9.")]
+    first, second = read_conversation(chat, id="c", sources=[Source("p", "A passage.")])
+    assert [source.text for source in first.sources] == ["A passage.", "It is my first visit."]
+    assert [source.text for source in second.sources] == ["A passage.", "It is my first visit.", "open: 9"]
+    assert (first.id, second.id) == ("c message 2", "c message 4")
+    assert read_conversation(chat, only_last=True)[0].response == "From 9."
+    *_, with_own = read_conversation(chat, assistant=True)
+    assert "Welcome." in [source.text for source in with_own.sources]
+
+
+def test_an_elliptical_question_has_the_one_before() -> None:
+    chat = [
+        ("user", "What is a ticket?"),
+        ("assistant", "12 euros."),
+        ("user", "And for children?"),
+        ("assistant", "5."),
+    ]
+    assert [case.question for case in read_conversation(chat)] == [
+        "What is a ticket?",
+        "What is a ticket? And for children?",
+    ]
+    chat[2] = ("user", "Please tell me when the museum of modern art opens on Sundays")
+    assert read_conversation(chat)[-1].question == chat[2][1]
+
+
+def test_messages_carry_sources_and_documents() -> None:
+    document = {"type": "document", "title": "Rules", "source": {"type": "text", "data": "No cats."}}
+    found = {
+        "type": "search_result",
+        "title": "Site",
+        "source": "https://x",
+        "content": [{"type": "text", "text": "A"}],
+    }
+    chat = [
+        {"role": "user", "content": [document, found, {"type": "text", "text": "May I?"}]},
+        {"role": "assistant", "content": "No cats.", "sources": ["One.", {"id": "b", "text": "Two."}]},
+    ]
+    (case,) = read_conversation(chat)
+    assert [(source.id, source.text) for source in case.sources] == [
+        ("Rules, message 1", "No cats."),
+        ("Site, message 1", "A"),
+        ("source 1, message 2", "One."),
+        ("b, message 2", "Two."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("messages", "message"),
+    [
+        ([], "no turn of the assistant"),
+        ([("user", "Hi")], "no turn of the assistant"),
+        (["Hi"], "message 1: the text 'Hi' has no role"),
+        ([("user", "Hi"), {"role": "narrator", "content": "x"}], "message 2: the role is 'narrator'"),
+        ([{"role": "assistant", "content": 3}], "message 1: the content is a int"),
+    ],
+)
+def test_what_is_no_conversation(messages: list[Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_conversation(messages)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["role", "content", "type", "text", "tool_calls", "data", "blocks", "id", "source", "sources"]
+            )
+            | st.text(max_size=3),
+            inner | st.sampled_from(["user", "assistant", "tool", "text", "tool_result", "document"]),
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.lists(JSON, max_size=5))
+def test_any_json_is_read_or_refused(messages: list[Any]) -> None:
+    try:
+        cases = decode_cases({"messages": messages}, default_id="1")
+    except WireError:
+        return
+    assert all(case.response.strip() for case in cases)
+
+
+def test_conversations_in_files(tmp_path: Path) -> None:
+    chat = {"id": "c", "messages": [["user", "Hi."], ["assistant", "Hello."], ["assistant", "Bye."]], "sources": "S"}
+    path = tmp_path / "chats.jsonl"
+    path.write_text(json.dumps(chat) + "\n" + json.dumps({"response": "x"}) + "\n")
+    assert [case.id for case in read_cases(path)] == ["c message 2", "c message 3", "2"]
+    assert [place.place.line for place in locate_cases(path, RowForm()) if place.place] == [1, 1, 2]
+    assert decode_case(chat, default_id="1").response == "Bye."
+    reader = RowReader(path, RowForm())
+    assert reader.case(next(iter(reader.rows())), "1")[0].response == "Bye."  # a batch has one result per row
+    with pytest.raises(WireError, match="unknown field 'answer'"):
+        decode_case({**chat, "answer": "x"}, default_id="1")
+    with pytest.raises(WireError, match="a field of another type"):
+        decode_case({**chat, "system": True}, default_id="1")
+
+
+def test_one_verdict_for_each_turn() -> None:
+    results = veridical.check_conversation(
+        [*OPENAI, {"role": "user", "content": "And cats?"}, {"role": "assistant", "content": "Cats may come in."}],
+        ["Cats may come in."],
+        detector="overlap",
+    )
+    assert [result.case.response for result in results] == [SAID, "Cats may come in."]
+    assert results[-1].outcome.value == "clear"
