@@ -11,6 +11,7 @@ import torch
 
 from veridical.core.errors import DataError, InputError
 from veridical.models.artifact import Artifact, base_of, check_base, load_artifact, load_base, save_artifact
+from veridical.models.linear import LinearClassifier
 from veridical.models.load import LocalModel, load
 from veridical_lab.models.testing import tiny
 
@@ -95,12 +96,21 @@ def test_weights_that_were_trained_on_are_another_model(tmp_path: Path) -> None:
         check_base(base, model)
 
 
-def test_a_newer_format_is_refused(artifact: Artifact, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", ["2", "9" * 5000])
+def test_a_newer_format_is_refused(artifact: Artifact, tmp_path: Path, number: str) -> None:
     save_artifact(artifact, tmp_path)
     path = tmp_path / "detector.json"
-    path.write_text(path.read_text().replace("detector/1", "detector/2"))
-    with pytest.raises(DataError, match="of format 2; this Veridical reads up to 1"):
+    path.write_text(path.read_text().replace("detector/1", f"detector/{number}"))
+    with pytest.raises(DataError, match="this Veridical reads 1") as refused:
         load_artifact(tmp_path, "probe")
+    assert len(str(refused.value)) < 400
+
+
+def test_a_scale_of_zero_is_refused() -> None:
+    arrays = LinearClassifier.standardising(np.zeros((2, 3))).arrays()
+    LinearClassifier.from_arrays(arrays, 3, Path("detector.json"))
+    with pytest.raises(DataError, match="scale of the classifier is not above 0"):
+        LinearClassifier.from_arrays({**arrays, "scale": np.zeros(3)}, 3, Path("detector.json"))
 
 
 def test_folders_that_hold_no_artifact(artifact: Artifact, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from veridical.core.errors import DataError, InputError, OutputError, WireError
 from veridical.core.files import read_text, write_whole
 from veridical.core.serialization import encode, parse
+from veridical.core.text import shorten
 from veridical.models.fast_tokenizer import plain_backend
 from veridical.models.load import READERS, Kind, LocalModel, load
 
@@ -320,10 +321,9 @@ def description(folder: str | Path, kind: str) -> dict[str, Any]:
     tag, _, number = str(document.get("veridical")).partition("/")
     if tag not in ("detector", "calibrated") or not number.isdecimal():
         raise DataError("not the description of a trained detector", path=path)
-    if int(number) > FORMAT:
-        raise DataError(
-            f"of format {number}; this Veridical reads up to {FORMAT}", path=path, hint="install a newer Veridical"
-        )
+    if number != str(FORMAT):
+        problem = f"of format {shorten(number, 20)}; this Veridical reads {FORMAT}"
+        raise DataError(problem, path=path, hint="install the Veridical that wrote it")
     described = document.get("kind") if tag == "detector" else tag
     if described != kind:
         raise DataError(f"a detector of the kind {described!r}, not {kind!r}", path=path)

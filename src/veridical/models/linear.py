@@ -81,11 +81,13 @@ class LinearClassifier:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], features: int, path: Path) -> LinearClassifier:
-        """Make a classifier from `arrays`; raise `DataError` if one is missing, not finite or of the wrong shape."""
+        """Make a classifier from `arrays`; raise `DataError` if one is missing, not finite, of the wrong shape, or no scale."""
         for name in _ARRAYS:
             shape = (1,) if name == "intercept" else (features,)
             array = arrays.get(name)
             if array is None or array.shape != shape or not np.isfinite(array).all():
                 problem = "missing" if array is None else f"of shape {array.shape}, or not finite"
                 raise DataError(f"{name} of the classifier is {problem}", path=path, hint="train the detector again")
+        if not (arrays["scale"] > 0).all():
+            raise DataError("scale of the classifier is not above 0", path=path, hint="train the detector again")
         return cls(*(arrays[name].astype(np.float64) for name in _ARRAYS))

@@ -158,7 +158,8 @@ class _CaseBuilder:
             hover = "\n".join(dict.fromkeys(_hover(by, verdict) for verdict in span.verdicts[:FEW]))
             marks.append(Mark(span.span, anchor, "flag", target, hover, "flagged", ((note, str(k)),)))
             flagged.append(self.note(span.verdicts, span.span, note, anchor, span.evidence, limits.span))
-        others = [v for i, v in enumerate(judgement.verdicts) if i not in set(view.decision.verdicts)]
+        above = set(view.decision.verdicts)
+        others = [verdict for i, verdict in enumerate(judgement.verdicts) if i not in above]
         for k, verdict in enumerate(sorted(others, key=lambda v: v.span), 1):
             anchor = f"{id}-v{k}"
             target = self.cite(sorted(verdict.evidence, key=lambda e: -e.weight), anchor, verdict.span, by)

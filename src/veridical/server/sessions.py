@@ -128,7 +128,8 @@ class _BySentence:
         decision = decide(case, judgement, self._thresholds)
         new = [i for i, verdict in enumerate(judgement.verdicts) if verdict.span.end > known]
         verdicts = tuple(judgement.verdicts[i] for i in new)
-        flagged = tuple(k for k, i in enumerate(new) if i in decision.verdicts)
+        all_flagged = set(decision.verdicts)
+        flagged = tuple(k for k, i in enumerate(new) if i in all_flagged)
         if not judgement.verdicts and judgement.hallucination is not None:  # the detector scores whole responses only
             verdicts = (Verdict(Span(0, len(text)), judgement.hallucination, reason=judgement.reason),)
             flagged = (0,) if decision.hallucination else ()

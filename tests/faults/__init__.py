@@ -1,0 +1,1 @@
+"""Faults that are injected on purpose: `make faults` runs them all; `make test` does not, because they take minutes."""

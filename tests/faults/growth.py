@@ -1,0 +1,219 @@
+"""How the processor time of each path that one request can make long grows: at n, 2n and 4n.
+
+A linear path has ratios near 2, a quadratic one has 4. The least time of several rounds counts, so that a busy machine
+does not matter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from veridical.checking import check_cases
+from veridical.core.errors import WireError
+from veridical.core.names import is_name
+from veridical.core.segment import sentences, words
+from veridical.core.serialization import decode_case, parse
+from veridical.core.types import Case, Judgement, Source
+from veridical.detectors.claims.qa_checker import read_questions
+from veridical.detectors.overlap.detector import Overlap
+from veridical.documents import document_text
+from veridical.llm.reply_parser import json_object, labelled, yes_no
+from veridical.server.errors import Refused
+from veridical.server.protection import lines
+from veridical.server.proxy import StreamedReply
+from veridical.server.replies import ReplyChecker
+from veridical.server.service import Service
+from veridical.server.sessions import open_session
+from veridical.server.settings import ProxySettings, ServerSettings
+
+MOST = 3.2
+"""The highest ratio of the times of 4n and 2n that still counts as linear."""
+
+
+def repeated_keys(n: int) -> Callable[[], object]:
+    text = "{" + ", ".join(f'"{name}": 1' for name in (*range(n), n - 1)) + "}"
+
+    def run() -> None:
+        with suppress(WireError):
+            parse(text)
+
+    return run
+
+
+def wavering_answer(n: int) -> Callable[[], object]:
+    return lambda: yes_no("Yes " + "!/" * n)
+
+
+def labelled_line(n: int) -> Callable[[], object]:
+    return lambda: labelled("Supported: a" + " *" * n + "b", "Supported")
+
+
+def questions(n: int) -> Callable[[], object]:
+    return lambda: read_questions("Question: When?\nAnswer: a" + " *" * n + "b", "Built in 1889.")
+
+
+def many_objects(n: int) -> Callable[[], object]:
+    return lambda: json_object('{"a": 1} ' * n)
+
+
+def many_sources(n: int) -> Callable[[], object]:
+    sources = tuple(Source(str(i), "a") for i in range(n))
+
+    def run() -> None:
+        case = Case("1", "", sources)
+        for source in sources:
+            case.source(source.id)
+
+    return run
+
+
+def overlap_of_many_sources(n: int) -> Callable[[], object]:
+    sources = tuple(Source(str(i), f"The tower {i} is {i} m tall.", must_cover=True) for i in range(n))
+    case = Case("1", " ".join(source.text for source in sources), sources)
+    return lambda: Overlap().judge([case])
+
+
+def long_number(n: int) -> Callable[[], object]:
+    case = Case("1", f"It is {'7' * n} km.", (Source("1", f"It is {'8' * n} km."),))
+    return lambda: Overlap(words="values").judge([case])
+
+
+def one_piece_of_chinese(n: int) -> Callable[[], object]:
+    text = "".join(chr(0x4E00 + i * 7919 % 20000) for i in range(n))
+    return lambda: (sentences(text), [is_name(text, word) for word in words(text)])
+
+
+def all_capitals(n: int) -> Callable[[], object]:
+    text = "THE TOWER " * n
+    return lambda: [is_name(text, word) for word in words(text)]
+
+
+def line_in_pieces(n: int) -> Callable[[], object]:
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(n):
+            yield b"x" * 64
+
+    async def read() -> list[bytes]:
+        return [line async for line in lines(pieces(), 1 << 40, Refused(413, "too large"))]
+
+    return lambda: asyncio.run(read())
+
+
+def case_of_json(n: int) -> Callable[[], object]:
+    text = json.dumps({"response": "a", "sources": ["b" * 40] * n})
+    return lambda: decode_case(text, default_id="1")
+
+
+class _Direct:
+    """A detector without a queue: word overlap of whatever it gets."""
+
+    name, detector = "overlap", Overlap()
+
+    async def call(self, function: Callable[[Overlap], object]) -> object:
+        return function(self.detector)
+
+    async def judge(self, cases: list[Case]) -> list[tuple[Judgement, None]]:
+        return [(judgement, None) for judgement in self.detector.judge(cases)]
+
+
+def _streamed(texts: list[str]) -> None:
+    async def run() -> None:
+        case = Case("1", "", (Source("1", "The tower is 330 m tall."),))
+        session = await open_session(_Direct(), case, None)  # type: ignore[arg-type]
+        for text in texts:
+            await session.feed(text)
+        await session.feed("", final=True)
+
+    asyncio.run(run())
+
+
+def stream_of_sentences(n: int) -> Callable[[], object]:
+    return lambda: _streamed([f"Number {i} is new. " for i in range(n)])
+
+
+def stream_without_a_sentence(n: int) -> Callable[[], object]:
+    return lambda: _streamed(["word "] * n)
+
+
+def proxied_stream(n: int) -> Callable[[], object]:
+    """Chunks of two characters through the proxy."""
+
+    async def run() -> None:
+        settings = ServerSettings(detectors=(), own_detectors={"overlap": Overlap()})
+        service = Service(settings)
+        service.start()
+
+        async def chunks() -> AsyncIterator[dict[str, object]]:
+            for _ in range(n):
+                yield {"choices": [{"index": 0, "delta": {"content": "a "}}]}
+
+        proxy = ProxySettings(base_url="http://127.0.0.1:1/v1", action="block")
+        checker = ReplyChecker(service, proxy, {"messages": []}, "1")
+        async for _ in StreamedReply(checker, chunks()).events():
+            pass
+        await service.close()
+
+    return lambda: asyncio.run(run())
+
+
+def html_document(n: int) -> Callable[[], object]:
+    data = b"<p>The <b>tower</b> is tall.</p>" * n
+    return lambda: document_text(data, Path("a.html"))
+
+
+def markdown_document(n: int) -> Callable[[], object]:
+    data = b"- The **tower** is [tall](a).\n\n" * n
+    return lambda: document_text(data, Path("a.md"))
+
+
+def explained(n: int) -> Callable[[], object]:
+    case = Case("1", "Pigs fly over 7 moons. " * n, (Source("1", "The tower is 330 m tall."),))
+    return lambda: list(check_cases([case], [Overlap()], explain=True))
+
+
+PATHS: dict[Callable[[int], Callable[[], object]], int] = {
+    repeated_keys: 40_000,
+    wavering_answer: 100_000,
+    labelled_line: 4_000_000,
+    questions: 4_000_000,
+    many_objects: 20_000,
+    many_sources: 20_000,
+    overlap_of_many_sources: 1_000,
+    long_number: 400_000,
+    one_piece_of_chinese: 20_000,
+    all_capitals: 5_000,
+    line_in_pieces: 40_000,
+    case_of_json: 20_000,
+    stream_of_sentences: 150,
+    stream_without_a_sentence: 5_000,
+    proxied_stream: 500,
+    html_document: 1_000,
+    markdown_document: 500,
+    explained: 200,
+}
+
+
+def seconds(run: Callable[[], object], rounds: int) -> float:
+    """Return the least processor time of some runs."""
+    times = []
+    for _ in range(rounds):
+        start = time.process_time()
+        run()
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+def rows() -> Iterator[dict[str, Any]]:
+    """Measure each path; repeat one whose ratio looks high, because another program may have disturbed it."""
+    for path, n in PATHS.items():
+        for rounds in (1, 3, 5):
+            one, two, four = (seconds(path(factor * n), rounds) for factor in (1, 2, 4))
+            if four / two < MOST:
+                break
+        yield {"path": path.__name__.replace("_", " "), "n": n, "seconds": [round(x, 4) for x in (one, two, four)]}

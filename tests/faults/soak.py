@@ -1,0 +1,121 @@
+"""A long load at twice the rate that the service can serve: memory, answers, and the time to them.
+
+python -m tests.faults.soak --minutes 60
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+import httpx
+
+from tests.faults.harness import ALLOWED, Found, Served, fault, number_case, right_answer, served
+
+DETECTOR = "overlap:values"
+WAIT = 15.0  # seconds: the longest expected wait that the service accepts
+MOST_REQUESTS = 500_000
+
+
+@dataclass
+class Run:
+    """What came of the requests so far."""
+
+    statuses: Counter[int] = field(default_factory=Counter)
+    seconds: list[float] = field(default_factory=list)  # of accepted requests
+    lost: int = 0
+    wrong: int = 0
+
+
+async def _ask(client: httpx.AsyncClient, i: int, run: Run) -> None:
+    began = time.monotonic()
+    try:
+        answer = await client.post("/v1/check", json={"cases": [number_case(i)]})
+    except httpx.TransportError:
+        run.lost += 1
+        return
+    run.statuses[answer.status_code] += 1
+    if answer.status_code == 200:
+        run.seconds.append(time.monotonic() - began)
+        run.wrong += not right_answer(i, answer)
+
+
+async def _capacity(client: httpx.AsyncClient, run: Run, seconds: float) -> float:
+    """Return how many requests a second 16 clients get answered that each wait for their answer."""
+    end = time.monotonic() + seconds
+    count = 0
+
+    async def one(first: int) -> None:
+        nonlocal count
+        i = first
+        while time.monotonic() < end:
+            await _ask(client, i, run)
+            count, i = count + 1, i + 16
+
+    await asyncio.gather(*(one(k) for k in range(16)))
+    return count / seconds
+
+
+async def soaked(service: Served, minutes: float, rng: Random) -> Found:
+    """Send requests at random times, at twice the capacity, for so many minutes."""
+    found, run = Found(), Run()
+    limits = httpx.Limits(max_connections=400)
+    async with httpx.AsyncClient(base_url=service.url, timeout=120, limits=limits, trust_env=False) as client:
+        await _capacity(client, run, 2.0)
+        rate = 2 * await _capacity(client, run, 5.0)
+        run = Run()
+        memory: list[tuple[int, int]] = []  # after so many requests
+        tasks: set[asyncio.Task[None]] = set()
+        end, i = time.monotonic() + 60 * minutes, 0
+        while time.monotonic() < end and i < MOST_REQUESTS:
+            await asyncio.sleep(rng.expovariate(rate))
+            if len(tasks) < 390:  # as many clients as there are; the service must not see more connections than these
+                task = asyncio.create_task(_ask(client, i, run))
+                tasks.add(task)
+                task.add_done_callback(tasks.discard)
+                i += 1
+                if i % 1000 == 0:
+                    memory.append((i, service.memory()))
+        await asyncio.gather(*tasks)
+    memory.append((i, service.memory()))
+    found.tried, found.lost, found.wrong = i, run.lost, run.wrong
+    unknown = {status: n for status, n in run.statuses.items() if status not in ALLOWED}
+    found.check(not unknown, f"statuses {unknown}")
+    first, last = memory[0][1], memory[-1][1]
+    found.check(last <= 1.05 * first, f"memory grew from {first:,} kB to {last:,} kB")
+    run.seconds.sort()
+    slowest = run.seconds[-1] if run.seconds else 0.0
+    found.check(slowest < 2 * WAIT, f"an accepted request took {slowest:.1f} s")
+    found.check(not service.failures(), f"failures: {service.failures()[:1]}")
+    middle = run.seconds[len(run.seconds) // 2] if run.seconds else 0.0
+    statuses = ", ".join(f"{n:,} × {status}" for status, n in sorted(run.statuses.items()))
+    found.notes.append(f"{rate:.0f} requests a second for {minutes:g} min: {statuses}")
+    found.notes.append(
+        f"memory {first:,} kB after 1,000 requests, {last:,} kB at the end; answers {middle:.2f} s (median), {slowest:.2f} s (slowest)"
+    )
+    return found
+
+
+@fault("twice the load that the service can serve")
+def soak(rng: Random, folder: Path) -> Found:
+    return soak_for(1.0, rng)
+
+
+def soak_for(minutes: float, rng: Random) -> Found:
+    with served("-d", DETECTOR) as service:
+        return asyncio.run(soaked(service, minutes, rng))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    result = soak_for(given.minutes, Random(given.seed))
+    print(f"tried {result.tried:,}, lost {result.lost}, wrong {result.wrong}", *result.notes, sep="\n")
+    raise SystemExit(1 if result.lost or result.wrong else 0)
