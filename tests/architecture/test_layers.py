@@ -44,6 +44,7 @@ LAB_LAYERS = [
     {"bench"},
     {"probes", "training"},
     {"annotate"},
+    {"reproduce"},
     {"report"},
     {"cli"},
 ]
