@@ -759,6 +759,13 @@ def datasets() -> str:
     return table()
 
 
+def reproduced() -> str:
+    """Every table and data figure of the papers: what it needs, and our figures."""
+    from veridical_lab.report.reproduction import matrix
+
+    return matrix(ROWS)
+
+
 def annotate_loop() -> str:
     """The rounds and annotators of the simulated annotation loop."""
     from veridical.report.tables import markdown
@@ -770,6 +777,7 @@ def annotate_loop() -> str:
 
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "annotate-loop": ("docs/annotate.md", annotate_loop),
+    "reproduce": ("docs/reproduce.md", reproduced),
     "analyses-context": ("docs/analyses.md", analyses("context")),
     "analyses-labels": ("docs/analyses.md", analyses("labels", "ensemble of all", "flag all")),
     "analyses-layers": ("docs/analyses.md", analyses("layers")),

@@ -46,6 +46,7 @@ LAB_LAYERS = [
     {"bench"},
     {"probes", "training"},
     {"annotate"},
+    {"reproduce"},
     {"report"},
     {"cli"},
 ]

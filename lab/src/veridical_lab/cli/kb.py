@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from veridical.cli.options import OUTPUT, Split, write_line
+from veridical.cli.options import OUTPUT, Split, this_command, write_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -154,6 +154,7 @@ def refusals_command(
     """
     import json
     from dataclasses import asdict
+    from datetime import UTC, datetime
 
     from veridical_lab.tasks.perspectives.knowledge_base import KnowledgeBase
     from veridical_lab.tasks.perspectives.refusal import measure_refusals, read_questions
@@ -161,7 +162,8 @@ def refusals_command(
     with KnowledgeBase(file) as base:
         measured = measure_refusals(base, read_questions(questions))
     if as_json:
-        sys.stdout.write(json.dumps(asdict(measured)) + "\n")
+        about = {"command": this_command(), "date": datetime.now(UTC).date().isoformat()}
+        sys.stdout.write(json.dumps(asdict(measured) | about) + "\n")
         return
     others = measured.counts["off"] + measured.counts["lacking"]
     for about, (value, low, high), n in (

@@ -1,0 +1,187 @@
+"""The plan of a paper: its tables and figures, the commands that make them, and where their figures are found."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+from veridical.core.errors import InputError, UnknownNameError
+from veridical_lab.bench.published import Published, published
+
+__all__ = ["PAPERS", "VERSIONS", "Cell", "Exhibit", "Plan", "Step", "Version", "load_plan"]
+
+PAPERS: Mapping[str, str] = {
+    "chang2024": "Detecting hallucination and coverage errors in retrieval augmented generation (A)",
+    "liu2022": "A token-level reference-free hallucination detection benchmark, HaDes (B)",
+    "george2023": "Factored verification of summaries of academic papers (C)",
+    "chwang2024": "Probes on hidden states: do androids know they're only dreaming of electric sheep? (D)",
+}
+"""The papers by name."""
+
+VERSIONS = ("published", "local")
+"""The paper's own data and models, or those at hand."""
+
+_OF_CELLS = ("file", "value", "scale")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A command without the program's name, with placeholders {data}, {out} and {model:NAME}, and the file it makes.
+
+    `capture`: its standard output is the file.
+    """
+
+    run: str
+    makes: str
+    capture: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A figure of a table: in the document of `file` (a pattern below the folder of results) whose fields match.
+
+    Attributes:
+        row: The row of the paper's table.
+        column: The column of the paper's table.
+        printed: The paper's figure; None if it prints none here.
+        file: Patterns of file names, separated by |.
+        where: Fields of the document, as paths with dots, and the regular expressions that their values match.
+        value: The path of the figure.
+        scale: The number that our figure is multiplied with, to have the paper's unit.
+    """
+
+    row: str
+    column: str
+    printed: float | None
+    file: str
+    where: Mapping[str, str]
+    value: str
+    scale: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One way to make a table or figure.
+
+    Attributes:
+        needs: What it needs: "data:NAME" (a folder or file), "model:NAME" and "chat" (a server with chat models).
+        steps: The commands, in order.
+        cells: The figures that they give.
+        examples: What to print of labelled data, for tables of examples: "kind SET:PATH".
+        plot: The picture that the last step makes, in the folder of results; None if there is none.
+        differs: What differs from the paper's set-up.
+        missing: Rows and columns of the paper's table that have no figure, and why.
+    """
+
+    needs: tuple[str, ...] = ()
+    steps: tuple[Step, ...] = ()
+    cells: tuple[Cell, ...] = ()
+    examples: str | None = None
+    plot: str | None = None
+    differs: tuple[str, ...] = ()
+    missing: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exhibit:
+    """A table or figure of a paper: its name ("table 1"), title and metric, and the ways to make it."""
+
+    name: str
+    title: str
+    metric: str
+    versions: Mapping[str, Version]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All exhibits of a paper."""
+
+    paper: str
+    printed: Published
+    exhibits: tuple[Exhibit, ...]
+
+    def chosen(self, names: Sequence[str]) -> tuple[Exhibit, ...]:
+        """Return the exhibits with these names, such as "table 1"; all of them if none is named.
+
+        Raises:
+            InputError: If the paper has no such table or figure.
+        """
+        by_name = {exhibit.name: exhibit for exhibit in self.exhibits}
+        for name in names:
+            if name not in by_name:
+                raise InputError(f"{self.paper} has no {name} with data", hint=f"choose from {', '.join(by_name)}")
+        return tuple(by_name[name] for name in names) or self.exhibits
+
+
+def load_plan(paper: str) -> Plan:
+    """Load the plan of one of `PAPERS`; raise `UnknownNameError` for another name.
+
+    >>> [exhibit.name for exhibit in load_plan("george2023").exhibits]
+    ['table 1', 'table 2', 'table 3']
+    """
+    if paper not in PAPERS:
+        raise UnknownNameError("paper", paper, PAPERS)
+    text = (files("veridical_lab.reproduce") / "plans" / f"{paper}.toml").read_text("utf-8")
+    body = tomllib.loads(text)
+    printed = published(paper)
+    tables = {table.name: table for table in printed.tables}
+    exhibits = []
+    for entry in body["exhibit"]:
+        table = tables.get(entry["name"])
+        figures = {
+            (row, column): value
+            for row, values in (table.rows.items() if table else ())
+            for column, value in zip(table.columns if table else (), values, strict=True)
+        }
+        versions = {name: _version(entry[name], figures) for name in VERSIONS if name in entry}
+        metric = entry.get("metric", table.metric if table else "")
+        exhibits.append(Exhibit(entry["name"], entry["title"], metric, versions))
+    return Plan(paper, printed, tuple(exhibits))
+
+
+def _version(body: Mapping[str, Any], figures: Mapping[tuple[str, str], float | None]) -> Version:
+    steps = []
+    for entry in body.get("steps", ()):
+        for each in entry.get("each", ({},)):
+            named = each if isinstance(each, dict) else {"each": each}
+            run, makes = (_filled(entry[key], named) for key in ("run", "makes"))
+            steps.append(Step(run, makes, entry.get("capture", False)))
+    cells = []
+    for row, of_row in body.get("rows", {}).items():
+        for column, of_column in body.get("columns", {}).items():
+            fields = {"file": body.get("file", ""), **of_row, **of_column}
+            where = {name: value for name, value in fields.items() if name not in _OF_CELLS}
+            cells.append(
+                Cell(
+                    row,
+                    column,
+                    figures.get((row, column)),
+                    fields["file"],
+                    where,
+                    fields["value"],
+                    float(fields.get("scale", 1.0)),
+                )
+            )
+    for place, fields in body.get("cell", {}).items():
+        row, _, column = place.partition("|")
+        about = {"file": body.get("file", ""), **fields}
+        printed = about.get("printed")
+        cells.append(Cell(row, column, printed, about["file"], {}, about["value"], float(about.get("scale", 1.0))))
+    return Version(
+        needs=tuple(body.get("needs", ())),
+        steps=tuple(steps),
+        cells=tuple(cells),
+        examples=body.get("examples"),
+        plot=body.get("plot"),
+        differs=tuple(body.get("differs", ())),
+        missing=body.get("missing", {}),
+    )
+
+
+def _filled(text: str, each: Mapping[str, str]) -> str:
+    for name, value in each.items():
+        text = text.replace(f"{{{name}}}", value)
+    return text

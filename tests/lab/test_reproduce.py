@@ -1,0 +1,215 @@
+"""The papers again: every plan can be read and run, figures stand beside the papers', and a stopped run goes on."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.lab.training.hades_files import write_hades
+from veridical.cli import main
+from veridical.core.errors import InputError, UnknownNameError
+from veridical_lab.bench.perspectives import TRAINING
+from veridical_lab.report.reproduction import matrix, reproduction_tables
+from veridical_lab.reproduce import PAPERS, Setting, load_plan, reproduce
+from veridical_lab.reproduce.plan import VERSIONS, Cell, Version
+from veridical_lab.reproduce.running import commands_of, find, missing_needs
+
+EXHIBITS = [(paper, exhibit) for paper in PAPERS for exhibit in load_plan(paper).exhibits]
+TABLES = {"chang2024": 6, "liu2022": 4, "george2023": 3, "chwang2024": 8}
+
+
+def setting(folder: Path, **changes: object) -> Setting:
+    return Setting(data=folder, models=folder, out=folder / "out", **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_table_of_a_paper_is_planned(paper: str) -> None:
+    plan = load_plan(paper)
+    names = [exhibit.name for exhibit in plan.exhibits]
+    assert {f"table {number}" for number in range(1, TABLES[paper] + 1)} <= set(names)
+    assert len(set(names)) == len(names)
+    with pytest.raises(InputError, match="has no table 9"):
+        plan.chosen(["table 9"])
+    with pytest.raises(UnknownNameError, match="unknown paper"):
+        load_plan("chang")
+
+
+@pytest.mark.parametrize(("paper", "exhibit"), EXHIBITS, ids=lambda value: getattr(value, "name", value))
+def test_an_exhibit_can_be_made(paper: str, exhibit: object, tmp_path: Path) -> None:
+    """Commands have only options that exist, each placeholder is filled, and something comes of it."""
+    from typer.main import get_command
+
+    import veridical.cli as cli
+
+    group = get_command(cli.app)
+    for version in exhibit.versions.values():  # type: ignore[attr-defined]
+        assert version.cells or version.examples or version.plot
+        assert version.needs
+        for line in commands_of(version, setting(tmp_path)):
+            assert not re.search(r"\{\w*\}|\{model", line), line
+            _, name, *arguments = shlex.split(line)
+            command = group.commands[name]  # type: ignore[attr-defined]
+            if getattr(command, "commands", None) and arguments[0] in command.commands:
+                command = command.commands[arguments.pop(0)]
+            elif name == "bench":
+                command = command.commands["run"]
+            options = {
+                option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)
+            }
+            assert {argument for argument in arguments if re.match("--?[a-z]", argument)} <= options, line
+            if "--training" in arguments:
+                assert arguments[arguments.index("--training") + 1] in TRAINING
+    assert set(exhibit.versions) == set(VERSIONS)  # type: ignore[attr-defined]
+
+
+def test_the_papers_figures_are_set_beside_ours() -> None:
+    plan = load_plan("chang2024")
+    (table,) = plan.chosen(["table 1"])
+    printed = {(cell.row, cell.column): cell.printed for cell in table.versions["published"].cells}
+    assert printed["full organic", "hallucination: ROUGE"] == 0.84
+    assert len(printed) == 4 * 6
+    assert all(value is not None for value in printed.values())
+
+
+def test_a_table_on_files_in_the_publishers_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """HaDes, Table 2, with detectors that need no downloaded model."""
+    write_hades(tmp_path / "hades", 60)
+    (exhibit,) = load_plan("liu2022").chosen(["table 2"])
+    ran: list[Sequence[str]] = []
+
+    def run(arguments: Sequence[str]) -> tuple[int, str]:
+        ran.append(arguments)
+        line = re.sub(r",model=\S+|--method tokens:\S+", "", shlex.join(arguments))
+        assert main([*shlex.split(line), "--resamples", "10"]) == 0
+        return 0, capsys.readouterr().out
+
+    for name in ("bert-base-uncased", "bert-large-uncased", "roberta-large", "xlnet-large-cased"):
+        (tmp_path / name).mkdir()
+    made = reproduce("liu2022", exhibit, "published", setting(tmp_path, run=run))
+    assert made.status == "measured"
+    assert len(ran) == 1
+    by_place = {(cell.row, cell.column): cell for cell in made.cells}
+    accuracy = by_place["LR", "Acc"]
+    assert accuracy.printed == 62.25
+    assert accuracy.ours is not None
+    assert 50 < accuracy.ours[0] <= 100
+    assert accuracy.difference == pytest.approx(accuracy.ours[0] - 62.25)
+    assert accuracy.command.startswith("veridical ")
+    assert by_place["BERT", "Acc"].ours is None
+    again = reproduce("liu2022", exhibit, "published", setting(tmp_path, run=run))
+    assert again == made
+    assert len(ran) == 1  # what has run is not run again
+    (shown,) = reproduction_tables(made)
+    assert shown.head[2:4] == ["the paper's percent", "ours"]
+    line = next(line for line in shown.lines if line[:2] == ["LR", "Acc"])
+    assert line[2] == "62.2"
+    assert line[4].startswith("[")
+    assert ["BERT", "Acc", "71.9", "not yet measured", "–", "–"] in shown.lines
+    assert "differs: measured on the validation part" in shown.foot
+
+
+def test_what_is_missing_is_named_and_nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    (exhibit,) = load_plan("chwang2024").chosen(["table 4"])
+    needs = missing_needs(exhibit.versions["published"], setting(tmp_path))
+    assert f"the data llm_generation_probes/cdm.jsonl in {tmp_path}" in needs
+    assert f"the model meta-llama/Llama-2-13b-hf in {tmp_path}" in needs
+    assert any("a server with chat models" in need for need in needs)
+    made = reproduce("chwang2024", exhibit, "published", setting(tmp_path, run=lambda _: pytest.fail("ran")))
+    assert made.status == "needs data or models"
+    assert made.notes[-1].startswith("needs ")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    assert not any("the model" in need for need in missing_needs(exhibit.versions["published"], setting(tmp_path)))
+
+
+def test_a_failed_command_ends_its_table(tmp_path: Path) -> None:
+    version = Version(
+        needs=("data:.",), steps=load_plan("chang2024").exhibits[0].versions["local"].steps, plot="no.svg"
+    )
+    (exhibit,) = load_plan("chang2024").chosen(["figure 2"])
+    broken = type(exhibit)(exhibit.name, exhibit.title, "", {"local": version})
+    made = reproduce("chang2024", broken, "local", setting(tmp_path, run=lambda _: (2, "")))
+    assert made.status == "failed"
+    assert "exit code 2: veridical kb build" in made.notes[-1]
+    assert not (tmp_path / "out" / "steps.jsonl").exists()
+
+
+def test_figures_are_found_in_documents_of_any_kind(tmp_path: Path) -> None:
+    rows = [
+        {
+            "detector": "overlap",
+            "at": {"view": "a"},
+            "m": {"value": 0.25, "low": 0.2, "high": 0.3, "n": 7},
+            "date": "d",
+        },
+        {"detector": "overlap", "at": {"view": "b"}, "m": [0.5, 0.4, 0.6]},
+    ]
+    (tmp_path / "one.jsonl").write_text("\n".join(map(json.dumps, rows)) + '\n{"torn')
+    (tmp_path / "two.json").write_text(
+        json.dumps({"groups": [{"name": "x", "v": [3]}, {"name": "y", "v": [4]}]}, indent=1)
+    )
+
+    def cell(file: str, value: str, **where: str) -> Cell:
+        return Cell("r", "c", 50.0, file, {key.replace("_", "."): text for key, text in where.items()}, value, 100.0)
+
+    first = find(cell("*.jsonl", "m", at_view="a"), [tmp_path])
+    assert (first.ours, first.n, first.date, first.difference) == ((25.0, 20.0, 30.0), 7, "d", -25.0)
+    assert find(cell("one.jsonl", "m", detector="over.*"), [tmp_path]).ours == (50.0, 40.0, 60.0)
+    assert find(cell("one.jsonl", "m", detector="over"), [tmp_path]).ours is None
+    assert find(cell("none.jsonl|two.json", "groups.name=y.v.0"), [tmp_path, tmp_path / "none"]).ours == (
+        400.0,
+        None,
+        None,
+    )
+
+
+def test_examples_are_our_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        {"id": str(i), "response": "Ann won. It rained.", "sources": ["Bob won."]}
+        | {"annotations": {"one": "<Ann> won. It rained.", "two": f"<Ann won.> It {'<rained.>' if i else 'rained.'}"}}
+        for i in range(3)
+    ]
+    folder = tmp_path / "llm_generation_probes"
+    folder.mkdir()
+    for name in ("cdm", "cf", "e2e"):
+        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    common = ["reproduce", "chwang2024", "--folder", str(tmp_path), "--out", str(tmp_path / "out"), "-f", "markdown"]
+    assert main([*common, "--table", "1"]) == 0
+    assert "Bob won. → <Ann> won. It rained." in capsys.readouterr().out
+    assert main([*common, "--table", "7"]) == 0
+    assert "<Ann won.> It <rained.>" in capsys.readouterr().out
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    common = ["reproduce", "george2023", "--table", "1", "--folder", str(tmp_path), "--out", str(tmp_path / "out")]
+    assert main([*common, "--list"]) == 0
+    listed = capsys.readouterr().out
+    assert "# needs the data HaluEval/summarization_data.json" in listed
+    assert "veridical bench judge:yes_no judge:cot verify:cot --model gpt-3.5-turbo" in listed
+    assert main([*common, "-f", "json"]) == 3
+    (document,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert document["status"] == "needs data or models"
+    assert {cell["printed"] for cell in document["cells"]} == {30.9, 75.5, 76.2, 58.5, 61.2, 71.2}
+    assert all(cell["ours"] is None and cell["difference"] is None for cell in document["cells"])
+    row = {"detector": "judge:cot:gpt-4", "metrics": {"accuracy": {"value": 0.7, "low": 0.6, "high": 0.8, "n": 9}}}
+    (tmp_path / "factored.jsonl").write_text(json.dumps({**row, "command": "veridical bench x", "date": "2026-01-02"}))
+    assert main([*common, "--rows", str(tmp_path), "--read", "-f", "markdown"]) == 0
+    text = capsys.readouterr().out
+    assert "| GPT-4 | CoT | 75.5 | 70 | [60, 80] | -5.5 |" in text
+    assert "measured by: veridical bench x (2026-01-02)" in text
+    assert main([*common[:2], "--table", "7"]) == 2
+    assert main([*common, "--data", "mine"]) == 2
+    assert main([*common, "-f", "pdf"]) == 2
+
+
+def test_the_matrix_has_no_empty_cell(tmp_path: Path) -> None:
+    lines = [line for line in matrix(tmp_path).splitlines() if line.startswith("|") and "---" not in line]
+    assert len(lines) == len(EXHIBITS) + len(PAPERS)
+    assert all(cell.strip() for line in lines for cell in line.strip("|").split("|"))
