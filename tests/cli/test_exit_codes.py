@@ -21,7 +21,7 @@ COMMANDS = [
     ("check", "--help"),
     ("detectors",),
     ("schema", "case"),
-    ("version",),
+    ("--version",),
 ]
 FULL = Path("/dev/full")
 needs_full = pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
@@ -124,7 +124,7 @@ PANIC = "type('Panic', (BaseException,), {})('x')"  # what extensions in Rust ra
 def test_a_library_that_cannot_be_imported(folder: Path, error: str, code: int, says: str) -> None:
     (folder / "typer.py").write_text(f"raise {error}\n")
     paths = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
-    done = veridical(folder, "version", text=True, environment={"PYTHONPATH": paths})
+    done = veridical(folder, "--version", text=True, environment={"PYTHONPATH": paths})
     assert done.returncode == code
     assert says in done.stderr
     assert ("Traceback" in done.stderr) is (code == 70)
