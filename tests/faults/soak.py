@@ -96,7 +96,8 @@ async def soaked(service: Served, minutes: float, rng: Random) -> Found:
     statuses = ", ".join(f"{n:,} × {status}" for status, n in sorted(run.statuses.items()))
     found.notes.append(f"{rate:.0f} requests a second for {minutes:g} min: {statuses}")
     found.notes.append(
-        f"memory {first:,} kB after 1,000 requests, {last:,} kB at the end; answers {middle:.2f} s (median), {slowest:.2f} s (slowest)"
+        f"memory {first:,} kB after 1,000 requests, {last:,} kB at the end; answers {middle:.2f} s (median), "
+        f"{slowest:.2f} s (slowest)"
     )
     return found
 

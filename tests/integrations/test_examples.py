@@ -12,7 +12,7 @@ EXAMPLES = re.findall(r"^```py\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
 def test_there_is_one_for_each_framework() -> None:
-    for adapter in ("langchain", "llama_index", "inspect_ai"):
+    for adapter in ("langchain", "llama_index", "inspect_ai", "haystack", "openai_agents", "opentelemetry"):
         assert any(f"from veridical.integrations.{adapter} import" in code for code in EXAMPLES)
 
 
@@ -20,5 +20,6 @@ def test_there_is_one_for_each_framework() -> None:
 @pytest.mark.parametrize("code", EXAMPLES)
 def test_it_runs(code: str) -> None:
     (adapter,) = re.findall(r"from veridical\.integrations\.(\w+) import", code)
-    pytest.importorskip({"langchain": "langchain_core", "llama_index": "llama_index.core"}.get(adapter, adapter))
+    packages = {"langchain": "langchain_core", "llama_index": "llama_index.core", "openai_agents": "agents"}
+    pytest.importorskip(packages.get(adapter, adapter))
     exec(compile(code, "example", "exec"), {"__name__": "example"})

@@ -15,6 +15,11 @@ FRAMEWORKS = {
     "langchain": ("langchain_core", "langchain"),
     "llama_index": ("llama_index", "llama-index"),
     "inspect_ai": ("inspect_ai", "inspect"),
+    "haystack": ("haystack", "haystack"),
+    "openai_agents": ("agents", "openai-agents"),
+    "opentelemetry": ("opentelemetry", "opentelemetry"),
+    "langfuse": ("langfuse", "langfuse"),
+    "mlflow": ("mlflow", "mlflow"),
 }
 
 

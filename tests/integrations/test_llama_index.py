@@ -11,6 +11,7 @@ from llama_index.core.base.response.schema import Response
 from llama_index.core.evaluation import BatchEvalRunner
 from llama_index.core.schema import NodeWithScore, TextNode
 
+from veridical import Checked
 from veridical.integrations.llama_index import GroundednessEvaluator
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what a framework deprecates of its own
@@ -45,3 +46,13 @@ def test_an_empty_response_does_not_end_a_batch() -> None:
     results = asyncio.run(runner.aevaluate_response_strs(["?"] * 3, texts, contexts))["grounded"]
     assert [result.passing for result in results] == [True, None, False]
     assert "the response is empty" in results[1].invalid_reason
+
+
+def test_sources_have_the_ids_and_the_metadata_of_nodes() -> None:
+    checks: list[Checked] = []
+    evaluator = GroundednessEvaluator("overlap", on_result=checks.append)
+    node = NodeWithScore(node=TextNode(id_="n7", text="The tower is red.", metadata={"page": 3}))
+    response = Response("The tower is red.", source_nodes=[node])
+    assert evaluator.evaluate_response(response=response).contexts == ["The tower is red."]
+    asyncio.run(evaluator.aevaluate_response(response=response))
+    assert [[(s.id, s.metadata) for s in checked.case.sources] for checked in checks] == [[("n7", {"page": 3})]] * 2

@@ -43,7 +43,7 @@ def logprobs(*tokens: str, last: dict[str, float]) -> dict[str, Any]:
 )
 def test_an_answer_after_or_beside_reasoning_is_read(answer: Answer) -> None:
     with serving(lambda body: answer) as server:
-        result = check(*TEXTS, detectors=f"judge:yes_no,model=m,base_url={server.url}")
+        result = check(*TEXTS, detector=f"judge:yes_no,model=m,base_url={server.url}")
     assert result.judgements[0].hallucination == 1.0
     assert len([body for body in server.asked if "logprobs" not in body]) <= 1
 
@@ -59,7 +59,7 @@ def test_an_answer_after_or_beside_reasoning_is_read(answer: Answer) -> None:
 def test_a_reply_that_is_cut_before_its_answer_is_asked_for_once_more_with_room(cut: Answer) -> None:
     whole = completion("<think>Let me see: yes or no?</think> No", usage=(10, 500))
     with serving(lambda body: whole if body["max_tokens"] == ROOM else cut) as server:
-        (judgement,) = check(*TEXTS, detectors=f"judge:yes_no,model=m,base_url={server.url}").judgements
+        (judgement,) = check(*TEXTS, detector=f"judge:yes_no,model=m,base_url={server.url}").judgements
     assert judgement.hallucination == 1.0
     assert [body["max_tokens"] for body in server.asked] == [16, ROOM]
     assert judgement.usage is not None
@@ -68,7 +68,7 @@ def test_a_reply_that_is_cut_before_its_answer_is_asked_for_once_more_with_room(
 
 def test_a_reply_that_is_cut_again_is_unjudged_and_not_asked_for_a_third_time() -> None:
     with serving(lambda body: completion("<think>Let me see", finish="length")) as server:
-        (judgement,) = check(*TEXTS, detectors=f"judge:yes_no,model=m,base_url={server.url}").judgements
+        (judgement,) = check(*TEXTS, detector=f"judge:yes_no,model=m,base_url={server.url}").judgements
     assert judgement.hallucination is None
     assert judgement.judged == ()
     assert len(server.asked) == 2
@@ -77,7 +77,7 @@ def test_a_reply_that_is_cut_again_is_unjudged_and_not_asked_for_a_third_time() 
 def test_the_users_limit_is_the_only_one() -> None:
     with serving(lambda body: completion(None, finish="length")) as server:
         spec = f"judge:yes_no,model=m,base_url={server.url},max_tokens=900,temperature=0.6"
-        (judgement,) = check(*TEXTS, detectors=spec).judgements
+        (judgement,) = check(*TEXTS, detector=spec).judgements
     assert judgement.notes == ("not judged: the answer is empty (cut at max_tokens before an answer)",)
     assert [(body["max_tokens"], body["temperature"]) for body in server.asked] == [(900, 0.6)]
 
@@ -88,7 +88,7 @@ def test_the_probability_is_that_of_the_answers_token_not_of_a_word_in_the_reaso
     answers = [completion("<think>Yes?</think>\n\nNo", logprobs=tokens), completion("No", logprobs=beside)]
     for answer in answers:
         with serving(lambda body, answer=answer: answer) as server:
-            (judgement,) = check(*TEXTS, detectors=f"judge:yes_no,model=m,base_url={server.url}").judgements
+            (judgement,) = check(*TEXTS, detector=f"judge:yes_no,model=m,base_url={server.url}").judgements
         assert judgement.hallucination == pytest.approx(0.832, abs=1e-3)
 
 
@@ -169,10 +169,10 @@ def test_a_prompt_of_ones_own_has_its_hash_in_the_result(name: str, tmp_path: Pa
     (tmp_path / "mine.txt").write_text(f"Strictly: is this so?\n{{{{{placeholder}}}}}\n")
     (tmp_path / "replies.json").write_text(json.dumps({"Strictly": "No", "": "Yes"}))
     model = f"model=scripted:{tmp_path / 'replies.json'}"
-    (judgement,) = check(*TEXTS, detectors=f"{name},prompt={tmp_path / 'mine.txt'},{model}").judgements
+    (judgement,) = check(*TEXTS, detector=f"{name},prompt={tmp_path / 'mine.txt'},{model}").judgements
     hashes = dict(judgement.provenance)
     assert "prompt mine.txt" in hashes
-    assert hashes["prompt mine.txt"] not in dict(check(*TEXTS, detectors=f"{name},{model}").judgements[0].provenance)
+    assert hashes["prompt mine.txt"] not in dict(check(*TEXTS, detector=f"{name},{model}").judgements[0].provenance)
     (tmp_path / "wrong.txt").write_text("Is it so?")
     with pytest.raises(InputError, match=rf"it needs \{{\{{{placeholder}\}}\}}"):
         load_detector(f"{name},prompt={tmp_path / 'wrong.txt'},{model}")

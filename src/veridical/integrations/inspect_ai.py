@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 
-from veridical.checking import DEFAULT_DETECTOR, check
+from veridical.checking import DEFAULT_DETECTOR, acheck
 from veridical.core.detector import Detector, info_of, takes_detector
 from veridical.core.errors import InputError, MissingExtraError
 from veridical.core.types import Outcome
@@ -37,7 +36,8 @@ def grounded(
     Args:
         detector: A spec, or an object with `name` and `judge`.
         threshold: The score in [0, 1] from which a span or response is flagged, for all levels or per level.
-        sources: The key of the sample's metadata that holds the sources: a list of texts, or one text.
+        sources: The key of the sample's metadata that holds the sources, as in `veridical.check`; the score's metadata
+            have their ids and their own metadata.
         must_cover: The key of the sample's metadata that holds texts the answer has to cover; it may be absent.
     """
     from veridical.report.findings import findings, unjudged_reasons
@@ -48,8 +48,7 @@ def grounded(
         if sources not in state.metadata and info_of(loaded).needs_sources:
             raise InputError(f"sample {state.sample_id} has no {sources!r} in its metadata", hint="a list of texts")
         answer = state.output.completion
-        checked = await asyncio.to_thread(
-            check,
+        checked = await acheck(
             answer,
             state.metadata.get(sources),
             must_cover=state.metadata.get(must_cover),
@@ -67,6 +66,9 @@ def grounded(
                 "hallucination": judgement.hallucination,
                 "omission": judgement.omission,
                 "flagged": [[span.start, span.end] for span in checked.flagged],
+                "sources": [
+                    {"id": s.id, **({"metadata": s.metadata} if s.metadata else {})} for s in checked.case.sources
+                ],
             },
         )
 

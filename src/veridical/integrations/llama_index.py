@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from veridical.checking import DEFAULT_DETECTOR, check
+from veridical.checking import DEFAULT_DETECTOR, acheck
 from veridical.core.detector import Detector, takes_detector
 from veridical.core.errors import MissingExtraError
-from veridical.core.types import Outcome
+from veridical.core.types import Checked, Outcome
 from veridical.detectors import load_detector
 
 try:
+    from llama_index.core.base.response.schema import Response
     from llama_index.core.evaluation import BaseEvaluator, EvaluationResult
+    from llama_index.core.schema import NodeWithScore
 except ImportError:
     raise MissingExtraError("the LlamaIndex adapter", "llama-index") from None
 
@@ -30,6 +31,7 @@ class GroundednessEvaluator(BaseEvaluator):
     Args:
         detector: A spec, or an object with `name` and `judge`.
         threshold: The score in [0, 1] from which a span or response is flagged, for all levels or per level.
+        on_result: Called with each check; its sources have the ids and the metadata of the response's nodes.
     """
 
     @takes_detector
@@ -38,9 +40,11 @@ class GroundednessEvaluator(BaseEvaluator):
         detector: str | Detector = DEFAULT_DETECTOR,
         *,
         threshold: float | Mapping[str, float] | None = None,
+        on_result: Callable[[Checked], None] | None = None,
     ) -> None:
         self.detector = load_detector(detector)
         self.threshold = threshold
+        self.on_result = on_result
 
     def _get_prompts(self) -> dict[str, Any]:
         return {}
@@ -50,6 +54,18 @@ class GroundednessEvaluator(BaseEvaluator):
 
     def _update_prompts(self, prompts: dict[str, Any]) -> None:
         pass
+
+    def evaluate_response(
+        self, query: str | None = None, response: Response | None = None, **kwargs: Any
+    ) -> EvaluationResult:
+        """Check a response against its source nodes."""
+        return super().evaluate_response(query, response, **_nodes_of(response), **kwargs)
+
+    async def aevaluate_response(
+        self, query: str | None = None, response: Response | None = None, **kwargs: Any
+    ) -> EvaluationResult:
+        """Check a response against its source nodes."""
+        return await super().aevaluate_response(query, response, **_nodes_of(response), **kwargs)
 
     async def aevaluate(
         self,
@@ -61,9 +77,16 @@ class GroundednessEvaluator(BaseEvaluator):
         """Check `response` against `contexts`; the result is invalid if one of them is missing."""
         from veridical.report.findings import findings, unjudged_reasons
 
-        checked = await asyncio.to_thread(
-            check, response, contexts, question=query, detector=self.detector, threshold=self.threshold
+        nodes: Sequence[NodeWithScore] | None = kwargs.get("source_nodes")
+        checked = await acheck(
+            response,
+            contexts if nodes is None else nodes,
+            question=query,
+            detector=self.detector,
+            threshold=self.threshold,
         )
+        if self.on_result is not None:
+            self.on_result(checked)
         score = checked.judgements[0].hallucination
         unjudged = checked.outcome is Outcome.UNJUDGED
         reasons = unjudged_reasons(checked) if unjudged else [finding.message for finding in findings(checked)]
@@ -77,3 +100,7 @@ class GroundednessEvaluator(BaseEvaluator):
             invalid_result=unjudged,
             invalid_reason="; ".join(reasons) if unjudged else None,
         )
+
+
+def _nodes_of(response: Response | None) -> dict[str, Any]:
+    return {} if response is None else {"source_nodes": response.source_nodes}

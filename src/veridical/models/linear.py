@@ -81,7 +81,10 @@ class LinearClassifier:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], features: int, path: Path) -> LinearClassifier:
-        """Make a classifier from `arrays`; raise `DataError` if one is missing, not finite, of the wrong shape, or no scale."""
+        """Make a classifier from `arrays`.
+
+        Raises `DataError` if one is missing, not finite, of the wrong shape, or no scale.
+        """
         for name in _ARRAYS:
             shape = (1,) if name == "intercept" else (features,)
             array = arrays.get(name)

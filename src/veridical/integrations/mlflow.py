@@ -1,0 +1,39 @@
+"""MLflow: the result of a check as feedback on a trace."""
+
+from __future__ import annotations
+
+import veridical
+from veridical.core.errors import InputError, MissingExtraError
+from veridical.core.types import Checked
+from veridical.integrations.scores import named_scores
+
+try:
+    import mlflow
+    from mlflow.entities import AssessmentSource
+except ImportError:
+    raise MissingExtraError("the MLflow adapter", "mlflow") from None
+
+__all__ = ["log_scores"]
+
+
+def log_scores(checked: Checked, *, trace_id: str | None = None, span_id: str | None = None) -> None:
+    """Log the outcome of a check, and each score (1 = hallucinated or omitted), as feedback on a trace.
+
+    Args:
+        checked: The result of a check.
+        trace_id: The trace; None = the last one of this thread.
+        span_id: A span of the trace; None = the trace as a whole.
+    """
+    trace_id = trace_id or mlflow.get_last_active_trace_id(thread_local=True)
+    if trace_id is None:
+        raise InputError("there is no trace to log scores on", hint="name one with trace_id")
+    source = AssessmentSource(source_type="CODE", source_id=f"veridical {veridical.__version__}")
+    for score in named_scores(checked):
+        mlflow.log_feedback(
+            trace_id=trace_id,
+            span_id=span_id,
+            name=score.name,
+            value=score.label if score.value is None else score.value,
+            rationale=score.explanation or None,
+            source=source,
+        )

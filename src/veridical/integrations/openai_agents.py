@@ -1,0 +1,50 @@
+"""OpenAI Agents SDK: an output guardrail that stops an answer which its sources do not support."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from veridical.checking import DEFAULT_DETECTOR, acheck
+from veridical.core.detector import Detector
+from veridical.core.errors import MissingExtraError
+from veridical.core.types import Outcome
+from veridical.detectors import load_detector
+from veridical.sources import Sources
+
+try:
+    from agents import Agent, GuardrailFunctionOutput, OutputGuardrail, RunContextWrapper
+except ImportError:
+    raise MissingExtraError("the adapter to the OpenAI Agents SDK", "openai-agents") from None
+
+__all__ = ["grounded_output"]
+
+
+def grounded_output(
+    sources: Callable[[Any], Sources],
+    *,
+    detector: str | Detector = DEFAULT_DETECTOR,
+    threshold: float | Mapping[str, float] | None = None,
+    text: Callable[[Any], str] = str,
+    allow_unjudged: bool = False,
+) -> OutputGuardrail[Any]:
+    """Return a guardrail for the `output_guardrails` of an agent.
+
+    It ends the run with `OutputGuardrailTripwireTriggered` if the answer is flagged, or could not be judged. Its
+    `output_info` is the `Checked` of the answer.
+
+    Args:
+        sources: Returns the sources, given the context of the run: what its tools have retrieved.
+        detector: A spec, or an object with `name` and `judge`.
+        threshold: The score in [0, 1] from which a span or response is flagged, for all levels or per level.
+        text: Returns the text of the agent's output.
+        allow_unjudged: Let an answer pass that could not be judged.
+    """
+    loaded = load_detector(detector) if isinstance(detector, str) else detector
+
+    async def check_output(context: RunContextWrapper[Any], agent: Agent[Any], output: Any) -> GuardrailFunctionOutput:
+        checked = await acheck(text(output), sources(context.context), detector=loaded, threshold=threshold)
+        passing = (Outcome.CLEAR, Outcome.UNJUDGED) if allow_unjudged else (Outcome.CLEAR,)
+        return GuardrailFunctionOutput(output_info=checked, tripwire_triggered=checked.outcome not in passing)
+
+    return OutputGuardrail(check_output, name="veridical")
