@@ -166,10 +166,10 @@ def refusals_command(
         sys.stdout.write(json.dumps(asdict(measured) | about) + "\n")
         return
     others = measured.counts["off"] + measured.counts["lacking"]
-    for about, (value, low, high), n in (
+    for label, (value, low, high), n in (
         ("questions on topics that match one", measured.matched, measured.counts["on"]),
         ("of these, the right one", measured.right, measured.counts["on"]),
         ("other questions that match one", measured.false_matches, others),
     ):
-        sys.stdout.write(f"{about}: {value:.1%} [{low:.1%}, {high:.1%}] of {n}\n")
+        sys.stdout.write(f"{label}: {value:.1%} [{low:.1%}, {high:.1%}] of {n}\n")
     sys.stdout.write(f"threshold: {measured.threshold:.3f}\n")
