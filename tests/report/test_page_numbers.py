@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from veridical.checking import make_checked
+from veridical.core.decide import decide, overall
 from veridical.core.serialization import decode, encode
 from veridical.core.spans import Span
-from veridical.core.types import Case, Checked, Evidence, Judgement, Omission, Source, Thresholds, Verdict
+from veridical.core.types import Case, Checked, Evidence, Judgement, Omission, Source, Verdict
 from veridical.report.findings import as_text, findings
 from veridical.report.html import render_html
 from veridical.report.sarif import SarifReport
@@ -22,7 +22,8 @@ def checked() -> Checked:
     verdicts = (Verdict(Span(13, 18), 1.0, evidence=evidence, reason="another number"),)
     omissions = (Omission("tower.pdf", Span(13, 16), 1.0),)
     judgement = Judgement("1", "by hand", 1.0, 1.0, verdicts, omissions)
-    return make_checked(case, [judgement], [Thresholds()])
+    decision = decide(case, judgement)
+    return Checked(case, (judgement,), (decision,), overall(case, [judgement], [decision]))
 
 
 def test_pages_in_the_record() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,7 +11,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from veridical.core.errors import DataError, InputError, UnknownNameError
-from veridical.core.jsonl import refuse
+from veridical.core.jsonl import json_error, refuse
 from veridical.core.serialization import TAG, decode
 from veridical.core.spans import Span
 from veridical.core.types import Case, Example, Judgement, Level, Verdict
@@ -61,6 +62,8 @@ class Labels:
         if not names and spans is None:
             hint = "name their columns: ?label=COLUMN or ?spans=COLUMN; a label is 1 where the response is hallucinated"
             raise row.bad("a case without gold: neither a label nor spans", hint=hint)
+        if spans and isinstance(row.get(spans), str):  # the cell of a table
+            row = replace(row, values={**row.values, spans: json_in(row, spans)})
         verdicts = tuple(self._verdict(item) for item in (row.rows(spans) if spans else ()))
         value = row.get(names[0]) if names else bool(verdicts)
         document = self.document or ("document" if row.values.get("document") is not None else None)
@@ -86,6 +89,14 @@ class Labels:
         if start > end or start % 1 or end % 1:
             raise InputError(f"a span from {start:g} to {end:g}")
         return Verdict(Span(int(start), int(end)), 1.0)
+
+
+def json_in(row: Row, column: str) -> Any:
+    """Return the value of a cell that holds JSON."""
+    try:
+        return json.loads(row.text(column))
+    except ValueError as error:
+        raise json_error(error, row.path, row.line) from None
 
 
 def columns_and_labels(query: Mapping[str, str]) -> tuple[Columns, Labels]:

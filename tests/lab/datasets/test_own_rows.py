@@ -66,10 +66,23 @@ def test_a_row_without_a_label_is_named(tmp_path: Path, row: dict, query: str, s
         read(f"{path}?lable=x")
 
 
-def test_bench_and_calibrate_and_train(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bench_and_calibrate(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "overlap", "--data", str(table), "--json"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[0])["metrics"]["roc_auc"]["value"] == 1.0
     assert main(["calibrate", "overlap", str(table), "--out", str(tmp_path / "fitted"), "--all-data"]) == 0
-    members = ("--members", "overlap", "--members", "length")
-    assert main(["train", "ensemble", str(table), *members, "--out", str(tmp_path / "both"), "--all-data"]) == 0
     assert main(["check", str(table), "--detector", f"calibrated:{tmp_path / 'fitted'}", "--fail-over", "0.5"]) == 0
+
+
+def test_train(tmp_path: Path) -> None:
+    path = tmp_path / "own.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["response", "sources", "spans"])
+        for i in range(40):
+            colour, spans = ("red", [{"start": 6, "end": 9}]) if i % 2 else ("blue", [])
+            writer.writerow([f"It is {colour} today.", f"It is blue on day {i}.", json.dumps(spans)])
+    assert main(["train", "features", str(path), "--out", str(tmp_path / "words")]) == 0
+    (tmp_path / "answer.txt").write_text("It is red today.")
+    (tmp_path / "source.txt").write_text("It is blue today.")
+    texts = [str(tmp_path / name) for name in ("answer.txt", "source.txt")]
+    assert main(["check", *texts, "-d", f"features:{tmp_path / 'words'}"]) == 1
