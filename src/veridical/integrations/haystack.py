@@ -65,7 +65,7 @@ class GroundednessChecker:
     ) -> dict[str, Any]:
         """Check as `run` does, without blocking the event loop."""
         texts = [_text(reply) for reply in replies]
-        how: dict[str, Any] = {"question": query, "detectors": self._loaded, "threshold": self.threshold}
+        how: dict[str, Any] = {"question": query, "detector": self._loaded, "threshold": self.threshold}
         return _sorted(texts, [await acheck(text, documents, **how) for text in texts])
 
 

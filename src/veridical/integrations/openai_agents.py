@@ -40,7 +40,7 @@ def grounded_output(
         text: Returns the text of the agent's output.
         allow_unjudged: Let an answer pass that could not be judged.
     """
-    loaded = load_detector(detector) if isinstance(detector, str) else detector
+    loaded = load_detector(detector)
 
     async def check_output(context: RunContextWrapper[Any], agent: Agent[Any], output: Any) -> GuardrailFunctionOutput:
         checked = await acheck(text(output), sources(context.context), detector=loaded, threshold=threshold)
