@@ -89,12 +89,18 @@ class Door:
 
     def service(self, response: str | None, sources: Texts) -> tuple[str, str]:
         with client_of(self.detector) as client:
-            answer = client.post("/v1/check", json={"cases": [{"response": response, "sources": sources}]})
+            answer = client.post(
+                "/v1/check", json={"cases": [{"response": response, "sources": sources}], "include": ["sources"]}
+            )
         assert answer.status_code == 200, answer.text
         return self.told(decode(answer.json()["results"][0]))
 
     def proxy(self, response: str | None, sources: Texts) -> tuple[str, str]:
-        chat = {"messages": [{"role": "user", "content": "What is it like?"}], "sources": sources}
+        chat = {
+            "messages": [{"role": "user", "content": "What is it like?"}],
+            "sources": sources,
+            "include": ["sources"],
+        }
         with (
             serving(lambda body: completion(response)) as server,
             client_of(self.detector, proxy=ProxySettings(base_url=server.url)) as client,
