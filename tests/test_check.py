@@ -5,14 +5,21 @@ from __future__ import annotations
 import asyncio
 import pickle
 import threading
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
 import veridical
 from veridical import Case, Judgement, Outcome, Source, Span, Verdict, VeridicalError
+from veridical.batch.frames import check_rows
 from veridical.checking import BATCH, make_case
+from veridical.cli import main
+from veridical.core import segment, types
 from veridical.core.types import Level
+from veridical.report.html import render_html
+from veridical.testing import assert_grounded
 
 
 class Fixed:
@@ -48,7 +55,6 @@ def test_one_text_is_one_source() -> None:
     [
         ({"response": "a", "sources": ["b"], "detector": "overlpa"}, "did you mean overlap"),
         ({"response": "a", "sources": ["b"], "detector": []}, "no detector is named"),
-        ({"response": "a", "detectors": "overlap"}, "has no argument 'detectors' .it is called detector"),
         ({"response": "a", "detector": "overlap", "threshold": -0.1}, "threshold is -0.1"),
         ({"response": "a", "detector": "overlap", "threshold": {"word": 0.5}}, "unknown level 'word'"),
         ({"response": "a", "detector": "overlap", "flag_over": 1.0}, "flag_over is 1.0"),
@@ -198,3 +204,39 @@ def test_names_at_the_root_are_loaded_on_use() -> None:
     assert not [name for name in veridical.__all__ if not hasattr(veridical, name)]
     with pytest.raises(AttributeError, match="no attribute 'chek'"):
         veridical.chek  # noqa: B018
+
+
+def test_a_response_is_split_once_and_its_judgement_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    response, source = (
+        "The mill of this test is 300 m tall. It is red.",
+        "The mill of this test is 330 m tall. It is big.",
+    )
+    split, checked = Counter[str](), Counter[Span]()
+    split_text, check_source_span = segment._sentences, types._check_source_span
+    monkeypatch.setattr(segment, "_sentences", lambda text: (split.update([text]), split_text(text))[1])
+    monkeypatch.setattr(
+        types, "_check_source_span", lambda *place: (checked.update([place[-1]]), check_source_span(*place))[1]
+    )
+    result = veridical.check(response, [source])
+    render_html([result])
+    assert (split[response], split[source]) == (1, 1)
+    evidence = [each.span for verdict in result.judgements[0].verdicts for each in verdict.evidence]
+    assert evidence
+    assert checked == Counter(evidence)
+
+
+def test_no_connection_to_chat_models_is_made_for_a_detector_that_asks_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refuse(*arguments: object) -> None:
+        raise AssertionError("a connection was made")
+
+    monkeypatch.setattr("veridical.llm.connection.Connection.__post_init__", refuse)
+    (tmp_path / "a.txt").write_text("The tower is tall.")
+    assert main(["check", str(tmp_path / "a.txt"), str(tmp_path / "a.txt"), "-d", "overlap"]) == 0
+
+
+@pytest.mark.parametrize("function", [veridical.check, veridical.check_cases, assert_grounded, check_rows])
+def test_the_plural_is_refused_with_a_hint(function: Callable[..., object]) -> None:
+    with pytest.raises(VeridicalError, match=f"{function.__name__} has no argument 'detectors' .it is called detector"):
+        function("a", detectors="overlap")

@@ -13,6 +13,7 @@ import pytest
 from typer.main import get_command
 
 from veridical import cli
+from veridical.server.settings import Limits
 
 ROOT = Path(__file__).parents[1]
 FILE = ROOT / "Containerfile"
@@ -87,6 +88,16 @@ def test_compose_starts_the_same_service() -> None:
     assert service["user"] == f"${{VERIDICAL_USER:-{last_stage()['USER']}}}"
     assert service["read_only"]
     assert service["cap_drop"] == ["ALL"]
+
+
+def test_whatever_stops_the_service_waits_for_its_answers() -> None:
+    page, compose = ((ROOT / name).read_text("utf-8") for name in ("docs/container.md", "compose.yaml"))
+    waits = re.findall(r"--stop-timeout (\d+)|stop_grace_period: (\d+)s|wait (\d+) seconds", page + compose)
+    seconds = {int("".join(each)) for each in waits}
+    assert len(waits) == 3
+    assert len(seconds) == 1
+    assert seconds.pop() > 2 * Limits().grace  # once for requests, once for clients that have left
+    assert f"requests have {Limits().grace:.0f} seconds" in (ROOT / "docs/serve.md").read_text("utf-8")
 
 
 @pytest.mark.skipif(shutil.which("hadolint") is None, reason="hadolint is not installed")

@@ -174,3 +174,13 @@ def test_every_library_module_declares_what_is_public() -> None:
 
 def test_no_module_is_a_drawer_for_odds_and_ends() -> None:
     assert not [name for name in MODULES if name.split(".")[-1] in ("utils", "util", "helpers", "common", "misc")]
+
+
+def test_the_walk_names_files_and_functions_that_exist() -> None:
+    walk = ARCHITECTURE.read_text("utf-8").partition("## The walk")[2].partition("\n## ")[0]
+    named = re.findall(r"`([\w/]+\.py)(?::([\w.]+))?`", walk)
+    assert len({file for file, _ in named}) > 20
+    for file, name in named:
+        text = (SRC / file).read_text("utf-8")
+        for part in filter(None, name.split(".")):
+            assert re.search(rf"^ *(?:async )?(?:def|class) {part}\b", text, re.MULTILINE), f"{file} has no {name}"

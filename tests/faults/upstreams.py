@@ -20,7 +20,13 @@ from tests.faults.harness import Found, fault, served
 
 SOURCE = "The tower is 330 m tall."
 FALSE = "Pigs fly over 77 moons."
-CHAT = {"model": "tiny", "messages": [{"role": "system", "content": SOURCE}, {"role": "user", "content": "How tall?"}]}
+CHAT = {
+    "model": "tiny",
+    "messages": [
+        {"role": "system", "content": f"<context>\n{SOURCE}\n</context>"},
+        {"role": "user", "content": "How tall?"},
+    ],
+}
 OF_PROXY = {200, 400, 429, 502, 503, 504}
 Script = Callable[[socket.socket], None]
 

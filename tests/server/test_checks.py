@@ -51,7 +51,9 @@ def test_offsets_may_count_as_javascript_does(client: TestClient) -> None:
             {"text": "\U0001f355\U0001f355 The tower is 330 m tall.", "metadata": {"place": {"start": 9, "end": 9}}}
         ],
     }
-    answer = client.post("/v1/check", json={"cases": [case], "explain": True, "offsets": "utf-16"})
+    answer = client.post(
+        "/v1/check", json={"cases": [case], "explain": True, "offsets": "utf-16", "include": ["sources"]}
+    )
     (result,) = answer.json()["results"]
     assert result["offsets"] == "utf-16"
     (verdict,) = (v for v in result["judgements"][0]["verdicts"] if v["score"] == 1.0)
@@ -62,7 +64,7 @@ def test_offsets_may_count_as_javascript_does(client: TestClient) -> None:
     assert result["case"]["sources"][0]["metadata"] == case["sources"][0]["metadata"]
     with pytest.raises(InputError, match="offsets"):
         decode(result)
-    (plain,) = client.post("/v1/check", json={"cases": [case]}).json()["results"]
+    (plain,) = client.post("/v1/check", json={"cases": [case], "include": ["sources"]}).json()["results"]
     assert decode(plain).flagged[0].text == "300"
     assert client.post("/v1/check", json={"cases": [case], "offsets": "bytes"}).status_code == 400
 

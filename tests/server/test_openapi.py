@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,9 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from starlette.testclient import TestClient
 
+from tests.llm.loopback import completion, serving
 from tests.server.services import CASE, client_of
 from tests.server.test_running import running
-from veridical.server.settings import ServerSettings
+from veridical.server.settings import ProxySettings, ServerSettings
 
 
 @pytest.fixture(scope="module")
@@ -62,9 +64,28 @@ def test_answers_are_what_the_document_says(client: TestClient, document: Any, p
         jsonschema.validate(answer.json(), resolved(document, answers[status]["content"]["application/json"]["schema"]))
 
 
-def test_no_page_with_scripts_from_elsewhere(client: TestClient) -> None:
-    assert client.get("/docs").status_code == 404
+def test_the_page_of_routes_loads_nothing(client: TestClient, document: Any) -> None:
+    answer = client.get("/docs")
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+    assert not re.search(r"<script|src=|https?://", answer.text)
+    for path in document["paths"]:
+        assert path in answer.text
+    assert "The spec of a detector of this server" in answer.text
     assert client.get("/redoc").status_code == 404
+
+
+def test_the_proxy_is_documented() -> None:
+    reply = completion("The tower is 330 m tall.")
+    with serving(lambda _: reply) as server, client_of("overlap", proxy=ProxySettings(base_url=server.url)) as client:
+        document = client.get("/openapi.json").json()
+        operation = document["paths"]["/v1/chat/completions"]["post"]
+        content = operation["requestBody"]["content"]["application/json"]
+        jsonschema.validate(content["examples"]["1"]["value"], resolved(document, content["schema"]))
+        answer = client.post("/v1/chat/completions", json=content["examples"]["1"]["value"])
+        assert answer.json()["veridical"]["status"] == "clear"
+        assert "502" in operation["responses"]
+        assert "/v1/models" in document["paths"]
+        assert "/v1/chat/completions" in client.get("/docs").text
 
 
 def test_no_server_error_on_whatever_fits_the_document(document: Any) -> None:

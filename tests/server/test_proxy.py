@@ -34,7 +34,10 @@ QUESTION = "How tall is it?"
 TOWER = "The tower is 330 m tall. It rains in Rome."
 CHAT = {
     "model": "tiny",
-    "messages": [{"role": "system", "content": TOWER}, {"role": "user", "content": QUESTION}],
+    "messages": [
+        {"role": "system", "content": f"<context>\n{TOWER}\n</context>"},
+        {"role": "user", "content": QUESTION},
+    ],
 }
 RIGHT, WRONG = "The tower is 330 m tall.", "It rains in Rome. Pigs fly."
 
@@ -89,6 +92,33 @@ def test_sources_in_parts_and_in_messages_of_other_roles() -> None:
     messages = [{"role": "user", "content": parts}, "odd", {"role": "tool", "content": None}]
     with proxied(lambda body: completion(RIGHT), source_roles=("user",)) as (client, _):
         assert ask(client, messages=messages).json()["veridical"]["status"] == "clear"
+
+
+@pytest.mark.parametrize("role", ["system", "developer", "user"])
+def test_instructions_are_no_sources(role: str) -> None:
+    messages = [{"role": role, "content": "You are a helpful assistant."}, {"role": "user", "content": QUESTION}]
+    with proxied(lambda body: completion(WRONG), action="block") as (client, _):
+        answer = ask(client, messages=messages)
+    assert answer.headers["x-veridical-status"] == "unjudged"
+    assert answer.json()["choices"][0]["message"]["content"] == WRONG
+
+
+def test_the_context_in_a_prompt_is_the_source_and_its_question_the_question() -> None:
+    prompt = f"Given these documents, answer the question.\nDocuments:\n{TOWER}\nQuestion: {QUESTION}\nAnswer:"
+    with proxied(lambda body: completion(WRONG)) as (client, _):
+        answer = ask(client, messages=[{"role": "user", "content": prompt}], include=["sources"]).json()
+    (choice,) = answer["veridical"]["choices"]
+    assert choice["status"] == "flagged"
+    assert choice["check"]["case"]["sources"] == [{"id": "1", "text": TOWER}]
+    assert choice["check"]["case"]["question"] == QUESTION
+
+
+def test_the_context_is_where_a_marker_of_ones_own_says() -> None:
+    prompt = f"Facts: {TOWER} Task: {QUESTION}"
+    with proxied(lambda body: completion(RIGHT), context_markers=("Facts:...Task:",)) as (client, _):
+        answer = ask(client, messages=[{"role": "user", "content": prompt}], include=["sources"]).json()
+    (choice,) = answer["veridical"]["choices"]
+    assert (choice["status"], choice["check"]["case"]["sources"]) == ("clear", [{"id": "1", "text": TOWER}])
 
 
 def test_sources_that_are_none_or_addresses_are_refused() -> None:
@@ -191,7 +221,7 @@ def test_a_check_that_fails_is_neither_clear_nor_flagged(text: str) -> None:
 
 def test_a_chat_that_is_too_large_to_check_is_answered_unchecked() -> None:
     with proxied(lambda body: completion(RIGHT)) as (client, _):
-        answer = ask(client, messages=[{"role": "system", "content": "word " * 2000}])
+        answer = ask(client, messages=[{"role": "tool", "content": "word " * 2000}])
     assert answer.json()["veridical"]["status"] == "unavailable"
     assert "characters" in answer.json()["veridical"]["choices"][0]["reason"]
 

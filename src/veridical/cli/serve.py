@@ -137,9 +137,18 @@ class ProxyOptions:
         str,
         Option(
             metavar="LIST",
-            help="The roles, separated by commas, whose messages serve as sources if a request has no field `sources`.",
+            help="The roles, separated by commas, whose messages are sources as a whole if a request has no field "
+            "`sources`.",
         ),
     ] = ",".join(SOURCE_ROLES)
+    context_marker: Annotated[
+        list[str] | None,
+        Option(
+            metavar="BEFORE...AFTER",
+            help="The words before and after the context in messages, such as 'Documents:...Question:'. Repeatable. "
+            "The default prompts of LangChain, LlamaIndex, Haystack and Open WebUI are known without it.",
+        ),
+    ] = None
     unavailable: Annotated[
         str | None,
         Option(
@@ -174,6 +183,7 @@ class ProxyOptions:
             base_url=self.proxy,
             action=self.action,
             source_roles=tuple(parse_names(self.source_roles)),
+            context_markers=tuple(self.context_marker or ()),
             blocks=None if self.unavailable is None else self.unavailable == "block",
             key_env=self.proxy_key_env,
         )

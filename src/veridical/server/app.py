@@ -24,7 +24,7 @@ from veridical.core.types import Case, Outcome
 from veridical.server.batching import in_thread
 from veridical.server.errors import error_body, error_response
 from veridical.server.offsets import check_json, with_offsets
-from veridical.server.openapi import CASE, body, components, documented_responses
+from veridical.server.openapi import CASE, body, components, documented_responses, routes_page
 from veridical.server.protection import Protection, read_body, request_id_of
 from veridical.server.proxy import add_proxy
 from veridical.server.requests import CheckRequest, ReportRequest, ReviseRequest, StreamRequest, read_request
@@ -83,7 +83,7 @@ def create_app(settings: ServerSettings | None = None) -> FastAPI:
         title="Veridical",
         version=veridical.__version__,
         description="Finds the parts of a generated text that its sources do not support, and what it leaves out.",
-        docs_url=None,  # the documentation pages of FastAPI load scripts from other servers
+        docs_url=None,  # FastAPI's pages load scripts from other servers; `/docs` is a page of our own
         redoc_url=None,
         lifespan=lifespan,
     )
@@ -97,6 +97,10 @@ def create_app(settings: ServerSettings | None = None) -> FastAPI:
             document.setdefault("components", {})["schemas"] = schemas
             app.openapi_schema = document
         return app.openapi_schema
+
+    @app.get("/docs", include_in_schema=False)
+    def docs() -> Response:
+        return _page(routes_page(openapi()))
 
     app.openapi = openapi  # type: ignore[method-assign]
     _add_error_handlers(app)
@@ -112,6 +116,12 @@ def create_app(settings: ServerSettings | None = None) -> FastAPI:
         methods, headers = ["GET", "POST"], ["Authorization", "Content-Type", "X-API-Key", "X-Request-ID"]
         app.add_middleware(CORSMiddleware, allow_origins=settings.cors, allow_methods=methods, allow_headers=headers)
     return app
+
+
+def _page(page: str) -> Response:
+    """Return a page that holds its style sheet and loads nothing."""
+    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
+    return HTMLResponse(page, headers={"Content-Security-Policy": policy})
 
 
 def _add_error_handlers(app: FastAPI) -> None:
@@ -237,10 +247,7 @@ def _add_checks(app: FastAPI, service: Service) -> None:
     )
     async def report(request: Request) -> Response:
         """Render a self-contained HTML page of cases, which are checked now, or of the results of an earlier check."""
-        page = await service.report(await _read(request, ReportRequest, limits))
-        # the page holds its style sheet and loads nothing
-        policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
-        return HTMLResponse(page, headers={"Content-Security-Policy": policy})
+        return _page(await service.report(await _read(request, ReportRequest, limits)))
 
     @app.post(
         "/v1/revise",

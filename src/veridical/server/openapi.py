@@ -1,17 +1,20 @@
-"""Parts of the OpenAPI document: the project's JSON Schemas, the requests as people write them, and examples."""
+"""Parts of the OpenAPI document (JSON Schemas, requests as people write them, examples), and the page that shows it."""
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from pydantic import TypeAdapter
 
 from veridical.core.serialization import schema
+from veridical.report.pages import render_page
 
-__all__ = ["CASE", "body", "components", "documented_responses"]
+__all__ = ["CASE", "CHAT", "body", "components", "documented_responses", "routes_page"]
 
 CASE = {"response": "The tower is 300 m tall.", "sources": ["The tower is 330 m tall."]}
+CHAT = {"messages": [{"role": "user", "content": "How tall is it?"}], "sources": ["The tower is 330 m tall."]}
 _REF = "#/components/schemas/"
 _STATUSES = {
     400: "The body is not JSON, not UTF-8, or not a request of this route",
@@ -25,6 +28,7 @@ _STATUSES = {
     422: "A name is unknown, a source is an address, or a value is out of its range",
     429: "The queue is full; see Retry-After",
     500: "An error inside the server",
+    502: "The chat server cannot be reached, or its answer is not one",
     503: "A detector cannot judge at present, or the server is shutting down",
     504: "The request took too long",
 }
@@ -50,6 +54,26 @@ def documented_responses(
         200: {"description": description, "content": content},
         **{status: {"description": text, "content": error} for status, text in statuses.items()},
     }
+
+
+_ATTRIBUTE = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
+_CHAT_REQUEST = {
+    "type": "object",
+    "description": "A chat completion as in OpenAI's API. The chat server gets all fields but `sources` and `include`.",
+    "properties": {
+        "messages": {"type": "array", "items": {"type": "object"}, "description": "The chat."},
+        "sources": {
+            "anyOf": [{"type": "string"}, {"type": "array", "items": {}}],
+            "description": "The sources of the reply. Default: the context in the messages.",
+        },
+        "include": {
+            "type": "array",
+            "items": {"const": "sources"},
+            "description": 'What the result repeats of the request; without "sources", it comes back without them.',
+        },
+    },
+    "required": ["messages"],
+}
 
 
 def components(requests: tuple[type[Any], ...], kinds: tuple[str, ...]) -> dict[str, Any]:
@@ -79,7 +103,12 @@ def components(requests: tuple[type[Any], ...], kinds: tuple[str, ...]) -> dict[
             properties["results"] = {"type": "array", "items": {"$ref": _REF + "check"}}
         if "case" in properties:
             properties["case"] = {"$ref": _REF + "CaseByHand"}
+        about = request_schema.get("description", "")
+        request_schema["description"] = about.partition("\n")[0]
+        for name, text in _ATTRIBUTE.findall(about):
+            properties[name]["description"] = " ".join(text.split())
         schemas[request.__name__] = request_schema
+    schemas["ChatRequest"] = _CHAT_REQUEST
     schemas["CaseByHand"] = _case_by_hand()
     document: dict[str, Any] = json.loads(json.dumps(schemas).replace('"#/$defs/', f'"{_REF}'))
     return document
@@ -98,3 +127,27 @@ def _case_by_hand() -> dict[str, Any]:
         "description": "The sources of the response; one text is one source, null is no source.",
     }
     return {"type": "object", "properties": properties, "required": ["response"], "additionalProperties": False}
+
+
+def routes_page(document: dict[str, Any]) -> str:
+    """Return the HTML page of an OpenAPI document: each route with its fields, an example and its answers."""
+    schemas = document["components"]["schemas"]
+    routes = []
+    for path, methods in document["paths"].items():
+        for method, route in methods.items():
+            content: dict[str, Any] = next(iter(route.get("requestBody", {}).get("content", {}).values()), {})
+            request = schemas.get(content.get("schema", {}).get("$ref", "").removeprefix(_REF), {})
+            examples: list[dict[str, Any]] = list(content.get("examples", {}).values())
+            routes.append(
+                {
+                    "name": f"{method.upper()} {path}",
+                    "about": route.get("description", ""),
+                    "fields": [
+                        (name, name in request.get("required", ()), field.get("description", ""))
+                        for name, field in request.get("properties", {}).items()
+                    ],
+                    "example": json.dumps(examples[0]["value"], indent=2, ensure_ascii=False) if examples else None,
+                    "answers": [(status, answer["description"]) for status, answer in route["responses"].items()],
+                }
+            )
+    return render_page("routes.html", title=f"{document['info']['title']}: routes", routes=routes)

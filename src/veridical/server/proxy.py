@@ -20,6 +20,7 @@ from veridical.core.errors import VeridicalError
 from veridical.core.serialization import encode
 from veridical.server.batching import in_thread
 from veridical.server.errors import Refused, error_body
+from veridical.server.openapi import CHAT, body, documented_responses
 from veridical.server.protection import read_body, request_id_of
 from veridical.server.replies import BLOCKED, UNAVAILABLE, CheckedChoice, ReplyChecker, annotation, overall_status
 from veridical.server.requests import parse_body
@@ -33,6 +34,8 @@ __all__ = ["STATUS_HEADER", "StreamedReply", "add_proxy"]
 
 STATUS_HEADER = "X-Veridical-Status"
 _PATH = "/chat/completions"
+_OBJECT = {"application/json": {"schema": {"type": "object"}}}
+_REPLY = {**_OBJECT, "text/event-stream": {"schema": {"type": "string"}}}
 _FORWARDED = ("authorization", "openai-organization", "openai-project")
 _FRAME = ("id", "object", "created", "model", "system_fingerprint", "service_tier", "usage")
 
@@ -40,7 +43,11 @@ _FRAME = ("id", "object", "created", "model", "system_fingerprint", "service_tie
 def add_proxy(app: FastAPI, service: Service, settings: ProxySettings, upstream: Upstream) -> None:
     """Add the proxy's routes to `app`."""
 
-    @app.post("/v1/chat/completions", include_in_schema=False)
+    @app.post(
+        "/v1/chat/completions",
+        openapi_extra=body("ChatRequest", CHAT),
+        responses=documented_responses("The reply of the chat server, with the field `veridical`", _REPLY),
+    )
     async def chat(request: Request) -> Response:
         """Forward a chat completion to the server behind the proxy, and check the reply."""
         body = await read_body(request, service.settings.limits)
@@ -49,7 +56,7 @@ def add_proxy(app: FastAPI, service: Service, settings: ProxySettings, upstream:
         answer = _streamed if document.get("stream") is True else _whole
         return await answer(checker, upstream, document, _headers_on(request))
 
-    @app.get("/v1/models", include_in_schema=False)
+    @app.get("/v1/models", responses=documented_responses("The answer of the chat server", _OBJECT, work=False))
     async def models(request: Request) -> Response:
         """List the models of the server behind the proxy."""
         return _json(*await upstream.send("/models", None, _headers_on(request)))

@@ -13,11 +13,12 @@ from veridical.core.serialization import decode_case, encode
 from veridical.core.types import Case, Checked, Outcome, Source
 from veridical.revise import Revised
 from veridical.server.batching import in_thread
+from veridical.server.context import context_of
 from veridical.server.errors import Refused
 from veridical.server.observation import log
 from veridical.server.requests import HowToCheck, ReviseRequest, check_case
 from veridical.server.service import Service
-from veridical.server.settings import ProxySettings
+from veridical.server.settings import CONTEXT_ROLES, ProxySettings
 
 __all__ = ["BLOCKED", "UNAVAILABLE", "CheckedChoice", "ReplyChecker", "annotation", "overall_status"]
 
@@ -63,7 +64,7 @@ class ReplyChecker:
         if include not in ([], ["sources"]):
             raise WireError("include is not a list of what to repeat", hint='"include": ["sources"], or leave it out')
         self.with_sources = bool(include)
-        self.case = _case_of(document, settings.source_roles)
+        self.case = _case_of(document, settings)
         self.problem: str | None = None
         try:
             check_case(self.case, service.settings.limits, "the chat")
@@ -131,10 +132,10 @@ def annotation(checker: ReplyChecker, findings: Sequence[CheckedChoice]) -> dict
     return {"status": overall_status(findings), "action": checker.settings.action, "choices": choices}
 
 
-def _case_of(document: dict[str, Any], source_roles: Sequence[str]) -> Case:
-    """Return the case of a chat with an empty response: the sources in the request, or its messages, and the question.
+def _case_of(document: dict[str, Any], settings: ProxySettings) -> Case:
+    """Return the case of a chat with an empty response: the sources in the request or its messages, and the question.
 
-    The question is the last message of the role "user".
+    The question is the one that stands beside the last context, or else the last message of the role "user".
     """
     texts = [
         (str(message.get("role")), _text_of(message.get("content")))
@@ -149,8 +150,14 @@ def _case_of(document: dict[str, Any], source_roles: Sequence[str]) -> Case:
         except WireError as error:
             raise WireError(f"sources: {error.message}", hint='"sources": ["…", {"id": "…", "text": "…"}]') from None
         return replace(case, sources=sources)
-    source_texts = [text for role, text in texts if role in source_roles and text.strip()]
-    return replace(case, sources=tuple(Source(str(i), text) for i, text in enumerate(source_texts, 1)))
+    in_messages: list[Source] = []
+    for role, text in texts:
+        if role in settings.source_roles:
+            in_messages += [Source(str(len(in_messages) + 1), text)] if text.strip() else []
+        elif role in CONTEXT_ROLES and (context := context_of(text, settings.markers)) is not None:
+            in_messages += context.sources(len(in_messages) + 1)
+            case = replace(case, question=context.question or question)
+    return replace(case, sources=tuple(in_messages))
 
 
 def _text_of(content: Any) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.spec import parse_spec
+from veridical.server.context import Marker, read_marker
 
 if TYPE_CHECKING:
     from veridical.core.detector import Detector
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ACTIONS",
+    "CONTEXT_ROLES",
     "DEFAULT_DETECTORS",
     "LOOPBACK_HOSTS",
     "SOURCE_ROLES",
@@ -29,7 +31,9 @@ __all__ = [
 
 DEFAULT_DETECTORS = ("default", "overlap")
 ACTIONS = ("annotate", "header", "block", "revise")
-SOURCE_ROLES = ("system", "developer", "tool", "context")
+SOURCE_ROLES = ("tool", "context")
+CONTEXT_ROLES = ("system", "developer", "user")
+"""The roles whose messages are searched for a context."""
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@]+")
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
@@ -109,20 +113,22 @@ class ProxySettings:
         action: "annotate": add the result of the check to the reply; "header": only set a header; "block": withhold a
             flagged reply; "revise": replace a flagged reply by its revision.
         detector: The spec of the detector to ask; None: the server's first one.
-        source_roles: The roles whose messages serve as sources if a request has no field `sources`.
+        source_roles: The roles whose messages are sources as a whole if a request has no field `sources`.
+        context_markers: Where a context is in messages of other roles, as "BEFORE...AFTER", beside the known prompts.
         blocks: Whether to withhold a reply that could not be checked; None: only if the action is "block".
         key_env: The environment variable that holds the key of the chat server; None: forward the client's key.
         reply_bytes: The size of the largest reply that is accepted.
         timeout: Seconds until the chat server must have answered.
 
     Raises:
-        InputError: The action is unknown, or there is no role.
+        InputError: The action is unknown, there is no role, or a marker has no beginning.
     """
 
     base_url: str
     action: str = "annotate"
     detector: str | None = None
     source_roles: tuple[str, ...] = SOURCE_ROLES
+    context_markers: tuple[str, ...] = ()
     blocks: bool | None = None
     key_env: str | None = None
     reply_bytes: int = 8 * 1024 * 1024
@@ -132,7 +138,13 @@ class ProxySettings:
         if self.action not in ACTIONS:
             raise UnknownNameError("action", self.action, ACTIONS)
         if not self.source_roles:
-            raise InputError("no role of messages that are sources", hint="such as system,tool")
+            raise InputError("no role of messages that are sources", hint="such as tool,context")
+        self.markers  # noqa: B018 - raise for a marker that cannot be read
+
+    @property
+    def markers(self) -> list[Marker]:
+        """The `context_markers`, read."""
+        return [read_marker(text) for text in self.context_markers]
 
     @property
     def blocks_unavailable(self) -> bool:
