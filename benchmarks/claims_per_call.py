@@ -35,7 +35,7 @@ from veridical.llm.connection import Connection, read_prices
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.response import balanced_accuracy
 from veridical.metrics.significance import bootstrap
-from veridical_lab.bench.settings import Loaded, Settings, load_data
+from veridical_lab.bench.settings import BenchSettings, Loaded, load_data
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def row(claims: Claims, one: list[ClaimResult], several: list[ClaimResult], per_
 
 
 def measure(connection: Connection, spec: str, sample: int | None, counts: Sequence[int], seed: int) -> None:
-    data = load_data(spec, Settings([], [spec], sample=sample, seed=seed))
+    data = load_data(spec, BenchSettings([], [spec], sample=sample, seed=seed))
     claims = claims_of(data)
     if not claims.questions:
         raise CannotJudgeError(f"{spec}: no response with several sentences and marked spans")

@@ -31,7 +31,7 @@ from veridical_lab.bench.perspectives import training_sets
 from veridical_lab.datasets.topics import read_topics
 from veridical_lab.detectors.classifier.artifact import ClassifierSettings
 from veridical_lab.detectors.classifier.network import ClassifierNetwork
-from veridical_lab.detectors.classifier.presentation import EncodedPart, parts_of
+from veridical_lab.detectors.classifier.presentation import EncodedPart, case_parts
 from veridical_lab.models.tuning import with_soft_prompt
 
 BATCH = 16
@@ -102,7 +102,7 @@ def main() -> None:
     examples = training_sets(read_topics(given.data), "synth")["train"]
     for example in examples:
         omitted = {omission.source_id for omission in example.gold.omissions if omission.score}
-        for part in parts_of(example.case, settings.task, settings.unit):
+        for part in case_parts(example.case, settings.task, settings.unit):
             encoded = network.encode(part)
             if not isinstance(encoded, str):
                 items.append((encoded[0], bool(omitted) if part.source is None else part.source.id in omitted))

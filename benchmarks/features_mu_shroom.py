@@ -31,7 +31,7 @@ from veridical.models.load import load, unload
 from veridical_lab.bench.evaluation import Evaluation
 from veridical_lab.bench.results import ResultRow
 from veridical_lab.bench.run import result_rows
-from veridical_lab.bench.settings import Loaded, Settings
+from veridical_lab.bench.settings import BenchSettings, Loaded
 from veridical_lab.datasets import mu_shroom
 from veridical_lab.detectors.features.extraction import FeatureSettings
 from veridical_lab.detectors.features.statistics import WordStatistics
@@ -156,7 +156,7 @@ def main(data: Path, counts: Path, *models: str) -> None:
         where = f"IoU on the documents outside of each of {FOLDS} folds"
         levels = {level.value: 0.5 for level in Level}
         evaluation = Evaluation(method, (Level.SPAN,), loaded, judgements, levels, where, seconds)
-        settings = Settings(detectors=[method], data=["mu_shroom"], command=shlex.join(["python", *sys.argv]))
+        settings = BenchSettings(detectors=[method], data=["mu_shroom"], command=shlex.join(["python", *sys.argv]))
         metrics = {metric: METRICS[metric] for metric in METRIC_NAMES}
         run_id = digest_of([method, list(models), loaded.hash, content_hash(everything), FOLDS])
         rows += result_rows(run_id, evaluation, settings, metrics)

@@ -23,7 +23,7 @@ from veridical.datasets import read
 from veridical.datasets.split import content_hash, document_of
 from veridical.detectors import load_detector
 from veridical_lab.corrupt import corrupt
-from veridical_lab.tasks.grounded import labelled
+from veridical_lab.tasks.grounded import label_responses
 
 
 def as_many(examples: Sequence[Example], like: Sequence[Example]) -> Iterator[Example]:
@@ -55,7 +55,7 @@ def main() -> None:
     given = parser.parse_args()
     slots = load_detector("slots")
     written = [example for file in given.generated for example in read(f"jsonl:{file}")]
-    organic = list(labelled(written, slots, thresholds_in_force(slots, None)))
+    organic = list(label_responses(written, slots, thresholds_in_force(slots, None)))
     changed = corrupt(read(given.data), "attributes", share=0.5, seed=0).examples
     synthetic = list(as_many(changed, organic))
     for kind, examples in (("organic", organic), ("synthetic", synthetic)):

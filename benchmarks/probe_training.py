@@ -47,11 +47,13 @@ from veridical_lab.models.probe_heads import Probes
 from veridical_lab.models.testing import tiny
 from veridical_lab.probes.activation_store import INDEX, ActivationStore, write_store
 from veridical_lab.probes.fitting import fit, scores_of
-from veridical_lab.probes.labelled_sequences import Labels, encode_examples, labels_of
+from veridical_lab.probes.labelled_sequences import ProbeLabels, encode_examples, labels_of
 from veridical_lab.probes.options import ProbeOptions
 
 
-def synthetic(folder: Path, sublayers: int, width: int, responses: int, tokens: int) -> tuple[ActivationStore, Labels]:
+def synthetic(
+    folder: Path, sublayers: int, width: int, responses: int, tokens: int
+) -> tuple[ActivationStore, ProbeLabels]:
     """A store on disk, and labels whose direction grows clearer with depth."""
     from safetensors.torch import save_file
 
@@ -75,10 +77,12 @@ def synthetic(folder: Path, sublayers: int, width: int, responses: int, tokens: 
     split = np.split(gold, np.cumsum(lengths)[:-1])
     weights = [np.ones_like(part) for part in split]
     whole = np.array([part.max() for part in split], dtype=np.float32)
-    return ActivationStore(folder, memory=1 << 40), Labels(split, weights, whole, np.ones(responses, dtype=np.float32))
+    return ActivationStore(folder, memory=1 << 40), ProbeLabels(
+        split, weights, whole, np.ones(responses, dtype=np.float32)
+    )
 
 
-def real(given: argparse.Namespace) -> tuple[ActivationStore, Labels, Any, Any]:
+def real(given: argparse.Namespace) -> tuple[ActivationStore, ProbeLabels, Any, Any]:
     """A store of a model's activations, labels, and which sequences are for training and validation."""
     model = load(given.model, dtype="bf16")
     parts = split_by_document(read(given.data))
@@ -90,11 +94,11 @@ def real(given: argparse.Namespace) -> tuple[ActivationStore, Labels, Any, Any]:
     return ActivationStore(given.store, memory=1 << 40), labels_of(encoded), train, valid
 
 
-def at_once(store: ActivationStore, labels: Labels, train: Any, valid: Any, options: ProbeOptions) -> Probes:
+def at_once(store: ActivationStore, labels: ProbeLabels, train: Any, valid: Any, options: ProbeOptions) -> Probes:
     return fit(store, labels, train, valid, options).probes
 
 
-def loop(store: ActivationStore, labels: Labels, train: Any, valid: Any, options: ProbeOptions) -> Probes:
+def loop(store: ActivationStore, labels: ProbeLabels, train: Any, valid: Any, options: ProbeOptions) -> Probes:
     projections, offsets = [], []
     for s in store.sublayers:
         x = store.read(train, [s])[0]
@@ -131,7 +135,7 @@ def loop(store: ActivationStore, labels: Labels, train: Any, valid: Any, options
 
 
 def sklearn(
-    store: ActivationStore, labels: Labels, train: Any, valid: Any, options: ProbeOptions, penalty: float = np.inf
+    store: ActivationStore, labels: ProbeLabels, train: Any, valid: Any, options: ProbeOptions, penalty: float = np.inf
 ) -> Probes:
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import StandardScaler
@@ -148,7 +152,7 @@ def sklearn(
     return Probes("linear", "token", store.sublayers, np.stack(projections), np.stack(offsets))
 
 
-def mean_f1(store: ActivationStore, labels: Labels, valid: Any, probes: Probes) -> float:
+def mean_f1(store: ActivationStore, labels: ProbeLabels, valid: Any, probes: Probes) -> float:
     gold = np.concatenate([labels.tokens[i] for i in valid]) > 0
     each = scores_of(store, valid, probes)
     scores = np.concatenate([each[int(i)] for i in valid], 1)

@@ -199,7 +199,7 @@ def default_training_sets() -> str:
     from veridical.datasets import load_reader
     from veridical_lab.training import default_data as data
 
-    parts = dict.fromkeys(data.WRITTEN, "all, with contrasts")
+    parts = dict.fromkeys(data.WRITTEN_SETS, "all, with contrasts")
     parts |= {name: f"{most:,}" for name, most in {**data.ENTAILMENT, **data.LABELLED}.items()}
     parts |= dict.fromkeys(("argkp", "perspectrum"), "source and response exchanged")
     parts["e2e"] = "attributes changed by rules; source and response exchanged"

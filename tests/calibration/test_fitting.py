@@ -240,11 +240,11 @@ def test_the_command_refuses_in_one_line(data: str, tmp_path: Path, run: Callabl
 
 def test_bench_measures_with_the_fitted_thresholds(data: str, tmp_path: Path) -> None:
     from veridical_lab.bench.run import run_bench
-    from veridical_lab.bench.settings import Settings, load_data
+    from veridical_lab.bench.settings import BenchSettings, load_data
 
     fitted = fit_thresholds(OVERLAP, EXAMPLES, Options(criterion="balanced_accuracy"), out=tmp_path / "fitted")
     names = ["ece", "brier", "f1", "token_f1"]
-    settings = Settings(["overlap", f"calibrated:{tmp_path}/fitted"], [data], names, fit="none", resamples=20)
+    settings = BenchSettings(["overlap", f"calibrated:{tmp_path}/fitted"], [data], names, fit="none", resamples=20)
     loaded = load_data(data, settings)
     assert not loaded.fitting
     assert {e.document for e in loaded.examples} == {e.document for e in split_by_document(EXAMPLES)["test"]}
@@ -255,5 +255,5 @@ def test_bench_measures_with_the_fitted_thresholds(data: str, tmp_path: Path) ->
     assert after.threshold_from == "detector"
     for name in ("ece", "brier"):
         assert after.metrics[name].value < before.metrics[name].value  # type: ignore[operator]
-    given = Settings([f"calibrated:{tmp_path}/fitted"], [data], names, fit="none", threshold=0.9, resamples=20)
+    given = BenchSettings([f"calibrated:{tmp_path}/fitted"], [data], names, fit="none", threshold=0.9, resamples=20)
     assert next(run_bench(given))[0].thresholds == dict.fromkeys(Level, 0.9)

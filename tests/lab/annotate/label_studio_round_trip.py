@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from veridical.core.types import Case, Example, Judgement, Omission, Source, Span, Verdict
 from veridical_lab.annotate.consensus import agree
-from veridical_lab.annotate.items import items_of, labelled
+from veridical_lab.annotate.items import items_of, with_label
 from veridical_lab.annotate.label_studio import config_of, read_tasks, tasks_of
 from veridical_lab.annotate.label_studio_server import LabelStudio
 
@@ -93,7 +93,7 @@ def _consistency(studio: LabelStudio) -> int:
     (annotated,) = back.examples
     assert annotated.annotations[0].verdicts == (verdict,)
     assert agree(back.examples).waiting == {"text#0": 3}
-    assert labelled(item, True, "x").gold.verdicts == (verdict,)
+    assert with_label(item, True, "x").gold.verdicts == (verdict,)
     return 1
 
 

@@ -20,7 +20,7 @@ from veridical_lab.annotate.consensus import (
     reconcile_spans,
     without_annotators,
 )
-from veridical_lab.annotate.items import answer, place_of
+from veridical_lab.annotate.items import answer, item_place
 from veridical_lab.annotate.quality import annotator_quality, error_rates, score_quiz
 
 H, N = True, False
@@ -70,7 +70,7 @@ def test_agree_decides_waits_and_drops() -> None:
     ]
     assert agreed.waiting == {"2#0": 2, "5#0": 3}
     assert agreed.split == ("3#0",)
-    assert place_of(agreed.examples[1]).correction == "large"
+    assert item_place(agreed.examples[1]).correction == "large"
     # the same cases from several files, one annotator each
     parts = [without_annotators([voted("1", "hhhh")], {f"human:{n}" for n in "abcd" if n != name}) for name in "abcd"]
     assert agree([e for part in parts for e in part]).examples[0].gold.by == "human:4-of-4"

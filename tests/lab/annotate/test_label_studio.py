@@ -21,7 +21,7 @@ from tests.lab.annotate.test_select import item
 from veridical.core.errors import DataError, InputError, SpanError
 from veridical.core.types import Case, Example, Judgement, Source, Span
 from veridical_lab.annotate.label_studio import QUESTION_KINDS, config_of, find_span, read_export, read_tasks, tasks_of
-from veridical_lab.annotate.label_studio_server import KEY_ENV, LabelStudio, Project
+from veridical_lab.annotate.label_studio_server import KEY_ENV, LabellingProject, LabelStudio
 
 ANY_TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=30)
 
@@ -242,7 +242,7 @@ def test_what_goes_wrong_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
                 studio.projects()
             if odd != [{"title": "x"}]:
                 with pytest.raises(InputError, match="/api/projects/1/export is not Label Studio's answer"):
-                    studio.pull(Project(1, "x", ""))
+                    studio.pull(LabellingProject(1, "x", ""))
             with pytest.raises(InputError, match="is not Label Studio's answer"):
                 studio.create("x", "spans")
         with pytest.raises(InputError, match="is not Label Studio's answer"):

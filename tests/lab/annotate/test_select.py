@@ -20,7 +20,7 @@ from veridical_lab.annotate.balance import (
     expected_counts,
     subsampling,
 )
-from veridical_lab.annotate.items import answer, grouped, items_of, labelled, place_of
+from veridical_lab.annotate.items import answer, grouped, item_place, items_of, with_label
 from veridical_lab.annotate.scorer import item_weights
 from veridical_lab.annotate.select import (
     SelectOptions,
@@ -200,19 +200,19 @@ def test_bad_selections_are_refused() -> None:
     with pytest.raises(InputError, match="2 scores for 1 items"):
         select(pool, scores=[0.4, 0.1])
     with pytest.raises(InputError, match="not an item"):
-        place_of(Example(Case("1", "a"), Judgement("1", "x", 0.0)))
+        item_place(Example(Case("1", "a"), Judgement("1", "x", 0.0)))
 
 
 def test_items_are_changed_places() -> None:
     verdicts = (Verdict(Span(0, 2), 1.0, correction="He"), Verdict(Span(3, 5), 1.0, correction=""))
     example = Example(Case("1", "It is"), Judgement("1", "corrupt:rules", 1.0, verdicts=verdicts))
     (only,) = items_of([example])  # what was added is no question
-    assert (only.case.id, only.document, place_of(only)) == ("1#0", "1", verdicts[0])
+    assert (only.case.id, only.document, item_place(only)) == ("1#0", "1", verdicts[0])
     assert list(items_of([only])) == [only]
     said = answer(only, "ann", False, seconds=3.0)
     assert (said.by, said.hallucination, said.provenance) == ("human:ann", 0.0, (("seconds", "3.0"),))
-    consistent = labelled(only, False, "human:4-of-4")
-    assert place_of(consistent).correction == "He"
+    consistent = with_label(only, False, "human:4-of-4")
+    assert item_place(consistent).correction == "He"
     assert consistent.gold.hallucination == 0.0
 
 

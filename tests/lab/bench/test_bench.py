@@ -23,7 +23,7 @@ from veridical.report.tables import cell, latex, markdown, narrow
 from veridical_lab.bench.compare import compare_detectors, read_comparisons
 from veridical_lab.bench.results import ResultRow, read_result_rows
 from veridical_lab.bench.run import run_bench
-from veridical_lab.bench.settings import Settings, load_data
+from veridical_lab.bench.settings import BenchSettings, load_data
 from veridical_lab.detectors.baselines import Coin
 from veridical_lab.report.result_tables import result_tables
 
@@ -58,7 +58,7 @@ def same(rows: list[ResultRow]) -> list[ResultRow]:
 
 
 def test_a_row_holds_what_it_takes_to_believe_it(data: str) -> None:
-    (rows,) = run_bench(Settings(["overlap"], [data], resamples=50))
+    (rows,) = run_bench(BenchSettings(["overlap"], [data], resamples=50))
     (row,) = rows
     assert (row.n, row.documents, row.not_judged, row.skipped) == (300, 150, 0, 0)
     assert row.metrics["roc_auc"].value == 1.0
@@ -71,22 +71,22 @@ def test_a_row_holds_what_it_takes_to_believe_it(data: str) -> None:
 
 
 def test_groups(data: str) -> None:
-    (rows,) = run_bench(Settings(["overlap"], [data], ["token_f1"], group_by=["kind"], resamples=20))
+    (rows,) = run_bench(BenchSettings(["overlap"], [data], ["token_f1"], group_by=["kind"], resamples=20))
     assert [(row.group, row.n) for row in rows] == [(None, 300), ("kind=even", 150), ("kind=odd", 150)]
     with pytest.raises(UnknownNameError, match="unknown group 'kond'"):
-        list(run_bench(Settings(["overlap"], [data], group_by=["kond"])))
+        list(run_bench(BenchSettings(["overlap"], [data], group_by=["kond"])))
 
 
 def test_a_level_that_a_detector_has_no_say_in_has_no_figure(data: str) -> None:
-    (rows,) = run_bench(Settings(["length"], [data], resamples=20))
+    (rows,) = run_bench(BenchSettings(["length"], [data], resamples=20))
     assert "roc_auc" in rows[0].metrics
     assert "token_f1" not in rows[0].metrics
     with pytest.raises(InputError, match="none of the metrics token_f1 fits length"):
-        list(run_bench(Settings(["length"], [data], ["token_f1"])))
+        list(run_bench(BenchSettings(["length"], [data], ["token_f1"])))
 
 
 def test_fitting_uses_other_documents_than_measuring(data: str) -> None:
-    settings = Settings(["overlap", "majority"], [data], ["balanced_accuracy", "accuracy"], fit="f1", resamples=20)
+    settings = BenchSettings(["overlap", "majority"], [data], ["balanced_accuracy", "accuracy"], fit="f1", resamples=20)
     loaded = load_data(data, settings)
     assert not {e.document for e in loaded.examples} & {e.document for e in loaded.fitting}
     overlap, majority = (rows[0] for rows in run_bench(settings))
@@ -99,7 +99,9 @@ def test_fitting_uses_other_documents_than_measuring(data: str) -> None:
 
 
 def test_each_kind_of_metric_has_its_own_fitted_threshold(data: str) -> None:
-    settings = Settings(["coin", "overlap"], [data], ["f1", "token_f1", "f1_sp", "char_f1"], fit="f1", resamples=20)
+    settings = BenchSettings(
+        ["coin", "overlap"], [data], ["f1", "token_f1", "f1_sp", "char_f1"], fit="f1", resamples=20
+    )
     coin, overlap = (rows[0] for rows in run_bench(settings))
     assert {"response", "token", "character", "span"} <= coin.thresholds.keys()
     assert coin.threshold_from.startswith("f1 on")
@@ -119,11 +121,11 @@ def test_each_kind_of_metric_has_its_own_fitted_threshold(data: str) -> None:
 
 
 def test_a_set_of_your_own_is_called_by_its_file(data: str) -> None:
-    assert load_data(data, Settings([], [data])).name == "jsonl:data.jsonl"
+    assert load_data(data, BenchSettings([], [data])).name == "jsonl:data.jsonl"
 
 
 def test_a_threshold_of_zero_is_zero(data: str) -> None:
-    (rows,) = run_bench(Settings(["overlap"], [data], ["recall"], threshold=0.0, resamples=20))
+    (rows,) = run_bench(BenchSettings(["overlap"], [data], ["recall"], threshold=0.0, resamples=20))
     assert rows[0].thresholds["response"] == 0.0
     assert rows[0].threshold_from == "command"
     assert rows[0].metrics["recall"].value == 1.0
@@ -132,15 +134,16 @@ def test_a_threshold_of_zero_is_zero(data: str) -> None:
 def test_bench_imports_where_there_is_no_module_resource(data: str) -> None:
     code = (
         "import sys; sys.modules['resource'] = None; from veridical_lab.bench.run import run_bench;"
-        "from veridical_lab.bench.settings import Settings;"
-        f"((row,),) = run_bench(Settings(['length'], [{data!r}], ['f1'], resamples=20)); assert row.peak_mb is None"
+        "from veridical_lab.bench.settings import BenchSettings;"
+        f"((row,),) = run_bench(BenchSettings(['length'], [{data!r}], ['f1'], resamples=20));"
+        "assert row.peak_mb is None"
     )
     done = python("-c", code, text=True)
     assert done.returncode == 0, done.stderr
 
 
 def test_another_model_under_the_same_name_is_another_run(data: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = Settings(["coin"], [data], ["f1"], resamples=20)
+    settings = BenchSettings(["coin"], [data], ["f1"], resamples=20)
     ids = []
     for contents in ("a", "b", "a"):
         monkeypatch.setattr(Coin, "fingerprint", lambda self, contents=contents: {"weights": contents}, raising=False)
@@ -150,18 +153,18 @@ def test_another_model_under_the_same_name_is_another_run(data: str, monkeypatch
 
 def test_a_sample_is_of_documents_and_grows(data: str) -> None:
     few, more, other = (
-        {e.document for e in load_data(data, Settings([], [data], sample=n, seed=seed)).examples}
+        {e.document for e in load_data(data, BenchSettings([], [data], sample=n, seed=seed)).examples}
         for n, seed in ((10, 0), (30, 0), (10, 1))
     )
     assert len(few) == 10
     assert few < more
     assert few != other
-    (rows,) = run_bench(Settings(["overlap"], [data], ["token_f1"], sample=10, resamples=20))
+    (rows,) = run_bench(BenchSettings(["overlap"], [data], ["token_f1"], sample=10, resamples=20))
     assert (rows[0].split, rows[0].documents, rows[0].n) == ("10 documents", 10, 20)
 
 
 def test_a_sample_falls_into_all_parts(data: str) -> None:
-    loaded = load_data(data, Settings(["overlap"], [data], sample=30, fit="f1"))
+    loaded = load_data(data, BenchSettings(["overlap"], [data], sample=30, fit="f1"))
     assert loaded.fitting
     assert 1 <= len({example.document for example in loaded.examples}) <= 15
 
@@ -178,13 +181,13 @@ def test_too_few_documents_to_fit(tmp_path: Path) -> None:
     path = tmp_path / "few.jsonl"
     path.write_text(encode(example(1)) + "\n")
     with pytest.raises(DataError, match="too few documents"):
-        list(run_bench(Settings(["overlap"], [f"jsonl:{path}"], fit="f1")))
+        list(run_bench(BenchSettings(["overlap"], [f"jsonl:{path}"], fit="f1")))
 
 
 def test_one_class_is_said_and_not_half(tmp_path: Path) -> None:
     path = tmp_path / "clean.jsonl"
     path.write_text("".join(encode(example(i)) + "\n" for i in (0, 3, 6)))
-    (rows,) = run_bench(Settings(["overlap"], [f"jsonl:{path}"], resamples=20))
+    (rows,) = run_bench(BenchSettings(["overlap"], [f"jsonl:{path}"], resamples=20))
     figure = rows[0].metrics["roc_auc"]
     assert figure.value is None
     assert figure.note
@@ -194,7 +197,7 @@ def test_one_class_is_said_and_not_half(tmp_path: Path) -> None:
 def test_a_value_without_an_interval_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "two.jsonl"
     path.write_text(encode(example(0)) + "\n" + encode(example(4)) + "\n")  # one clean, one not: most samples lack one
-    (rows,) = run_bench(Settings(["overlap"], [f"jsonl:{path}"], ["roc_auc"], resamples=50))
+    (rows,) = run_bench(BenchSettings(["overlap"], [f"jsonl:{path}"], ["roc_auc"], resamples=50))
     figure = rows[0].metrics["roc_auc"]
     assert (figure.value, figure.low, figure.high) == (1.0, None, None)
     assert figure.note is not None
@@ -206,12 +209,12 @@ def test_unlabelled_cases_are_not_counted(tmp_path: Path) -> None:
     path = tmp_path / "d.jsonl"
     bare = Example(Case("x", "red"), Judgement("x", "human:a", judged=(), notes=("no label",)))
     path.write_text("".join(encode(e) + "\n" for e in [*(example(i) for i in range(9)), bare]))
-    (rows,) = run_bench(Settings(["coin"], [f"jsonl:{path}"], ["accuracy"], resamples=20))
+    (rows,) = run_bench(BenchSettings(["coin"], [f"jsonl:{path}"], ["accuracy"], resamples=20))
     assert result_tables(rows)[0].lines[0][1] == "9 of 10"
 
 
 def test_rows_read_back_as_they_were(data: str, tmp_path: Path) -> None:
-    (rows,) = run_bench(Settings(["overlap"], [data], group_by=["kind"], resamples=20))
+    (rows,) = run_bench(BenchSettings(["overlap"], [data], group_by=["kind"], resamples=20))
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(encode(row) + "\n" for row in rows))
     assert read_result_rows([path]) == rows
@@ -237,7 +240,9 @@ def test_what_is_no_row_is_refused(tmp_path: Path, line: str, says: str) -> None
 def test_tables(data: str) -> None:
     made = [
         rows[0]
-        for rows in run_bench(Settings(["overlap", "coin", "length"], [data], ["roc_auc", "token_f1"], resamples=20))
+        for rows in run_bench(
+            BenchSettings(["overlap", "coin", "length"], [data], ["roc_auc", "token_f1"], resamples=20)
+        )
     ]
     (table,) = result_tables(made, ["token_f1", "roc_auc"])
     assert table.head == ["detector", "n", "not judged", "token_f1", "roc_auc"]
@@ -251,7 +256,7 @@ def test_tables(data: str) -> None:
 
 def test_comparisons(data: str) -> None:
     (found,) = compare_detectors(
-        Settings(["overlap", "coin", "length"], [data], ["accuracy", "token_f1", "roc_auc"], fit="f1")
+        BenchSettings(["overlap", "coin", "length"], [data], ["accuracy", "token_f1", "roc_auc"], fit="f1")
     )
     by_metric = {c.metric: [x for x in found if x.metric == c.metric] for c in found}
     assert [(c.a, c.b) for c in by_metric["token_f1"]] == [("overlap", "coin")]
@@ -261,11 +266,11 @@ def test_comparisons(data: str) -> None:
     assert first.p < 0.001
     assert first.p_bonferroni == pytest.approx(3 * first.p)
     with pytest.raises(InputError, match="two or more"):
-        list(compare_detectors(Settings(["overlap"], [data])))
+        list(compare_detectors(BenchSettings(["overlap"], [data])))
 
 
 def test_comparisons_read_back_as_they_were(data: str, tmp_path: Path) -> None:
-    (found,) = compare_detectors(Settings(["overlap", "coin"], [data]))
+    (found,) = compare_detectors(BenchSettings(["overlap", "coin"], [data]))
     path = tmp_path / "c.jsonl"
     path.write_text("".join(encode(c) + "\n" for c in found))
     assert read_comparisons(path) == found

@@ -13,9 +13,9 @@ from veridical.metrics.spans import f1_sp
 from veridical.metrics.tokens import white_space_tokens
 from veridical_lab.bench.compare import DEFAULT_METRICS, DetectorComparison, compare_detectors, compare_pair, correct
 from veridical_lab.bench.evaluation import Evaluation
-from veridical_lab.bench.settings import Loaded, Settings
+from veridical_lab.bench.settings import BenchSettings, Loaded
 
-SETTINGS = Settings([], [])
+SETTINGS = BenchSettings([], [])
 TEXT = "alpha beta gamma delta"
 WORDS = [Span(*unit) for unit in white_space_tokens(TEXT).tolist()]
 SOURCE = Source("s", TEXT, must_cover=True)
@@ -105,7 +105,7 @@ def test_any_metric_of_sums_can_be_tested_and_no_other() -> None:
     for name in ("brier", "char_f1", "omission_f1", "balanced_accuracy", "negative_f1"):
         assert compare_pair(good, poor, name, SETTINGS).p is not None
     with pytest.raises(UnknownNameError, match="metric with a test"):
-        list(compare_detectors(Settings(["overlap", "coin"], ["jsonl:x"], ["pr_auc"])))
+        list(compare_detectors(BenchSettings(["overlap", "coin"], ["jsonl:x"], ["pr_auc"])))
 
 
 def test_words_are_compared_that_both_judged() -> None:

@@ -17,7 +17,7 @@ from veridical.datasets import load_reader
 from veridical.metrics.measure import Measured
 from veridical_lab.bench.evaluation import evaluate
 from veridical_lab.bench.run import run_bench
-from veridical_lab.bench.settings import Settings, load_data
+from veridical_lab.bench.settings import BenchSettings, load_data
 from veridical_lab.detectors.baselines import ResponseWords
 from veridical_lab.report.result_tables import mean_tables, result_tables
 
@@ -48,7 +48,7 @@ def doors(tmp_path: Path) -> str:
 
 
 def test_a_response_is_flagged_where_check_flags_it(doors: str) -> None:
-    settings = Settings(["overlap"], [doors], ["recall", "false_alarms", "balanced_accuracy"], resamples=20)
+    settings = BenchSettings(["overlap"], [doors], ["recall", "false_alarms", "balanced_accuracy"], resamples=20)
     ((row,),) = run_bench(settings)
     examples = load_data(doors, settings).examples
     outcomes = [veridical.check(e.case.response, e.case.sources, detector="overlap").outcome for e in examples]
@@ -62,7 +62,7 @@ def test_a_response_is_flagged_where_check_flags_it(doors: str) -> None:
 
 
 def test_a_group_of_one_class_is_ranked_against_the_other_class_of_the_set(doors: str) -> None:
-    settings = Settings(["length"], [doors], ["roc_auc", "recall"], group_by=["tag"], resamples=20)
+    settings = BenchSettings(["length"], [doors], ["roc_auc", "recall"], group_by=["tag"], resamples=20)
     ((whole, copied, guess, other),) = run_bench(settings)
     assert [r.group for r in (copied, guess, other)] == ["tag=copied", "tag=guess", "tag=other"]
     assert guess.metrics["roc_auc"].value == 1.0  # eight words against seven
@@ -74,7 +74,7 @@ def test_a_group_of_one_class_is_ranked_against_the_other_class_of_the_set(doors
 
 
 def test_among_foreign_passages(doors: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    settings = Settings(["overlap"], [doors], ["roc_auc"], sample=10, resamples=20)
+    settings = BenchSettings(["overlap"], [doors], ["roc_auc"], sample=10, resamples=20)
     among = replace(settings, foreign=2)
     alone, loaded = load_data(doors, settings), load_data(doors, among)
     assert loaded.split == "10 documents, among 2 foreign"
@@ -95,7 +95,7 @@ def test_words_alone_are_judged_by_what_other_documents_teach(tmp_path: Path) ->
     for examples, expected in ((telling, 1.0), (silent, 0.5)):
         data = saved(tmp_path / "data.jsonl", examples)
         for fit in (None, "f1"):
-            ((row,),) = run_bench(Settings(["response_words"], [data], ["roc_auc"], fit=fit, resamples=20))
+            ((row,),) = run_bench(BenchSettings(["response_words"], [data], ["roc_auc"], fit=fit, resamples=20))
             assert row.metrics["roc_auc"].value == pytest.approx(expected, abs=0.12)
             assert row.not_judged == 0
 
@@ -109,7 +109,7 @@ def test_words_alone_learn_from_documents_outside_of_the_sample_and_from_the_tra
     monkeypatch.setattr(
         "veridical.datasets.rows.JSONL.INFO", replace(load_reader("jsonl").INFO, splits=("train", "dev"))
     )
-    loaded = load_data(f"jsonl:{tmp_path}", Settings([], [], split="dev", sample=3))
+    loaded = load_data(f"jsonl:{tmp_path}", BenchSettings([], [], split="dev", sample=3))
     measured = {e.document for e in loaded.examples}
     training = {e.document for e in loaded.training()}
     assert len(measured) == 3
@@ -118,14 +118,14 @@ def test_words_alone_learn_from_documents_outside_of_the_sample_and_from_the_tra
 
 def test_words_alone_without_both_classes_judge_nothing(tmp_path: Path) -> None:
     data = saved(tmp_path / "data.jsonl", [example(0, False, "It is red."), example(1, False, "It is red.")])
-    settings = Settings(["response_words"], [data])
+    settings = BenchSettings(["response_words"], [data])
     evaluation = evaluate(ResponseWords(), load_data(data, settings), settings)
     assert {j.judged for j in evaluation.judgements} == {()}
     assert all(j.notes for j in evaluation.judgements)
 
 
 def test_means_over_data_sets(doors: str) -> None:
-    ((row,),) = run_bench(Settings(["overlap"], [doors], ["roc_auc", "recall", "ece"], resamples=20))
+    ((row,),) = run_bench(BenchSettings(["overlap"], [doors], ["roc_auc", "recall", "ece"], resamples=20))
 
     def at(data: str, detector: str, value: float, *, ece: float | None = 0.1, foreign: int = 0):
         metrics = {

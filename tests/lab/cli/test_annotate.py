@@ -14,7 +14,7 @@ from veridical.cli import main
 from veridical.core.serialization import encode
 from veridical.core.types import Case, Example, Judgement, Source
 from veridical.datasets import read
-from veridical_lab.annotate.items import labelled
+from veridical_lab.annotate.items import with_label
 
 
 def write(path: Path, examples: list[Example]) -> str:
@@ -105,7 +105,8 @@ def test_a_second_round_with_a_detector_or_an_encoder(tmp_path: Path, capsys: py
     pool = write(tmp_path / "pool.jsonl", [item(str(i), f"thing{i} rarely", "often") for i in range(40)])
     # half of these say what the source says, which word overlap finds
     done = [
-        labelled(item(f"l{i}", "small" if i % 2 else "large", "large"), bool(i % 2), "human:4-of-4") for i in range(20)
+        with_label(item(f"l{i}", "small" if i % 2 else "large", "large"), bool(i % 2), "human:4-of-4")
+        for i in range(20)
     ]
     agreed = write(tmp_path / "agreed.jsonl", done)
     chosen = tmp_path / "round-2.jsonl"

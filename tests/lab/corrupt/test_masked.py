@@ -21,7 +21,7 @@ from veridical.core.types import Case, Example, Judgement, Source
 from veridical.models.load import LocalModel, load
 from veridical_lab.corrupt import attempts, corrupt, masked
 from veridical_lab.corrupt.masked import Masked, MaskedOptions, maskable
-from veridical_lab.models.filling import Sampling
+from veridical_lab.models.filling import PieceSampling
 from veridical_lab.models.perplexity import mean_surprisal
 from veridical_lab.models.testing import tiny
 
@@ -150,7 +150,7 @@ def test_what_says_the_same_is_put_back(fills: LocalModel, monkeypatch: pytest.M
 def test_one_unit_at_least_and_none_next_to_another(fills: LocalModel) -> None:
     text = "Rain falls. Snow falls. " + "It " + " ".join(["river lake house cat"] * 5) + "."
     for ratio, most in ((0.001, 1), (1.0, 10)):
-        way = Masked(model=fills, options=MaskedOptions(ratio=ratio, sampling=Sampling(top_k=3)))
+        way = Masked(model=fills, options=MaskedOptions(ratio=ratio, sampling=PieceSampling(top_k=3)))
         result = way.change(example(text, "x"), random.Random(1))
         assert isinstance(result, Example)
         spans = [verdict.span for verdict in result.gold.verdicts]

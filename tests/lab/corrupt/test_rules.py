@@ -17,7 +17,7 @@ from veridical.core.errors import InputError
 from veridical.core.types import Case, Example, Judgement, Source
 from veridical.datasets import read
 from veridical_lab.corrupt import corrupt
-from veridical_lab.corrupt.english import ANTONYMS, UNITS, VALUE_WORDS
+from veridical_lab.corrupt.english import ANTONYMS, UNIT_GROUPS, VALUE_WORDS
 from veridical_lab.corrupt.error_types import ERROR_TYPES, implied
 from veridical_lab.corrupt.rules import Rules, copied_sentences, text_examples
 from veridical_lab.datasets.wikipedia import read_texts
@@ -136,7 +136,7 @@ def test_articles_stay_right() -> None:
 
 def test_word_lists_have_no_fixed_points() -> None:
     assert all(word != opposite for word, opposite in ANTONYMS.items())
-    for groups in (VALUE_WORDS, UNITS):
+    for groups in (VALUE_WORDS, UNIT_GROUPS):
         assert all(word not in others for word, others in groups.items())
 
 

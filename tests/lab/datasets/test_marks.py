@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from veridical.core.errors import InputError
 from veridical.core.spans import Span, complement, union
-from veridical_lab.datasets.marks import align, diff_spans, locate, runs, tokens
+from veridical_lab.datasets.marks import align, diff_spans, flagged_runs, locate, tokens
 
 WORDS = st.text(alphabet="ab\u00e9\U0001f600'.-", min_size=1, max_size=4)
 GAPS = st.text(alphabet=" \t\u00a0\u3000", min_size=1, max_size=2)
@@ -24,7 +24,7 @@ def test_tokens_are_those_of_split(text: str) -> None:
 @given(st.lists(st.tuples(WORDS, GAPS, st.booleans())))
 def test_every_flagged_token_and_no_other_is_in_a_run(parts: list[tuple[str, str, bool]]) -> None:
     text = "".join(word + gap for word, gap, _ in parts)
-    spans = runs(tokens(text), [flag for _, _, flag in parts])
+    spans = flagged_runs(tokens(text), [flag for _, _, flag in parts])
     assert spans == sorted(spans)
     assert [any(r.contains(place) for r in spans) for place in tokens(text)] == [flag for _, _, flag in parts]
     # maximal: what lies between two runs holds a token
@@ -34,7 +34,7 @@ def test_every_flagged_token_and_no_other_is_in_a_run(parts: list[tuple[str, str
 
 def test_as_many_flags_as_tokens() -> None:
     with pytest.raises(InputError, match="1 labels for 2 tokens"):
-        runs(tokens("a b"), [True])
+        flagged_runs(tokens("a b"), [True])
 
 
 @given(st.lists(st.tuples(WORDS, st.sampled_from(["", " ", "\n "])), min_size=1))

@@ -15,7 +15,7 @@ from veridical.core.segment import words
 from veridical.core.types import Case, Judgement, Source, check_judgement
 from veridical.detectors import load_detector
 from veridical_lab.detectors.align import encoding, reader
-from veridical_lab.detectors.align.detector import Align, _grouped, word_scores
+from veridical_lab.detectors.align.detector import Align, _grouped, match_scores
 from veridical_lab.detectors.align.encoding import encode_texts, windows_of
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -222,7 +222,7 @@ def test_the_score_falls_with_the_cosine(folder: Path) -> None:
     detector = Align(folder, dtype="fp32")
     (found,) = detector.reader.match([CASE])
     assert found.response is not None
-    low, high = (word_scores(found.response, baseline, values=False) for baseline in (0.0, 0.9))
+    low, high = (match_scores(found.response, baseline, values=False) for baseline in (0.0, 0.9))
     assert (low <= high).all()
     assert ((low >= 0) & (high <= 1)).all()
     order = np.argsort(found.response.cosine)

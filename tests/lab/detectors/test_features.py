@@ -17,7 +17,7 @@ from veridical.core.types import Case, Level, Source, Verdict
 from veridical.datasets.split import split_by_document
 from veridical.detectors import load_detector
 from veridical.metrics.ranking import roc_auc
-from veridical_lab.detectors.features.detector import FeatureDetector, read_token_scores
+from veridical_lab.detectors.features.detector import FeatureDetector, load_token_scores
 from veridical_lab.models.testing import tiny
 from veridical_lab.training.features import Inputs, labelled_units
 
@@ -166,7 +166,7 @@ def test_token_scores(tmp_path: Path) -> None:
     file = tmp_path / "scores.jsonl"
     lines = [{"case": id, "tokens": [[s.start, s.end, v] for s, v in of_case]} for id, of_case in scores.items()]
     file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
-    assert read_token_scores(file) == scores
+    assert load_token_scores(file) == scores
     detector = load_detector(f"features:{folder},token_scores={file}")
     judged = detector.judge([e.case for e in data])
     labels = [
@@ -181,7 +181,7 @@ def test_token_scores(tmp_path: Path) -> None:
     assert fingerprint_of(load_detector(f"features:{folder},token_scores={file}")) != fingerprints[0]
     file.write_text('{"case": "1", "tokens": [[3, 1, 0.5]]}\n', "utf-8")
     with pytest.raises(DataError, match=r"scores.jsonl:1: not the token scores"):
-        read_token_scores(file)
+        load_token_scores(file)
 
 
 def test_an_artifact_may_not_name_files(folder: Path) -> None:

@@ -20,7 +20,7 @@ pytest.importorskip("transformers")
 
 from veridical.models.encode import encode  # noqa: E402
 from veridical.models.load import load  # noqa: E402
-from veridical_lab.models.runner import RequestedOutputs, Result, Runner  # noqa: E402
+from veridical_lab.models.runner import RequestedOutputs, Runner, RunnerResult  # noqa: E402
 from veridical_lab.models.testing import ENCODER_DECODERS, tiny  # noqa: E402
 
 SOURCE = Source("a", "The cat sat on the mat, and the dogs slept in the house.")
@@ -39,7 +39,7 @@ def judge(folder: Path, case: Case = CASE, **options: object) -> Judgement:
     return judgement
 
 
-def read(folder: Path, case: Case = CASE) -> tuple[tuple[object, ...], Result]:
+def read(folder: Path, case: Case = CASE) -> tuple[tuple[object, ...], RunnerResult]:
     model = load(folder, dtype="fp32")
     (encoded,) = encode(model, case, "tldr")
     (result,) = Runner(model).run([encoded], RequestedOutputs(entropy=True, rank=True))
@@ -118,7 +118,7 @@ def test_a_response_longer_than_the_context_is_not_judged_and_the_others_are(fol
 
 
 def test_what_failed_is_not_judged(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Runner, "run", lambda self, encoded, want: [Result(failed="not finite") for _ in encoded])
+    monkeypatch.setattr(Runner, "run", lambda self, encoded, want: [RunnerResult(failed="not finite") for _ in encoded])
     judgement = judge(folder)
     assert (judgement.hallucination, judgement.judged, judgement.notes) == (None, (), ("not finite",))
 

@@ -27,7 +27,7 @@ from veridical.models.encode import encode  # noqa: E402
 from veridical.models.load import LocalModel, load  # noqa: E402
 from veridical_lab.detectors.local.probe import Probe  # noqa: E402
 from veridical_lab.models.monitor import ProbeMonitor  # noqa: E402
-from veridical_lab.models.runner import RequestedOutputs, Result, Runner  # noqa: E402
+from veridical_lab.models.runner import RequestedOutputs, Runner, RunnerResult  # noqa: E402
 from veridical_lab.models.testing import tiny  # noqa: E402
 from veridical_lab.probes.options import ProbeOptions, TrainingConfig  # noqa: E402
 from veridical_lab.probes.training import train_probe  # noqa: E402
@@ -132,7 +132,7 @@ def test_what_could_not_be_judged_is_told(probe: Probe, monkeypatch: pytest.Monk
     assert "the model reads 256 at once" in long.notes[0]
     assert first.hallucination is not None
     assert bare.hallucination is not None
-    monkeypatch.setattr(Runner, "run", lambda self, encoded, want: [Result(failed="not finite") for _ in encoded])
+    monkeypatch.setattr(Runner, "run", lambda self, encoded, want: [RunnerResult(failed="not finite") for _ in encoded])
     (judgement,) = probe.judge([CASE])
     assert (judgement.hallucination, judgement.judged, judgement.notes) == (None, (), ("not finite",))
 

@@ -14,11 +14,11 @@ from veridical.core.segment import words
 from veridical.core.spans import Span
 from veridical.models.load import LocalModel, load, unload
 from veridical_lab.models import filling
-from veridical_lab.models.filling import Filler, Sampling, _head_rows
+from veridical_lab.models.filling import Filler, PieceSampling, _head_rows
 from veridical_lab.models.testing import ENCODERS, tiny
 
 TEXT = "The committee met in Paris on Monday; Anna Kowalska-Berg saw 1,250 cats, 'dogs' and the river in 1998."
-GREEDY = Sampling(top_k=1)
+GREEDY = PieceSampling(top_k=1)
 
 
 @pytest.fixture(scope="module")
@@ -39,14 +39,14 @@ def spans_of(text: str, *phrases: str) -> list[Span]:
 @pytest.mark.parametrize(
     ("sampling", "point", "chosen", "margin"),
     [
-        (Sampling(top_k=1), 0.9, 7, 1.0),  # the likeliest; the next one is a logit less likely
-        (Sampling(top_k=2), 0.0, 2, 0.2689),  # of 7 and 2 in the order of the pieces: 2 has 0.2689
-        (Sampling(top_k=2), 0.9, 7, 0.6311),
-        (Sampling(top_k=0, top_p=0.5), 0.9, 7, 0.1652),  # 7 alone has 0.6652
-        (Sampling(top_k=0), 0.9999, 9, 0.0899),
+        (PieceSampling(top_k=1), 0.9, 7, 1.0),  # the likeliest; the next one is a logit less likely
+        (PieceSampling(top_k=2), 0.0, 2, 0.2689),  # of 7 and 2 in the order of the pieces: 2 has 0.2689
+        (PieceSampling(top_k=2), 0.9, 7, 0.6311),
+        (PieceSampling(top_k=0, top_p=0.5), 0.9, 7, 0.1652),  # 7 alone has 0.6652
+        (PieceSampling(top_k=0), 0.9999, 9, 0.0899),
     ],
 )
-def test_one_piece_is_chosen_and_by_how_much(sampling: Sampling, point: float, chosen: int, margin: float) -> None:
+def test_one_piece_is_chosen_and_by_how_much(sampling: PieceSampling, point: float, chosen: int, margin: float) -> None:
     values, pieces = np.array([0.0, -1.0, -2.0]), np.array([7, 2, 9])
     piece, by = sampling.choose(values, pieces, point)
     assert piece == chosen
@@ -56,14 +56,14 @@ def test_one_piece_is_chosen_and_by_how_much(sampling: Sampling, point: float, c
 def test_pieces_are_chosen_as_often_as_the_model_expects_them() -> None:
     values, pieces = np.log([0.5, 0.3, 0.15, 0.05]), np.array([3, 1, 0, 2])
     points = (np.arange(1000) + 0.5) / 1000
-    chosen = [Sampling(top_k=3).choose(values, pieces, point)[0] for point in points]
+    chosen = [PieceSampling(top_k=3).choose(values, pieces, point)[0] for point in points]
     assert np.bincount(chosen, minlength=4) == pytest.approx(np.array([158, 316, 0, 526]), abs=1)
 
 
 @pytest.mark.parametrize("wrong", [{"top_k": -1}, {"top_p": 0.0}, {"top_p": 1.1}])
 def test_sampling_out_of_range(wrong: dict[str, float]) -> None:
     with pytest.raises(InputError, match="top_k from 0"):
-        Sampling(**wrong)  # type: ignore[arg-type]
+        PieceSampling(**wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", ["masked", "causal"])
@@ -163,7 +163,7 @@ def test_a_batch_changes_nothing(kind: str, request: pytest.FixtureRequest, monk
 
     def filled(batch: int, close: float) -> list[list[tuple[str, ...]]]:
         monkeypatch.setitem(filling._CLOSE, "fp32", close)
-        filler = Filler(model, Sampling(top_k=0))
+        filler = Filler(model, PieceSampling(top_k=0))
         gaps = [filler.gaps(text, [s for s in words(text) if len(s) > 3]) for text in texts]
         names = [str(i) for i in range(len(texts))]
         parts = [slice(at, at + batch) for at in range(0, len(texts), batch)]

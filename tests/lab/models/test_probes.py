@@ -13,7 +13,7 @@ from veridical_lab.models.probe_heads import (
     StreamingProbes,
     from_tensors,
     running_mean,
-    score,
+    score_prefixes,
     sigmoid,
 )
 
@@ -70,10 +70,10 @@ def test_the_ensemble_mixes_probabilities() -> None:
     assert probe.mix is not None
     each = probe.scores_each(h)
     by_sublayer = {s: h[i] for i, s in enumerate(probe.sublayers)}
-    np.testing.assert_allclose(score(probe, by_sublayer), sigmoid(probe.mix @ each + 0.3))
+    np.testing.assert_allclose(score_prefixes(probe, by_sublayer), sigmoid(probe.mix @ each + 0.3))
     single = probe.only(2)
     assert single.sublayers == (2,)
-    np.testing.assert_allclose(score(single, by_sublayer), each[1])
+    np.testing.assert_allclose(score_prefixes(single, by_sublayer), each[1])
 
 
 @pytest.mark.parametrize("kind", PROBE_KINDS)

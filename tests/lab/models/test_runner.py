@@ -14,7 +14,7 @@ from veridical.models.encode import Encoded, encode
 from veridical.models.head import finished
 from veridical.models.load import LocalModel, load
 from veridical_lab.models import runner as module
-from veridical_lab.models.runner import RequestedOutputs, Result, Runner
+from veridical_lab.models.runner import RequestedOutputs, Runner, RunnerResult
 from veridical_lab.models.testing import ARCHITECTURES, ENCODER_DECODERS, ENCODERS, tiny
 
 Get = Callable[..., LocalModel]
@@ -38,7 +38,7 @@ def sequences(model: LocalModel) -> list[Encoded]:
     return made
 
 
-def arrays(result: Result) -> dict[str, np.ndarray]:
+def arrays(result: RunnerResult) -> dict[str, np.ndarray]:
     named = {"logprob": result.logprob, "entropy": result.entropy, "rank": result.rank}
     named |= {f"sublayer {i}": h for i, h in result.hidden.items()} | {
         f"layer {i}": h for i, h in result.states.items()
@@ -46,7 +46,7 @@ def arrays(result: Result) -> dict[str, np.ndarray]:
     return {k: v for k, v in named.items() if v is not None}
 
 
-def assert_same(one: Result, other: Result) -> None:
+def assert_same(one: RunnerResult, other: RunnerResult) -> None:
     left, right = arrays(one), arrays(other)
     assert left.keys() == right.keys()
     for name in left:

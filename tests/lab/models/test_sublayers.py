@@ -10,8 +10,8 @@ import torch
 from veridical.core.errors import InputError
 from veridical.models.load import READERS, LocalModel, load
 from veridical_lab.models.sublayers import (
-    LAYOUTS,
-    Layout,
+    SUBLAYER_LAYOUTS,
+    SublayerLayout,
     capture_sublayers,
     check_layout,
     first_layers,
@@ -45,27 +45,27 @@ def test_variants(tiny_model: Get, architecture: str, options: dict[str, object]
 @pytest.mark.parametrize(
     ("architecture", "wrong"),
     [
-        ("gemma2", LAYOUTS["llama"]),  # what the modules give back is normed before it is added
-        ("llama", Layout("layers", "self_attn", "mlp.down_proj.nothing")),
-        ("llama", Layout("layers", "input_layernorm", "mlp")),
-        ("bert", replace(LAYOUTS["bert"], attention="attention.self.value")),
-        ("bert", replace(LAYOUTS["bert"], feed_forward="output")),  # after the norm
-        ("opt", Layout("layers", "self_attn", "fc2")),
+        ("gemma2", SUBLAYER_LAYOUTS["llama"]),  # what the modules give back is normed before it is added
+        ("llama", SublayerLayout("layers", "self_attn", "mlp.down_proj.nothing")),
+        ("llama", SublayerLayout("layers", "input_layernorm", "mlp")),
+        ("bert", replace(SUBLAYER_LAYOUTS["bert"], attention="attention.self.value")),
+        ("bert", replace(SUBLAYER_LAYOUTS["bert"], feed_forward="output")),  # after the norm
+        ("opt", SublayerLayout("layers", "self_attn", "fc2")),
     ],
 )
 def test_a_wrong_table_is_found_out(
-    tiny_model: Get, monkeypatch: pytest.MonkeyPatch, architecture: str, wrong: Layout
+    tiny_model: Get, monkeypatch: pytest.MonkeyPatch, architecture: str, wrong: SublayerLayout
 ) -> None:
     model = tiny_model(architecture)
-    monkeypatch.setitem(LAYOUTS, architecture, wrong)
+    monkeypatch.setitem(SUBLAYER_LAYOUTS, architecture, wrong)
     with pytest.raises(InputError, match="does not fit"):
         check_layout(model)
 
 
 def test_an_unknown_architecture_says_how_to_add_it(tiny_model: Get, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_model("llama")
-    monkeypatch.delitem(LAYOUTS, "llama")
-    with pytest.raises(InputError, match=r"LAYOUTS\['llama'\] = Layout"):
+    monkeypatch.delitem(SUBLAYER_LAYOUTS, "llama")
+    with pytest.raises(InputError, match=r"LAYOUTS\['llama'\] = SublayerLayout"):
         check_layout(model)
 
 

@@ -34,7 +34,7 @@ from veridical_lab.probes import training as module  # noqa: E402
 from veridical_lab.probes.activations import ActivationStates  # noqa: E402
 from veridical_lab.probes.evaluation import f1_sp_in_model_tokens, fit_threshold  # noqa: E402
 from veridical_lab.probes.fitting import FittedProbes  # noqa: E402
-from veridical_lab.probes.labelled_sequences import Labels, encode_examples, labels_of, with_token_consensus  # noqa: E402
+from veridical_lab.probes.labelled_sequences import ProbeLabels, encode_examples, labels_of, with_token_consensus  # noqa: E402
 from veridical_lab.probes.options import ProbeOptions, TrainingConfig  # noqa: E402
 from veridical_lab.probes.training import train_probe  # noqa: E402
 
@@ -201,7 +201,7 @@ def test_the_ensemble_is_fitted_on_the_training_part(model: LocalModel, monkeypa
     whole = module.fit
 
     def keep(
-        states: ActivationStates, labels: Labels, train: np.ndarray, valid: np.ndarray, *rest: Any, **named: Any
+        states: ActivationStates, labels: ProbeLabels, train: np.ndarray, valid: np.ndarray, *rest: Any, **named: Any
     ) -> FittedProbes:
         parts.append((states.width, len(train), len(valid)))
         return whole(states, labels, train, valid, *rest, **named)

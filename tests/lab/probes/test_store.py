@@ -35,7 +35,7 @@ def encoded(model: LocalModel) -> EncodedExamples:
 
 @pytest.fixture(autouse=True)
 def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SHARD_BYTES", 20_000)
+    monkeypatch.setattr(module, "_SHARD_BYTES", 20_000)
 
 
 def expected(model: LocalModel, encoded: EncodedExamples, sequence: int, sublayers: tuple[int, ...]) -> np.ndarray:

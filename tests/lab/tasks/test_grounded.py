@@ -18,7 +18,7 @@ from veridical.models.encode import encode  # noqa: E402
 from veridical.models.load import LocalModel, load  # noqa: E402
 from veridical.models.template import get_template, render  # noqa: E402
 from veridical_lab.models.testing import tiny  # noqa: E402
-from veridical_lab.tasks.grounded import TASKS, UNLABELLED, Writing, find_task, inputs_of, labelled, write  # noqa: E402
+from veridical_lab.tasks.grounded import TASKS, UNLABELLED, Writing, find_task, inputs_of, label_responses, write  # noqa: E402
 from veridical_lab.tasks.responses import append_responses, kept_responses  # noqa: E402
 
 
@@ -169,11 +169,11 @@ class Fixed:
 
 
 def test_labels_are_the_detectors_and_say_so() -> None:
-    (made,) = labelled([example(1)], Fixed(), Thresholds.same(0.5))  # type: ignore[arg-type]
+    (made,) = label_responses([example(1)], Fixed(), Thresholds.same(0.5))  # type: ignore[arg-type]
     assert (made.gold.by, made.gold.hallucination) == ("fixed", 1.0)
     assert [(v.span, v.score) for v in made.gold.verdicts] == [(Span(0, 2), 1.0)]
     assert made.gold.notes == ("n", "labelled by a detector at 0.5, not by people")
-    (clean,) = labelled([example(1)], Fixed(), Thresholds.same(0.7))  # type: ignore[arg-type]
+    (clean,) = label_responses([example(1)], Fixed(), Thresholds.same(0.7))  # type: ignore[arg-type]
     assert (clean.gold.hallucination, clean.gold.verdicts) == (0.0, ())
 
 

@@ -22,9 +22,9 @@ from veridical.core.spans import Span  # noqa: E402
 from veridical.core.types import Case, Evidence, Example, Level, Source, Verdict  # noqa: E402
 from veridical.detectors import load_detector  # noqa: E402
 from veridical.models.load import LocalModel, load  # noqa: E402
-from veridical_lab.detectors.classifier.artifact import METHODS, ClassifierSettings  # noqa: E402
+from veridical_lab.detectors.classifier.artifact import TUNING_METHODS, ClassifierSettings  # noqa: E402
 from veridical_lab.detectors.classifier.network import ClassifierNetwork, label_tokens  # noqa: E402
-from veridical_lab.detectors.classifier.presentation import EncodedPart, parts_of  # noqa: E402
+from veridical_lab.detectors.classifier.presentation import EncodedPart, case_parts  # noqa: E402
 from veridical_lab.models.testing import tiny  # noqa: E402
 from veridical_lab.models.tuning import frequent_tokens  # noqa: E402
 from veridical_lab.training.checkpoint import CHECKPOINT, TrainingStopped  # noqa: E402
@@ -44,7 +44,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> LocalModel:
 
 def encoded(network: ClassifierNetwork, of: Sequence[Example]) -> list[tuple[EncodedPart, ...]]:
     settings = network.settings
-    parts = [part for example in of for part in parts_of(example.case, settings.task, settings.unit)]
+    parts = [part for example in of for part in case_parts(example.case, settings.task, settings.unit)]
     return [each for part in parts if not isinstance(each := network.encode(part), str)]
 
 
@@ -91,7 +91,7 @@ def test_a_soft_prompt_is_what_peft_makes_of_it(decoder: LocalModel) -> None:
 
 @pytest.mark.parametrize("labels", [("YES", "NO"), ("a", "b"), ("a", "ab")])
 @pytest.mark.parametrize("unit", ["part", "pair"])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", TUNING_METHODS)
 def test_batch_is_one_by_one_is_training(decoder: LocalModel, method: str, unit: str, labels: tuple[str, str]) -> None:
     network = ClassifierNetwork(decoder, ClassifierSettings(method=method, labels=labels, unit=unit))
     parts = encoded(network, examples(6))
@@ -124,7 +124,7 @@ def test_an_encoder_reads_pairs(encoder: LocalModel, tmp_path: Path, method: str
 def test_the_best_pair_counts_for_a_part(encoder: LocalModel, task: str) -> None:
     case = examples(1)[0].case
     network = ClassifierNetwork(encoder, ClassifierSettings(method="head", task=task, unit="pair"))
-    parts = parts_of(case, task, "pair")
+    parts = case_parts(case, task, "pair")
     pairs = {("The cat sat.", "The cat sat."), ("The cat sat.", "Dogs run."), ("Dogs run.", "Dogs run.")}
     assert len(parts) == 2
     assert [len(part.readings) for part in parts] == [2, 2]
@@ -179,7 +179,7 @@ def test_pairs_that_the_gold_names_as_support_are_learned_from(
 
 @pytest.mark.parametrize("unit", ["part", "pair"])
 @pytest.mark.parametrize("task", ["hallucination", "coverage"])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", TUNING_METHODS)
 def test_it_learns_and_a_folder_gives_the_same_again(
     decoder: LocalModel, tmp_path: Path, method: str, task: str, unit: str
 ) -> None:

@@ -19,7 +19,7 @@ from veridical_lab.training.token_benchmark import (
     cut_context,
     read_benchmark,
 )
-from veridical_lab.training.token_methods import METHODS, FeatureMethod, load_method
+from veridical_lab.training.token_methods import TOKEN_METHODS, FeatureMethod, load_method
 
 FEW = RunOptions(resamples=20)
 
@@ -146,7 +146,7 @@ def test_methods_by_name(folder: Path, tmp_path: Path) -> None:
     assert isinstance(method, FeatureMethod)
     assert (method.options.classifier, method.options.features.context, method.sources) == ("svm", "left", False)
     assert method.name == "features:svm,tagger=rules,context=left,sources=no,seed=3"
-    assert "features" in METHODS
+    assert "features" in TOKEN_METHODS
     with pytest.raises(InputError, match="no classifier and no folder 'forest'"):
         load_method("features:forest")
     with pytest.raises(UnknownNameError, match="option of features 'colour'"):

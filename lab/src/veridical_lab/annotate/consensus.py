@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from veridical.core.errors import InputError
 from veridical.core.types import Case, Example, Judgement, Verdict
 from veridical.metrics import UndefinedMetricError
-from veridical_lab.annotate.items import is_item, labelled, says_hallucinated
+from veridical_lab.annotate.items import is_item, says_hallucinated, with_label
 from veridical_lab.datasets.consensus import at_least
 from veridical_lab.datasets.marks import tokens
 from veridical_lab.metrics.agreement import fleiss_kappa, krippendorff_alpha
@@ -181,7 +181,7 @@ def agree(examples: Iterable[Example], rule: ConsensusRule | None = None) -> Agr
 
 def _with_label(example: Example, label: bool, by: str) -> Example:
     if is_item(example):
-        return labelled(example, label, by, example.annotations)
+        return with_label(example, label, by, example.annotations)
     return replace(example, gold=Judgement(example.case.id, by, float(label)))
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from veridical.core.errors import InputError
 from veridical.core.types import GOLD_THRESHOLD, Example, Judgement, Verdict
 
-__all__ = ["answer", "grouped", "is_item", "items_of", "labelled", "place_of", "says_hallucinated"]
+__all__ = ["answer", "grouped", "is_item", "item_place", "items_of", "says_hallucinated", "with_label"]
 
 
 def is_item(example: Example) -> bool:
@@ -22,7 +22,7 @@ def is_item(example: Example) -> bool:
     return len(gold.verdicts) == 1 and gold.judged == (gold.verdicts[0].span,)
 
 
-def place_of(item: Example) -> Verdict:
+def item_place(item: Example) -> Verdict:
     """Return the verdict of an item; its `correction` is the original text. Raise `InputError` for other examples."""
     if not is_item(item):
         raise InputError(
@@ -59,7 +59,7 @@ def items_of(examples: Iterable[Example]) -> Iterator[Example]:
 
 def answer(item: Example, by: str, hallucinated: bool, *, seconds: float | None = None) -> Judgement:
     """Make the judgement of an item by one annotator, who took `seconds` for it."""
-    verdict = replace(place_of(item), score=float(hallucinated))
+    verdict = replace(item_place(item), score=float(hallucinated))
     provenance = () if seconds is None else (("seconds", f"{seconds:.1f}"),)
     return Judgement(
         item.case.id,
@@ -79,7 +79,7 @@ def says_hallucinated(judgement: Judgement) -> bool | None:
     return any(scores) if scores else None
 
 
-def labelled(item: Example, hallucinated: bool, by: str, annotations: Sequence[Judgement] = ()) -> Example:
+def with_label(item: Example, hallucinated: bool, by: str, annotations: Sequence[Judgement] = ()) -> Example:
     """Return the item with this label as its gold."""
     gold = replace(answer(item, "", hallucinated), by=by)
     return replace(item, gold=gold, annotations=tuple(annotations))

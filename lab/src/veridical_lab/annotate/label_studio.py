@@ -30,12 +30,12 @@ from veridical.core.segment import sentences
 from veridical.core.serialization import encode
 from veridical.core.spans import Span, union
 from veridical.core.types import Case, Example, Judgement, Omission, Source, SourceSpan, Verdict
-from veridical_lab.annotate.items import answer, place_of
+from veridical_lab.annotate.items import answer, item_place
 
-__all__ = ["MARK", "QUESTION_KINDS", "Imported", "config_of", "find_span", "read_export", "read_tasks", "tasks_of"]
+__all__ = ["QUESTION_KINDS", "TASK_MARK", "Imported", "config_of", "find_span", "read_export", "read_tasks", "tasks_of"]
 
 QUESTION_KINDS = ("consistency", "spans", "coverage", "claims")
-MARK = "veridical"  # the key of a task's data that names its case and question
+TASK_MARK = "veridical"  # the key of a task's data that names its case and question
 _ANSWERS = {"consistent": False, "inconsistent": True}
 _CLAIM_LABELS = {"supported": 0.0, "contradicted": 1.0, "not in the sources": 1.0}
 _COVERAGE = ("covered", "partly covered", "left out")
@@ -107,7 +107,7 @@ def tasks_of(
 
 def _task(kind: str, case: Case, part: str, data: Mapping[str, str], results: Sequence[Any], by: str) -> dict[str, Any]:
     about = {"kind": f"{kind}/1", "case": case.id, "part": part, "hash": _hash(case)}
-    task: dict[str, Any] = {"data": {**data, MARK: about}}
+    task: dict[str, Any] = {"data": {**data, TASK_MARK: about}}
     if results:
         task["predictions"] = [{"model_version": by, "result": list(results)}]
     return task
@@ -134,7 +134,7 @@ def _region(name: str, to: str, text: str, span: Span, label: str, score: float 
 
 
 def _consistency_tasks(example: Example, prediction: Judgement | None) -> list[dict[str, Any]]:
-    case, place = example.case, place_of(example)
+    case, place = example.case, item_place(example)
     new, old = place.span.of(case.response), place.correction or ""
     question = f"In this context, is “{new}” consistent with “{old}” of the original?"
     region = _region("place", "response", case.response, place.span, "changed")
@@ -272,7 +272,7 @@ def read_tasks(tasks: Any, examples: Sequence[Example]) -> Imported:
 def _task_about(task: Any, number: int) -> tuple[dict[str, str], list[Any]]:
     """Return the mark of a task, its kind without the version, and the task's annotations."""
     try:
-        about = task["data"][MARK]
+        about = task["data"][TASK_MARK]
         about = json.loads(about) if isinstance(about, str) else dict(about)
         kind, _, version = str(about["kind"]).partition("/")
         about = {"kind": kind, **{key: str(about[key]) for key in ("case", "part", "hash")}}

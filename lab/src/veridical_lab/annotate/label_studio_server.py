@@ -13,19 +13,19 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from veridical.core.errors import InputError, MissingExtraError, OutputError
-from veridical_lab.annotate.label_studio import MARK, config_of
+from veridical_lab.annotate.label_studio import TASK_MARK, config_of
 
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["KEY_ENV", "LabelStudio", "Project"]
+__all__ = ["KEY_ENV", "LabelStudio", "LabellingProject"]
 
 KEY_ENV = "LABEL_STUDIO_API_KEY"
 _BATCH = 200  # tasks per request
 
 
 @dataclass(frozen=True, slots=True)
-class Project:
+class LabellingProject:
     """A project on the server."""
 
     id: int
@@ -81,14 +81,14 @@ class LabelStudio:
     ) -> None:
         self._client.close()
 
-    def projects(self) -> list[Project]:
+    def projects(self) -> list[LabellingProject]:
         """Return all projects that the token may see."""
         entries = self._pages("/api/projects/")
         if not all(isinstance(entry.get("id"), int) for entry in entries):
             raise self._unexpected("/api/projects/")
-        return [Project(p["id"], p.get("title") or "", p.get("label_config") or "") for p in entries]
+        return [LabellingProject(p["id"], p.get("title") or "", p.get("label_config") or "") for p in entries]
 
-    def project(self, name: str) -> Project:
+    def project(self, name: str) -> LabellingProject:
         """Return the project with this number or title; raise `InputError` if there is none, or several."""
         fitting = [p for p in self.projects() if name in (str(p.id), p.title)]
         if len(fitting) != 1:
@@ -100,7 +100,7 @@ class LabelStudio:
 
     def create(
         self, title: str, kind: str, *, annotators: int = 1, labels: Sequence[str] = ("hallucinated",)
-    ) -> Project:
+    ) -> LabellingProject:
         """Create a project that asks `annotators` people each question of `kind`."""
         config = config_of(kind, labels=labels)
         settings = {
@@ -112,9 +112,9 @@ class LabelStudio:
         made = self._json("POST", "/api/projects/", json=settings)
         if not isinstance(made, dict) or not isinstance(made.get("id"), int):
             raise self._unexpected("/api/projects/")
-        return Project(made["id"], title, config)
+        return LabellingProject(made["id"], title, config)
 
-    def push(self, project: Project, tasks: Sequence[dict[str, Any]]) -> int:
+    def push(self, project: LabellingProject, tasks: Sequence[dict[str, Any]]) -> int:
         """Add the tasks that the project does not have yet, and return their number; an interrupted push continues."""
         present = {_identity(task) for task in self._pages("/api/tasks/", project=project.id, fields="all")}
         new = [task for task in tasks if _identity(task) not in present]
@@ -122,7 +122,7 @@ class LabelStudio:
             self._json("POST", f"/api/projects/{project.id}/import", json=new[start : start + _BATCH])
         return len(new)
 
-    def pull(self, project: Project) -> list[dict[str, Any]]:
+    def pull(self, project: LabellingProject) -> list[dict[str, Any]]:
         """Return all annotated tasks of a project, for `label_studio.read_tasks`."""
         path = f"/api/projects/{project.id}/export"
         return self._entries(path, self._json("GET", path, params={"exportType": "JSON"}))
@@ -132,7 +132,7 @@ class LabelStudio:
         about = {"result": list(result), "was_cancelled": False, "lead_time": seconds}
         self._json("POST", f"/api/tasks/{task}/annotations/", json=about)
 
-    def tasks(self, project: Project) -> list[dict[str, Any]]:
+    def tasks(self, project: LabellingProject) -> list[dict[str, Any]]:
         """Return all tasks of a project with their data and pre-annotations."""
         return self._pages("/api/tasks/", project=project.id, fields="all")
 
@@ -195,5 +195,5 @@ class LabelStudio:
 
 def _identity(task: dict[str, Any]) -> str:
     data = task.get("data")
-    about = data.get(MARK, {}) if isinstance(data, dict) else {}
+    about = data.get(TASK_MARK, {}) if isinstance(data, dict) else {}
     return str((about.get("kind"), about.get("case"), about.get("part"))) if isinstance(about, dict) else str(about)

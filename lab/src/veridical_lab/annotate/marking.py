@@ -11,13 +11,13 @@ from veridical.core.quotes import find_quote
 from veridical.core.spans import Span, cut, union
 from veridical.core.text import visible
 from veridical.core.types import Example, Judgement, Verdict
-from veridical_lab.annotate.items import answer, is_item, place_of
+from veridical_lab.annotate.items import answer, is_item, item_place
 from veridical_lab.datasets.chevrons import parse_chevrons
 
 __all__ = ["MarkingPrompt", "mark_examples", "typed_spans"]
 
 _QUOTES = re.compile(r"\s*(?:<[^<>]*>\s*)+")
-HELP = (
+_INSTRUCTIONS = (
     "Copy the line with < and > around the smallest spans that the sources do not support, or type only <these spans>. "
     "Enter: all of it is supported. s: skip this case. q: stop."
 )
@@ -65,7 +65,7 @@ def mark_examples(examples: Sequence[Example], by: str, prompt: MarkingPrompt) -
     Items (`veridical_lab.annotate.items`) are yes/no questions. For other cases each line of the response is shown, and
     the person marks its unsupported spans. An answer that cannot be read is asked for again.
     """
-    prompt.show(HELP)
+    prompt.show(_INSTRUCTIONS)
     for number, example in enumerate(examples, 1):
         prompt.show(f"\n[{number} of {len(examples)}] {visible(example.case.id)}")
         for source in example.case.sources:
@@ -80,7 +80,7 @@ def mark_examples(examples: Sequence[Example], by: str, prompt: MarkingPrompt) -
 
 
 def _ask_item(item: Example, by: str, prompt: MarkingPrompt) -> Judgement | None:
-    place = place_of(item)
+    place = item_place(item)
     text = "".join(f"<{piece}>" if inside else piece for piece, inside in cut(item.case.response, [place.span]))
     prompt.show(f"text:   {visible(text)}")
     prompt.show(f"before: {visible(place.correction or '')}")

@@ -11,18 +11,17 @@ from dataclasses import dataclass, field
 from statistics import median
 
 import numpy as np
-from numpy.typing import NDArray
 
 from veridical.core.errors import InputError
 from veridical.core.types import Example
 from veridical.datasets.split import document_of
+from veridical.metrics.arrays import Floats
 from veridical.metrics.significance import draw_documents
 from veridical_lab.annotate.consensus import annotators_of, join_annotations
 from veridical_lab.annotate.items import says_hallucinated
 
 __all__ = ["AnnotatorQuality", "QuizScore", "SpamRule", "annotator_quality", "error_rates", "score_quiz"]
 
-Floats = NDArray[np.float64]
 _ITERATIONS = 100
 _PRIOR = 0.5  # pseudo-labels of either kind, so that no rate is exactly 0 or 1
 

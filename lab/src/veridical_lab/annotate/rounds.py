@@ -16,7 +16,7 @@ from veridical.core.types import Example, Judgement
 from veridical.detectors import load_detector
 from veridical.metrics import UndefinedMetricError
 from veridical_lab.annotate.balance import Annotated
-from veridical_lab.annotate.items import place_of, says_hallucinated
+from veridical_lab.annotate.items import item_place, says_hallucinated
 from veridical_lab.annotate.scorer import PoolScores, Scorer, item_weights, score_pool
 from veridical_lab.annotate.simulate import Loop
 
@@ -43,7 +43,7 @@ def round_scores(
     scores = []
     items = [*labelled, *pool]
     for item, judgement in zip(items, judge(loaded, [item.case for item in items]), strict=True):
-        place = place_of(item).span
+        place = item_place(item).span
         place_scores = [verdict.score for verdict in judgement.verdicts if verdict.span.overlaps(place)]
         if not place_scores and (judgement.judged is not None and not any(s.overlaps(place) for s in judgement.judged)):
             raise InputError(

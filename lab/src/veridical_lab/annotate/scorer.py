@@ -10,21 +10,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from veridical.calibration.fitting import CalibrationOptions, fit_scale
 from veridical.core.errors import InputError
 from veridical.core.types import Example
 from veridical.datasets.split import split_by_document
 from veridical.metrics import UndefinedMetricError
+from veridical.metrics.arrays import Floats
 from veridical_lab.annotate.balance import Annotated
-from veridical_lab.annotate.items import place_of, says_hallucinated
+from veridical_lab.annotate.items import item_place, says_hallucinated
 from veridical_lab.detectors.features.extraction import FeatureExtractor
 from veridical_lab.training.features import FeatureOptions, FeatureTable, Inputs, fit_classifier, make_extractor
 
 __all__ = ["PoolScores", "Scorer", "item_weights", "score_pool"]
 
-Floats = NDArray[np.float64]
 _FOLDS = 5
 
 
@@ -70,7 +69,7 @@ class Scorer:
     def rows(self, items: Sequence[Example]) -> Floats:
         """Return the features of items. *Shape:* (items, features)"""
         new = [item for item in items if item.case.id not in self._rows]
-        extracted = self._extractor.extract([item.case for item in new], [[place_of(item).span] for item in new])
+        extracted = self._extractor.extract([item.case for item in new], [[item_place(item).span] for item in new])
         for item, features in zip(new, extracted, strict=True):
             if features.problem is not None:
                 raise InputError(f"item {item.case.id!r} has no features: {features.problem}")

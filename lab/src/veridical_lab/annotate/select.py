@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from veridical.core import quantities
 from veridical.core.errors import InputError, UnknownNameError
@@ -23,6 +22,7 @@ from veridical.core.spans import Span
 from veridical.core.stopwords import STOP_WORDS
 from veridical.core.types import Example
 from veridical.core.vocabulary import MONTHS, WEEKDAYS
+from veridical.metrics.arrays import Floats
 from veridical.metrics.confusion import Confusion
 from veridical_lab.annotate.balance import (
     Annotated,
@@ -32,11 +32,11 @@ from veridical_lab.annotate.balance import (
     expected_counts,
     subsampling,
 )
-from veridical_lab.annotate.items import grouped, place_of
+from veridical_lab.annotate.items import grouped, item_place
 from veridical_lab.corrupt.passages import implied
 
 __all__ = [
-    "STRATEGIES",
+    "SELECTION_STRATEGIES",
     "Embed",
     "SelectOptions",
     "Selection",
@@ -46,10 +46,9 @@ __all__ = [
     "similarity",
 ]
 
-Floats = NDArray[np.float64]
 Embed = Callable[[Sequence[str]], Floats]
 """Turns texts into vectors, *shape* (texts, width)."""
-STRATEGIES = ("balance", "random")
+SELECTION_STRATEGIES = ("balance", "random")
 _RESERVE = 3  # candidates per item to choose; if there are fewer, items that the detector is sure of come back
 
 
@@ -86,7 +85,7 @@ def obvious(item: Example) -> str | None:
 
     Dates such as "today" are not definite. Another form of the same date is not another date.
     """
-    place = place_of(item)
+    place = item_place(item)
     new, old = place.span.of(item.case.response), place.correction or ""
     if _is_date(new) and _is_date(old):
         return None if similarity(new, old) == 1.0 else "date"
@@ -122,8 +121,7 @@ class SelectOptions:
 
     Attributes:
         count: The maximum number of items.
-        strategy: One of `STRATEGIES`: even classes by equation (9); at random; those whose score is nearest to the
-            threshold; or those that are farthest from each other.
+        strategy: One of `SELECTION_STRATEGIES`: even classes by equation (9), or at random.
         sure: Leave out scores of at least this, and of at most 1 minus this; 1 leaves out none. If fewer than three
             candidates per item would remain, the least sure of the others stay.
         similar: Leave out near-paraphrases: items whose replaced and original phrases are more similar than this.
@@ -145,8 +143,8 @@ class SelectOptions:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.strategy not in STRATEGIES:
-            raise UnknownNameError("strategy", self.strategy, STRATEGIES)
+        if self.strategy not in SELECTION_STRATEGIES:
+            raise UnknownNameError("strategy", self.strategy, SELECTION_STRATEGIES)
         if self.count < 1:
             raise InputError(f"{self.count} items are to be chosen", hint="a number from 1")
         if not 0.5 < self.sure <= 1.0:
@@ -256,7 +254,7 @@ def _less_trivial(
 ) -> list[int]:
     """Return the indices of the items worth annotating, and count the others in `left_out`."""
     draw = random.Random(f"obvious\0{options.seed}")
-    places = [place_of(item) for item in pool]
+    places = [item_place(item) for item in pool]
     pairs = [
         (place.span.of(item.case.response), place.correction or "") for item, place in zip(pool, places, strict=True)
     ]

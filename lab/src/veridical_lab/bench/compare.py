@@ -25,7 +25,7 @@ from veridical.metrics.pairs import pair_outcomes
 from veridical.metrics.registry import METRICS
 from veridical.metrics.significance import bonferroni, hanley_mcneil
 from veridical_lab.bench.evaluation import Evaluation, evaluate, load_all
-from veridical_lab.bench.settings import Settings, load_data
+from veridical_lab.bench.settings import BenchSettings, load_data
 from veridical_lab.metrics.permutation import (
     permutation_accuracy,
     permutation_f1,
@@ -143,7 +143,7 @@ _TESTABLE = {*_TESTS, *(name for name, metric in METRICS.items() if isinstance(m
 _FAMILIES = {"coverage_roc_auc": "roc_auc", "source_word_roc_auc": "word_roc_auc"}
 
 
-def compare_detectors(settings: Settings) -> Iterator[list[DetectorComparison]]:
+def compare_detectors(settings: BenchSettings) -> Iterator[list[DetectorComparison]]:
     """Yield the comparisons of all pairs of detectors, one list per data set, under each metric that fits both."""
     detectors = load_all(settings)
     if len(detectors) < 2:
@@ -178,7 +178,7 @@ def correct(comparisons: Sequence[DetectorComparison]) -> list[DetectorCompariso
     ]
 
 
-def compare_pair(a: Evaluation, b: Evaluation, name: str, settings: Settings) -> DetectorComparison:
+def compare_pair(a: Evaluation, b: Evaluation, name: str, settings: BenchSettings) -> DetectorComparison:
     """Test two evaluations on the same cases for a difference, without a correction for the number of pairs.
 
     Args:

@@ -15,11 +15,11 @@ from veridical.datasets.split import split_by_document
 from veridical.detectors import load_detector
 from veridical.metrics.measure import Metric
 from veridical_lab.bench.journal import Journal
-from veridical_lab.bench.settings import Loaded, Settings
+from veridical_lab.bench.settings import BenchSettings, Loaded
 
-__all__ = ["Evaluation", "evaluate", "identity", "judge_all", "load_all"]
+__all__ = ["Evaluation", "detector_identity", "evaluate", "judge_all", "load_all"]
 
-BATCH = 64
+CASES_AT_ONCE = 64
 FOLDS = 5
 
 
@@ -56,7 +56,7 @@ class Evaluation:
         return self.thresholds[metric.level if metric.level in self.thresholds else "span"]
 
 
-def load_all(settings: Settings) -> list[Detector]:
+def load_all(settings: BenchSettings) -> list[Detector]:
     """Load the detectors that the settings name; raise `InputError` if one is named twice."""
     detectors = [load_detector(spec, settings.connection) for spec in settings.detectors]
     if settings.connection is not None:
@@ -67,12 +67,12 @@ def load_all(settings: Settings) -> list[Detector]:
     return detectors
 
 
-def identity(detector: Detector) -> str:
+def detector_identity(detector: Detector) -> str:
     """Return the detector's name and a hash of all that its scores depend on, such as a model folder's contents."""
     return f"{detector.name}\0{digest_of(fingerprint_of(detector))}"
 
 
-def evaluate(detector: Detector, data: Loaded, settings: Settings) -> Evaluation:
+def evaluate(detector: Detector, data: Loaded, settings: BenchSettings) -> Evaluation:
     """Evaluate `detector` on `data`; a detector that learns (`fit`) first learns from the fitting part."""
     if isinstance(detector, Fittable) and info_of(detector).needs_training:
         judgements, seconds = _judge_out_of_fold(detector, data, settings)
@@ -104,7 +104,7 @@ def evaluate(detector: Detector, data: Loaded, settings: Settings) -> Evaluation
     )
 
 
-def _judge_out_of_fold(detector: Fittable, data: Loaded, settings: Settings) -> tuple[list[Judgement], float]:
+def _judge_out_of_fold(detector: Fittable, data: Loaded, settings: BenchSettings) -> tuple[list[Judgement], float]:
     """Judge the cases of each fold of documents by the detector fitted on the other folds and the training examples."""
     examples, training = [*data.fitting, *data.examples], data.training()
     # another seed than that of the split into parts, or a whole test part would fall into one fold
@@ -119,10 +119,10 @@ def _judge_out_of_fold(detector: Fittable, data: Loaded, settings: Settings) -> 
     return [judgements[example.case.id] for example in examples], time.perf_counter() - started
 
 
-def _judge(detector: Detector, data: Loaded, settings: Settings) -> tuple[list[Judgement], float]:
+def _judge(detector: Detector, data: Loaded, settings: BenchSettings) -> tuple[list[Judgement], float]:
     """Judge all cases, the fitting part first; return judgements and seconds, those of an earlier run included."""
     folder = settings.journal
-    journal = Journal.open(folder, identity(detector), data.name, data.hash, data.split) if folder else None
+    journal = Journal.open(folder, detector_identity(detector), data.name, data.hash, data.split) if folder else None
     cases = [example.case for example in (*data.fitting, *data.examples)]
     return judge_all(detector, cases, f"{detector.name} on {data.name}", settings, journal=journal)
 
@@ -131,7 +131,7 @@ def judge_all(
     detector: Detector,
     cases: Sequence[Case],
     label: str,
-    settings: Settings,
+    settings: BenchSettings,
     *,
     journal: Journal | None = None,
     clock: Callable[[], float] = time.perf_counter,
@@ -148,9 +148,9 @@ def judge_all(
     """
     judgements = list(journal.judgements) if journal else []
     seconds = journal.seconds if journal else 0.0
-    for start in range(len(judgements), len(cases), BATCH):
+    for start in range(len(judgements), len(cases), CASES_AT_ONCE):
         settings.progress(label, start, len(cases))
-        batch = cases[start : start + BATCH]
+        batch = cases[start : start + CASES_AT_ONCE]
         started = clock()
         judged = judge(detector, batch)
         elapsed = clock() - started

@@ -17,10 +17,10 @@ from veridical.core.types import GOLD_THRESHOLD, Example
 from veridical.datasets.split import content_hash, document_of, split_by_document
 from veridical.metrics.registry import METRICS
 from veridical_lab.bench.compare import DetectorComparison, compare_pair, correct
-from veridical_lab.bench.evaluation import Evaluation, evaluate, identity, load_all
+from veridical_lab.bench.evaluation import Evaluation, detector_identity, evaluate, load_all
 from veridical_lab.bench.results import ResultRow
 from veridical_lab.bench.run import result_rows
-from veridical_lab.bench.settings import Loaded, Settings, load_data
+from veridical_lab.bench.settings import BenchSettings, Loaded, load_data
 from veridical_lab.corrupt.argument_responses import composed
 from veridical_lab.corrupt.arguments import AMBIGUOUS, FULL, each_error
 from veridical_lab.datasets.topics import Topic
@@ -148,7 +148,7 @@ def variants(detectors: Sequence[str], tables: Sequence[int]) -> list[str]:
 
 
 def measured(
-    settings: Settings,
+    settings: BenchSettings,
     sets: Mapping[str, Sequence[Example]],
     tables: Sequence[int],
     *,
@@ -192,7 +192,14 @@ def measured(
                 raise InputError(
                     f"{detector.name} has no scores for these tables", hint=f"needed: {', '.join(metrics)}"
                 )
-            parts = (identity(detector), data.hash, sorted(metrics), settings.resamples, settings.level, settings.seed)
+            parts = (
+                detector_identity(detector),
+                data.hash,
+                sorted(metrics),
+                settings.resamples,
+                settings.level,
+                settings.seed,
+            )
             run_id = digest_of((*parts, negatives))
             of_kind = []
             for of_sources, indices in picked.items():

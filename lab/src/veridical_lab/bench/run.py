@@ -23,16 +23,16 @@ from veridical.metrics.arrays import Floats
 from veridical.metrics.measure import Metric, measure_rows
 from veridical.metrics.registry import METRICS
 from veridical_lab.bench.curves import curves
-from veridical_lab.bench.evaluation import BATCH, Evaluation, evaluate, identity, load_all
+from veridical_lab.bench.evaluation import CASES_AT_ONCE, Evaluation, detector_identity, evaluate, load_all
 from veridical_lab.bench.results import ResultRow, read_result_rows
-from veridical_lab.bench.settings import Loaded, Settings, load_data
+from veridical_lab.bench.settings import BenchSettings, Loaded, load_data
 
-__all__ = ["Group", "dry_run", "result_rows", "run_bench", "run_to_file"]
+__all__ = ["Group", "dry_run_bench", "result_rows", "run_bench", "run_to_file"]
 
 Group = tuple[str | None, Sequence[int]]  # the name of a group of examples (None = all), and their indices
 
 
-def run_bench(settings: Settings, known: Mapping[str, list[ResultRow]] | None = None) -> Iterator[list[ResultRow]]:
+def run_bench(settings: BenchSettings, known: Mapping[str, list[ResultRow]] | None = None) -> Iterator[list[ResultRow]]:
     """Yield the rows of each detector on each data set: one for all of it, then one per group.
 
     Args:
@@ -63,7 +63,7 @@ def run_bench(settings: Settings, known: Mapping[str, list[ResultRow]] | None = 
             yield result_rows(run_id, evaluate(detector, data, settings), settings, metrics, groups)
 
 
-def run_to_file(settings: Settings, path: Path | None) -> list[ResultRow]:
+def run_to_file(settings: BenchSettings, path: Path | None) -> list[ResultRow]:
     """Run a benchmark, append its rows to the file of results `path`, and return them.
 
     Rows that are in the file already are not measured again, and new rows are written as soon as a detector is done, so
@@ -84,7 +84,7 @@ def run_to_file(settings: Settings, path: Path | None) -> list[ResultRow]:
     return rows
 
 
-def dry_run(settings: Settings) -> None:
+def dry_run_bench(settings: BenchSettings) -> None:
     """Let every detector that asks a chat model judge all cases, over a connection that counts but sends nothing."""
     detectors = load_all(settings)
     for spec in settings.data:
@@ -93,14 +93,14 @@ def dry_run(settings: Settings) -> None:
         for loaded in detectors:
             detector = loaded.fit(data.fitting) if data.fitting and isinstance(loaded, Fittable) else loaded
             if info_of(detector).needs_chat_model:
-                for start in range(0, len(cases), BATCH):
-                    detector.judge(cases[start : start + BATCH])
+                for start in range(0, len(cases), CASES_AT_ONCE):
+                    detector.judge(cases[start : start + CASES_AT_ONCE])
 
 
-def _run_id(detector: Detector, data: Loaded, settings: Settings) -> str:
+def _run_id(detector: Detector, data: Loaded, settings: BenchSettings) -> str:
     """Return a hash of all that determines the figures."""
     parts = (
-        *(identity(detector), dict(thresholds_of(detector)), data.name, data.hash, data.split, settings.fit),
+        *(detector_identity(detector), dict(thresholds_of(detector)), data.name, data.hash, data.split, settings.fit),
         *(settings.metrics and list(settings.metrics), list(settings.group_by), settings.threshold),
         *(settings.resamples, settings.level, settings.seed, _version("veridical")),
         *(() if settings.fits else ("responses are flagged by core.decide",)),
@@ -123,7 +123,7 @@ def _groups(examples: Sequence[Example], key: str) -> list[Group]:
 def result_rows(
     run_id: str,
     evaluation: Evaluation,
-    settings: Settings,
+    settings: BenchSettings,
     metrics: Mapping[str, Metric],
     groups: Sequence[Group] | None = None,
 ) -> list[ResultRow]:

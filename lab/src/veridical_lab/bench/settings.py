@@ -19,11 +19,11 @@ from veridical_lab.datasets.foreign import among_foreign
 if TYPE_CHECKING:
     from veridical.llm.connection import Connection
 
-__all__ = ["Loaded", "Settings", "load_data"]
+__all__ = ["BenchSettings", "Loaded", "load_data"]
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class BenchSettings:
     """The settings of a benchmark.
 
     `data` are NAME:PATH specs. `metrics` None takes all that fit the detector and the data. `sample` takes that many
@@ -79,7 +79,7 @@ class Loaded:
     training: Callable[[], list[Example]] = list
 
 
-def load_data(spec: str, settings: Settings) -> Loaded:
+def load_data(spec: str, settings: BenchSettings) -> Loaded:
     """Load the examples of NAME:PATH; raise `DataError` if there are too few to measure and fit, or two share an id."""
     bad: list[DataError] = []
     examples = list(read(spec, settings.split, on_bad=bad.append if settings.skip_bad else None))

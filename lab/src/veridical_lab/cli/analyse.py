@@ -291,7 +291,7 @@ def map_command(
 
 @analyse_app.command("features")
 @option_groups
-def features_command(
+def analyse_features_command(
     data: LabelledData,
     options: FeatureInputOptions,
     unit: Annotated[

@@ -16,7 +16,7 @@ from veridical.cli.option_groups import option_groups
 from veridical.cli.options import OUTPUT, DataOptions, LabelledData, LabelledSets, OutJsonl, write_counts, write_line
 from veridical_lab.cli.annotate_label_studio import (
     config_command,
-    export_command,
+    export_tasks_command,
     import_command,
     pull_command,
     push_command,
@@ -136,7 +136,7 @@ def select_command(data: LabelledData, options: SelectionOptions, reading: DataO
 
 
 annotate_app.command("config")(config_command)
-annotate_app.command("export")(export_command)
+annotate_app.command("export")(export_tasks_command)
 annotate_app.command("import")(import_command)
 annotate_app.command("push")(push_command)
 annotate_app.command("pull")(pull_command)

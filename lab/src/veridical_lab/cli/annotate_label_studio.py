@@ -18,9 +18,9 @@ from veridical.cli.options import OUTPUT, DataOptions, LabelledData, OutJsonl, w
 if TYPE_CHECKING:
     from veridical.core.types import Example, Judgement
 
-__all__ = ["config_command", "export_command", "import_command", "pull_command", "push_command"]
+__all__ = ["config_command", "export_tasks_command", "import_command", "pull_command", "push_command"]
 
-Kind = Annotated[
+QuestionKind = Annotated[
     str,
     Option(
         metavar="KIND",
@@ -50,9 +50,9 @@ def config_command(
 
 
 @option_groups
-def export_command(
+def export_tasks_command(
     data: LabelledData,
-    kind: Kind,
+    kind: QuestionKind,
     reading: DataOptions,
     out: Annotated[Path, Option(metavar="FILE", help="The file of tasks to write (JSON).", rich_help_panel=OUTPUT)],
     detector: Predictions = None,
@@ -117,7 +117,7 @@ class PushOptions:
 @option_groups
 def push_command(
     data: LabelledData,
-    kind: Kind,
+    kind: QuestionKind,
     server: LabelStudioOptions,
     reading: DataOptions,
     options: PushOptions,

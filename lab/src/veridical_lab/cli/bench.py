@@ -18,7 +18,7 @@ from veridical.cli.options import OUTPUT, ChatOptions, DataOptions, JsonRows, Th
 from veridical.cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from veridical_lab.bench.settings import Settings
+    from veridical_lab.bench.settings import BenchSettings
 
 
 class _RunByDefault(TyperGroup):
@@ -36,10 +36,10 @@ bench_app = typer.Typer(
     help="Measure detectors on labelled data (DETECTOR… --data SET:PATH), test their differences, make tables.",
 )
 
-Metrics = Annotated[
+TestedMetrics = Annotated[
     str | None, Option(metavar="LIST", help="Metrics by name, separated by commas. Default: all that have a test.")
 ]
-Columns = Annotated[
+ShownMetrics = Annotated[
     str | None,
     Option(
         metavar="LIST", help="Metrics by name, separated by commas. Default: all that apply; the main five are shown."
@@ -81,11 +81,11 @@ class MeasuredOptions(DataOptions):
         int, Option(help="Random seed of the sample, of foreign sources, the split by document and the bootstrap.")
     ] = 0
 
-    def settings(self, **others: Any) -> Settings:
+    def settings(self, **others: Any) -> BenchSettings:
         """Return the settings of the run; `others` are further fields of `Settings`."""
-        from veridical_lab.bench.settings import Settings
+        from veridical_lab.bench.settings import BenchSettings
 
-        return Settings(
+        return BenchSettings(
             detectors=self.detectors,
             data=self.data,
             split=self.split,
@@ -105,7 +105,7 @@ class MeasuredOptions(DataOptions):
 def run_command(
     measured: MeasuredOptions,
     chat: ChatOptions,
-    metrics: Columns = None,
+    metrics: ShownMetrics = None,
     group_by: Annotated[
         str | None,
         Option(metavar="LIST", help="Also measure each value of these groups, separated by commas: system,task."),
@@ -134,7 +134,7 @@ def run_command(
     """
     from veridical.core.serialization import encode
     from veridical.report.terminal_tables import print_tables
-    from veridical_lab.bench.run import dry_run, run_to_file
+    from veridical_lab.bench.run import dry_run_bench, run_to_file
     from veridical_lab.report.result_tables import mean_tables, result_tables
 
     journal = out.with_name(out.name + ".work") if out else None
@@ -148,7 +148,7 @@ def run_command(
         connection=connection,
     )
     if chat.dry_run:
-        dry_run(settings)
+        dry_run_bench(settings)
         return print_dry_run(connection)
     with progress_bar() as progress:
         rows = run_to_file(replace(settings, progress=progress), out)
@@ -165,7 +165,7 @@ def run_command(
 def compare_command(
     measured: MeasuredOptions,
     chat: ChatOptions,
-    metrics: Metrics = None,
+    metrics: TestedMetrics = None,
     out: Annotated[
         Path | None,
         Option(
@@ -188,14 +188,14 @@ def compare_command(
     from veridical.core.serialization import encode
     from veridical.report.terminal_tables import print_tables
     from veridical_lab.bench.compare import compare_detectors, read_comparisons, without_repeats
-    from veridical_lab.bench.run import dry_run
+    from veridical_lab.bench.run import dry_run_bench
     from veridical_lab.report.result_tables import comparison_table
 
     earlier = read_comparisons(out) if out and out.exists() else []
     connection = chat.connection()
     settings = measured.settings(metrics=parse_names(metrics) or None, connection=connection)
     if chat.dry_run:
-        dry_run(settings)
+        dry_run_bench(settings)
         return print_dry_run(connection)
     with progress_bar() as progress:
         by_data = list(compare_detectors(replace(settings, progress=progress)))
@@ -211,7 +211,7 @@ def compare_command(
 
 @bench_app.command("tokens")
 @option_groups
-def tokens_command(
+def bench_tokens_command(
     data: Annotated[
         str, Argument(metavar="SET:PATH", help="Data with one labelled phrase per response, such as hades:FOLDER.")
     ],
@@ -386,7 +386,7 @@ def perspectives_command(
     from veridical.report.terminal_tables import print_tables
     from veridical_lab.bench.perspectives import error_sets, measured, variants
     from veridical_lab.bench.published import published
-    from veridical_lab.bench.settings import Settings
+    from veridical_lab.bench.settings import BenchSettings
     from veridical_lab.datasets.topics import read_topics
     from veridical_lab.report.result_tables import comparison_table, published_tables, result_tables
 
@@ -400,7 +400,7 @@ def perspectives_command(
     made = error_sets(topics, per_topic=sets.per_topic, seed=chosen.seed, part=sets.part, sample=sets.sample)
     connection = chat.connection()
     with progress_bar() as progress:
-        settings = Settings(
+        settings = BenchSettings(
             detectors=detectors,
             data=(),
             resamples=chosen.resamples,
@@ -432,7 +432,7 @@ def perspectives_command(
 @option_groups
 def table_command(
     rows: Annotated[list[Path], Argument(metavar="FILE…", help="Files of results.")],
-    metrics: Columns = None,
+    metrics: ShownMetrics = None,
     show_all: AllColumns = False,
     output_format: Annotated[
         str,

@@ -82,7 +82,7 @@ def statistics_command(
 
 @data_app.command("show")
 @option_groups
-def show_command(
+def show_examples_command(
     data: LabelledData,
     options: DataOptions,
     count: Annotated[int, Option("-n", help="How many cases.", min=1)] = 3,
@@ -274,7 +274,7 @@ def generate_command(
     from veridical.cli.progress import progress_bar
     from veridical.core.judging import thresholds_in_force
     from veridical.detectors import load_detector
-    from veridical_lab.tasks.grounded import Writing, find_task, inputs_of, labelled, write
+    from veridical_lab.tasks.grounded import Writing, find_task, inputs_of, label_responses, write
     from veridical_lab.tasks.responses import append_responses, kept_responses
 
     writing = Writing(
@@ -303,7 +303,7 @@ def generate_command(
             results = write(loaded, left[start : start + generation.batch_size], writing, name=name)
             missed.update(result for result in results if isinstance(result, str))
             responses = [result for result in results if not isinstance(result, str)]
-            append_responses(out, responses if detector is None else labelled(responses, detector, thresholds))
+            append_responses(out, responses if detector is None else label_responses(responses, detector, thresholds))
     before = f" ({len(done)} were there)" if done else ""
     write_line(f"wrote {len(left) - missed.total()} of {len(by_id)} responses to {out}{before}")
     write_counts("no response", missed)

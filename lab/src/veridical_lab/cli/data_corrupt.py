@@ -140,13 +140,13 @@ class MaskedWordsOptions(LocalModelOptions):
     def way(self) -> Masked:
         """Load the models, and return the way to corrupt."""
         from veridical_lab.corrupt.masked import Masked, MaskedOptions
-        from veridical_lab.models.filling import Sampling
+        from veridical_lab.models.filling import PieceSampling
 
         options = MaskedOptions(
             ratio=self.mask_ratio,
             first_sentence=self.from_sentence,
             candidates=self.candidates,
-            sampling=Sampling(top_k=self.top_k, top_p=self.top_p),
+            sampling=PieceSampling(top_k=self.top_k, top_p=self.top_p),
         )
         model = None if self.fill_model is None else self.load(self.fill_model, ("masked", "causal"))
         ranker = None if self.rank_model is None else self.load(self.rank_model)
@@ -273,7 +273,7 @@ def _corruptible(data: str, options: DataOptions, corruption: CorruptionOptions)
     from veridical_lab.corrupt.error_types import plain_sentences
     from veridical_lab.corrupt.rewrites import rewritten
     from veridical_lab.corrupt.rules import copied_sentences, text_examples
-    from veridical_lab.corrupt.streams import Recipe, cluttered, excerpts, passages
+    from veridical_lab.corrupt.streams import Recipe, cluttered, excerpts, whole_passages
 
     name, _, path = data.partition(":")
     seed, recipe = corruption.seed, Recipe(responses=max(1, corruption.excerpts))
@@ -301,7 +301,7 @@ def _corruptible(data: str, options: DataOptions, corruption: CorruptionOptions)
     if corruption.excerpts:
         examples = chain(examples, (e for text, of in texts() for e in excerpts(text, of, recipe, seed=seed)))
     if corruption.passages:
-        examples = chain(examples, (e for text, of in texts() for e in passages(text, of, corruption.passages)))
+        examples = chain(examples, (e for text, of in texts() for e in whole_passages(text, of, corruption.passages)))
     examples = islice(examples, corruption.first)
     if corruption.clutter:
         everything = list(examples)

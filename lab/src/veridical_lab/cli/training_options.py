@@ -167,13 +167,13 @@ class FeatureInputOptions(LocalModelOptions):
 
     def inputs(self) -> Inputs:
         """Load what the features are made from."""
-        from veridical_lab.detectors.features.detector import read_token_scores
+        from veridical_lab.detectors.features.detector import load_token_scores
         from veridical_lab.detectors.features.statistics import WordStatistics
         from veridical_lab.training.features import Inputs
 
         return Inputs(
             model=None if self.model is None else self.load(self.model, ("causal", "masked")),
             statistics=None if self.statistics is None else WordStatistics.load(self.statistics),
-            token_scores=None if self.token_scores is None else read_token_scores(self.token_scores),
+            token_scores=None if self.token_scores is None else load_token_scores(self.token_scores),
             progress=write_line,
         )

@@ -12,7 +12,7 @@ __all__ = [
     "FALLBACK_CLAUSES",
     "PARTICIPLES",
     "TRANSITIVE",
-    "UNITS",
+    "UNIT_GROUPS",
     "VALUE_WORDS",
 ]
 
@@ -68,7 +68,7 @@ VALUE_WORDS = _groups(
     " ".join(month[:3] for month in MONTHS if len(month) > 3),
     " ".join(WEEKDAYS),
 )
-UNITS = _groups(
+UNIT_GROUPS = _groups(
     "kilometres metres miles feet",
     "kilometers meters miles feet",
     "kilometre metre mile foot",

@@ -19,7 +19,7 @@ from veridical.core.spans import Span
 from veridical.core.stemmer import stem
 from veridical.core.types import Edit
 from veridical.core.vocabulary import MONTHS, WEEKDAYS
-from veridical_lab.corrupt.english import ANTONYMS, AUXILIARY, CONTRACTIONS, FALLBACK_CLAUSES, UNITS, VALUE_WORDS
+from veridical_lab.corrupt.english import ANTONYMS, AUXILIARY, CONTRACTIONS, FALLBACK_CLAUSES, UNIT_GROUPS, VALUE_WORDS
 from veridical_lab.corrupt.mentions import NamedMention, numbers_like, occurrences, written_like
 from veridical_lab.corrupt.name_kinds import NamePool, is_whole
 from veridical_lab.corrupt.passages import VALUE, Passage, implied
@@ -117,7 +117,7 @@ def _has_kind(sentence: str, match: re.Match[str], kind: str) -> bool:
     if form == "o" and value.isalpha() and not _BEFORE_ORDINAL.search(sentence[: match.start()]):
         return False  # "it first appeared"
     if kind == "unit":
-        return form == "q" or (form == "n" and any(part in UNITS for part in re.findall("[a-z]+", value)))
+        return form == "q" or (form == "n" and any(part in UNIT_GROUPS for part in re.findall("[a-z]+", value)))
     in_name = re.match(r"(?:'s)? [A-Z]", sentence[match.end() :]) is not None  # "the Saturday Evening Post"
     capitalised = sentence[match.start()].isupper() and match.start() > 0
     named = not in_name and (value in WEEKDAYS or (value in MONTHS and capitalised))
@@ -138,7 +138,7 @@ def _value_options(part: str, kind: str, draw: Random) -> list[str]:
     Final zeros of whole numbers stay.
     """
     if kind == "unit":
-        return [_cased_like(part, word) for word in UNITS.get(part.lower(), ())]
+        return [_cased_like(part, word) for word in UNIT_GROUPS.get(part.lower(), ())]
     if not part[0].isdigit():
         return [_cased_like(part, word) for word in VALUE_WORDS.get(part.lower(), ())]
     digits = re.sub(r"\D", "", part)

@@ -27,7 +27,7 @@ from veridical.models.load import LocalModel
 from veridical_lab.corrupt.gold import with_errors
 from veridical_lab.corrupt.name_kinds import find_kinds
 from veridical_lab.corrupt.passages import VALUE, implied
-from veridical_lab.models.filling import Filler, Gaps, Sampling
+from veridical_lab.models.filling import Filler, Gaps, PieceSampling
 from veridical_lab.models.perplexity import mean_surprisal
 
 __all__ = ["Masked", "MaskedOptions", "maskable"]
@@ -52,7 +52,7 @@ class MaskedOptions:
     ratio: float = 0.15
     first_sentence: int = 3
     candidates: int | None = None
-    sampling: Sampling = field(default_factory=Sampling)
+    sampling: PieceSampling = field(default_factory=PieceSampling)
 
     def __post_init__(self) -> None:
         if not 0.0 < self.ratio <= 1.0:

@@ -20,7 +20,7 @@ from veridical_lab.corrupt.error_types import Material, plain_sentences
 from veridical_lab.corrupt.rewrites import rewritten
 from veridical_lab.corrupt.rules import Rules
 
-__all__ = ["Recipe", "cluttered", "excerpts", "passages", "training_examples"]
+__all__ = ["Recipe", "cluttered", "excerpts", "training_examples", "whole_passages"]
 
 _PASSAGE = (5, 8)  # the fewest and the most sentences of a passage
 _PRONOUNS = frozenset("he she it they his her its their this these that those him them such there".split())  # noqa: SIM905
@@ -130,7 +130,7 @@ def excerpts(text: str, document: str, recipe: Recipe, *, seed: int = 0) -> Iter
                 yield Example(case, Judgement(id, "copied", 0.0), document, (("response", "copied"),))
 
 
-def passages(text: str, document: str, count: int) -> Iterator[Example]:
+def whole_passages(text: str, document: str, count: int) -> Iterator[Example]:
     """Yield faithful cases of one document: its first passages of five to eight sentences, as source and response.
 
     A passage is within a paragraph (one line). The group `response` is `copied`.

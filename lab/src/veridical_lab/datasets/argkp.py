@@ -31,7 +31,7 @@ INFO = Info(
         "all their key points."
     ),
 )
-SIDES = {"1": "pro", "-1": "con"}
+_SIDES = {"1": "pro", "-1": "con"}
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
@@ -62,7 +62,7 @@ def _example(part: str, arguments: dict[str, Row], points: dict[str, Row], label
 
 
 def _side(row: Row) -> str:
-    side = SIDES.get(row.text("stance"))
+    side = _SIDES.get(row.text("stance"))
     if side is None:
         raise row.bad(f"the stance is {row.text('stance')!r}", hint="allowed: 1, -1")
     return side

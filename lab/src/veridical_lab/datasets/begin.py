@@ -24,7 +24,7 @@ INFO = Info(
     document="the knowledge (by its hash)",
     notes="A reply labelled Generic claims nothing: it is kept, with nothing judged and a note.",
 )
-LABELS = {"Fully attributable": 0.0, "Not fully attributable": 1.0, "Generic": -1.0}
+_LABELS = {"Fully attributable": 0.0, "Not fully attributable": 1.0, "Generic": -1.0}
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
@@ -42,7 +42,7 @@ def _example(name: str, row: Row) -> list[Example]:
     knowledge = row.text("knowledge")
     history = (Turn("user", row.text("message")),) if row.text("message", blank=True).strip() else ()
     case = Case(f"{name}/{row.number}", row.text("response"), (Source("knowledge", knowledge),), history=history)
-    score = row.choice("begin_label", LABELS)
+    score = row.choice("begin_label", _LABELS)
     if score < 0:
         gold = Judgement(case.id, "human:begin", judged=(), notes=("generic: claims nothing to be attributed",))
     else:

@@ -16,14 +16,14 @@ from veridical_lab.datasets.files import split_files
 
 __all__ = ["INFO", "read"]
 
-FILES = {"train": "train-fixed.no-ol.csv", "dev": "devel-fixed.no-ol.csv", "test": "test-fixed.csv"}
+_FILES = {"train": "train-fixed.no-ol.csv", "dev": "devel-fixed.no-ol.csv", "test": "test-fixed.csv"}
 INFO = Info(
     name="e2e",
     title="E2E NLG, cleaned",
     licence="CC BY-SA 4.0",
     citation="Dušek et al. 2019, Semantic Noise Matters for Neural Natural Language Generation",
     levels=(Level.RESPONSE, Level.COVERAGE),
-    splits=tuple(FILES),
+    splits=tuple(_FILES),
     document="the original attributes (orig_mr)",
     notes=(
         "Every slot of orig_mr, what the writer was asked to say, is a source that must be covered, with an omission "
@@ -37,7 +37,7 @@ _SLOT = re.compile(r"\s*([^,\[\]]+)\[([^\]]*)\]\s*(?:,|$)")
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
     """Yield the references of all files in `path`, or of one split."""
-    for part, file in split_files(INFO, path, split, FILES):
+    for part, file in split_files(INFO, path, split, _FILES):
         yield from read_rows(csv_rows(file, on_bad), partial(_example, part), on_bad)
 
 

@@ -1,8 +1,8 @@
 """Finds where a description states each attribute of a place: name[The Eagle], priceRange[less than £20] … (E2E).
 
 Names are searched for verbatim, other slots by words and figures that stand for their values. A slot is placed only if
-the text is clear about it: it must not mention another value or have a vague word elsewhere. `stated` finds all values
-that the text states, whatever the given slots.
+the text is clear about it: it must not mention another value or have a vague word elsewhere. `stated_values`
+finds all values that the text states, whatever the given slots.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from veridical.core.errors import InputError
 from veridical.core.spans import Span, union
 from veridical.core.types import Source
 
-__all__ = ["VALUES", "Slot", "Stated", "Unplaced", "meaning", "place_slots", "says", "slot_of", "stated"]
+__all__ = ["VALUES", "Slot", "Stated", "Unplaced", "meaning", "place_slots", "says", "slot_of", "stated_values"]
 
 Slot = tuple[str, str]  # a name and a value: ("area", "riverside")
 _SLOT = re.compile(r"([^\[\]]+)\[([^\]]*)\]", re.DOTALL)
@@ -109,7 +109,7 @@ def says(text: str, slot: Slot, *, beside: Sequence[Slot] = ()) -> bool:
     return any(value == meaning(slot) for value, _ in _MENTIONS[slot[0]](text))
 
 
-def stated(text: str, slots: Sequence[Slot]) -> list[Stated]:
+def stated_values(text: str, slots: Sequence[Slot]) -> list[Stated]:
     """Find the values in `VALUES` that `text` states, and other names: of a nearby place, or of the place itself.
 
     Words inside the given names state nothing. Another name shares no word with any given value; it stands after "near"

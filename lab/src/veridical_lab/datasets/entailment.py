@@ -20,9 +20,9 @@ from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, csv_rows, group, json_rows, jsonl_rows, read_rows, text_id
 from veridical_lab.datasets.files import found_file, split_files
 
-__all__ = ["SCORES", "Pair", "PairSet"]
+__all__ = ["Pair", "PairSet"]
 
-SCORES = {"entailment": 0.0, "neutral": 1.0, "contradiction": 1.0, "not entailed": 1.0, "partial": 1.0}
+_SCORES = {"entailment": 0.0, "neutral": 1.0, "contradiction": 1.0, "not entailed": 1.0, "partial": 1.0}
 NAMED = {name: name for name in ("entailment", "neutral", "contradiction")}
 SUPPORT = {"supports": "entailment", "refutes": "contradiction", "not enough info": "neutral"}
 
@@ -34,7 +34,7 @@ class Pair:
     Attributes:
         source: The premise, passage or knowledge.
         response: The hypothesis, claim or reply.
-        label: A key of `SCORES`, or None if the pair has no label.
+        label: A key of `_SCORES`, or None if the pair has no label.
         document: The document; None: the source text.
         version: Tells the pairs of one row apart; the last part of the case's id.
         history: The turns before the response.
@@ -86,7 +86,7 @@ class PairSet:
             if pair.label is None:
                 gold = Judgement(id, by, judged=(), notes=(pair.note,))
             else:
-                gold = Judgement(id, by, SCORES[pair.label])
+                gold = Judgement(id, by, _SCORES[pair.label])
             groups = group(label=pair.label, version=pair.version, **pair.groups)
             yield Example(case, gold, pair.document or text_id(pair.source), groups)
 
@@ -165,7 +165,7 @@ def _zipped(path: Path, on_bad: OnBad) -> Iterator[Row]:
 
 
 @dataclass(frozen=True)
-class Columns:
+class PairColumns:
     """Makes the pair of a row that has a column for each part.
 
     Attributes:
@@ -197,7 +197,7 @@ class Columns:
 
 
 def _taxinli(row: Row) -> list[Pair]:
-    (pair,) = Columns("prem", "hyp")(row)
+    (pair,) = PairColumns("prem", "hyp")(row)
     kinds = [k for k in row.values if re.search(r"_(linguistic|logic|reasoning|knowledge)$", k) and row.text(k) == "1"]
     reasoning = "+".join(kind.rpartition("_")[0] for kind in kinds) or None
     annotated, genre = row.text("annotated_label"), row.text("genre")
@@ -207,13 +207,13 @@ def _taxinli(row: Row) -> list[Pair]:
 
 def _hans(row: Row) -> list[Pair]:
     premise, hypothesis = row.text("premise"), row.text("hypothesis")
-    label = Columns(labels={"0": "entailment", "1": "not entailed"})(row)[0].label
+    label = PairColumns(labels={"0": "entailment", "1": "not entailed"})(row)[0].label
     part = f" {hypothesis.lower()} " in f" {premise.lower()} "
     return [Pair(premise, hypothesis, label, groups={"heuristic": "subsequence" if part else "lexical overlap"})]
 
 
 def _vitaminc(row: Row) -> list[Pair]:
-    (pair,) = Columns("evidence", "claim", labels=SUPPORT)(row)
+    (pair,) = PairColumns("evidence", "claim", labels=SUPPORT)(row)
     return [Pair(pair.source, pair.response, pair.label, row.text("id").rpartition("_")[0])]
 
 
@@ -314,7 +314,7 @@ SNLI = PairSet(
     ),
     {"dev": "labels.dev", "test": "labels.test"},
     _aligned,
-    Columns("s1", "s2", "labels"),
+    PairColumns("s1", "s2", "labels"),
 )
 _MNLI = (
     "OANC licence; fiction CC BY 3.0, CC BY-SA 3.0 or public domain",
@@ -324,13 +324,13 @@ MNLI_DEV = PairSet(
     _info("mnli_dev", "MultiNLI, matched development pairs", *_MNLI, "Three hypotheses per premise; five genres."),
     {"all": "data/mnli/dev.jsonl"},
     jsonl_rows,
-    Columns(),
+    PairColumns(),
 )
 MNLI_OLORA = PairSet(
     _info("mnli_olora", "MultiNLI, 3,000 training pairs", *_MNLI, "As the O-LoRA benchmark publishes them."),
     {"all": "train.json"},
     _lists,
-    Columns("first", "second"),
+    PairColumns("first", "second"),
 )
 TAXINLI = PairSet(
     _info(
@@ -353,7 +353,7 @@ CAD_NLI = PairSet(
     ),
     {split: f"NLI/all_combined/{split}.tsv" for split in _TRAIN_DEV_TEST},
     partial(_table, quoted=True),
-    Columns("sentence1", "sentence2", "gold_label"),
+    PairColumns("sentence1", "sentence2", "gold_label"),
     linked=True,
 )
 BREAKING_NLI = PairSet(
@@ -365,7 +365,7 @@ BREAKING_NLI = PairSet(
     ),
     {"all": "breaking_nli_dataset.zip"},
     _zipped,
-    Columns("sentence1", "sentence2", "gold_label", groups={"category": "category"}),
+    PairColumns("sentence1", "sentence2", "gold_label", groups={"category": "category"}),
 )
 HANS_EVAL = PairSet(
     _info(
@@ -387,7 +387,7 @@ CONJNLI = PairSet(
     ),
     {"train": "adversarial_train_15k.tsv", "dev": "conj_dev.tsv", "test": "conj_test.tsv"},
     _tsv,
-    Columns("Premise", "Hypothesis", "Label", unlabelled=True),
+    PairColumns("Premise", "Hypothesis", "Label", unlabelled=True),
 )
 NEGATION_NLI = PairSet(
     _info(
@@ -399,7 +399,7 @@ NEGATION_NLI = PairSet(
     ),
     {"mnli": "MNLI.txt", "snli": "SNLI.txt"},
     partial(_tsv, encoding="cp1252"),
-    Columns("Text", "Hypothesis", "gold_label"),
+    PairColumns("Text", "Hypothesis", "gold_label"),
     linked=True,
 )
 MED = PairSet(
@@ -411,7 +411,7 @@ MED = PairSet(
     ),
     {"all": "MED.tsv"},
     _tsv,
-    Columns("sentence1", "sentence2", "gold_label", groups={"genre": "genre"}),
+    PairColumns("sentence1", "sentence2", "gold_label", groups={"genre": "genre"}),
     linked=True,
 )
 HELP = PairSet(
@@ -424,7 +424,7 @@ HELP = PairSet(
     ),
     {kind: f"output_en/leskexppmb_{kind}.tsv" for kind in ("and", "or")},
     _tsv,
-    Columns("ori_sentence", "new_sentence", "gold_label", groups={"monotonicity": "monotonicity"}),
+    PairColumns("ori_sentence", "new_sentence", "gold_label", groups={"monotonicity": "monotonicity"}),
     linked=True,
 )
 PAWSX_EN = PairSet(
@@ -436,7 +436,7 @@ PAWSX_EN = PairSet(
     ),
     {"all": "dev-en.tsv"},
     partial(_tsv, names=("premise", "hypothesis", "label")),
-    Columns(labels={"1": "entailment", "0": "not entailed"}),
+    PairColumns(labels={"1": "entailment", "0": "not entailed"}),
     linked=True,
 )
 FEVER_SYMMETRIC = PairSet(
@@ -449,7 +449,7 @@ FEVER_SYMMETRIC = PairSet(
     ),
     {split: f"symmetric_v0.2/fever_symmetric_{split}.jsonl" for split in ("dev", "test")},
     jsonl_rows,
-    Columns("evidence", "claim", "gold_label", {name.upper(): ours for name, ours in SUPPORT.items()}),
+    PairColumns("evidence", "claim", "gold_label", {name.upper(): ours for name, ours in SUPPORT.items()}),
     linked=True,
 )
 _VITAMINC = (*(f"train_{i}" for i in range(5)), "test")

@@ -29,7 +29,7 @@ INFO = Info(
         "are kept, with nothing judged and a note that says where the phrase is."
     ),
 )
-MARK = "==="
+_MARK = "==="
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
@@ -44,10 +44,10 @@ def _example(part: str, row: Row) -> list[Example]:
     if len(ids) != 2 or not all(isinstance(i, int) for i in ids) or not 0 <= ids[0] <= ids[1] < len(words):
         raise row.bad(f"'replaced_ids' is {ids}", hint=f"first and last word of the phrase, from 0 to {len(words) - 1}")
     first, last = ids
-    if not (words[first].startswith(MARK) and words[last].endswith(MARK)) or row.text("replaced").count(MARK) != 2:
-        raise row.bad(f"words {first} to {last} are not what is between the {MARK} marks")
-    words[first] = words[first].removeprefix(MARK)
-    words[last] = words[last].removesuffix(MARK)
+    if not (words[first].startswith(_MARK) and words[last].endswith(_MARK)) or row.text("replaced").count(_MARK) != 2:
+        raise row.bad(f"words {first} to {last} are not what is between the {_MARK} marks")
+    words[first] = words[first].removeprefix(_MARK)
+    words[last] = words[last].removesuffix(_MARK)
     response = " ".join(words)
     start = sum(len(word) + 1 for word in words[:first])
     phrase = Span(start, start + len(" ".join(words[first : last + 1])))

@@ -11,7 +11,7 @@ from veridical.core.errors import InputError
 from veridical.core.quotes import find_quote
 from veridical.core.spans import Span, union
 
-__all__ = ["align", "diff_spans", "locate", "runs", "tokens"]
+__all__ = ["align", "diff_spans", "flagged_runs", "locate", "tokens"]
 
 
 def tokens(text: str) -> list[Span]:
@@ -23,7 +23,7 @@ def tokens(text: str) -> list[Span]:
     return [Span(*match.span()) for match in re.finditer(r"\S+", text)]
 
 
-def runs(spans: Sequence[Span], flags: Sequence[bool]) -> list[Span]:
+def flagged_runs(spans: Sequence[Span], flags: Sequence[bool]) -> list[Span]:
     """Return the maximal runs of flagged spans, each from the start of its first to the end of its last span.
 
     `spans` must be in order. Raises `InputError` if there are not as many flags as spans.

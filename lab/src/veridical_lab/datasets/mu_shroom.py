@@ -16,15 +16,15 @@ from veridical_lab.datasets.files import check_split
 
 __all__ = ["INFO", "read", "read_soft", "read_token_scores", "token_spans"]
 
-LANGUAGES = ("ar", "ca", "cs", "de", "en", "es", "eu", "fa", "fi", "fr", "hi", "it", "sv", "zh")
+_LANGUAGES = ("ar", "ca", "cs", "de", "en", "es", "eu", "fa", "fi", "fr", "hi", "it", "sv", "zh")
 INFO = Info(
     name="mu_shroom",
     title="Mu-SHROOM",
     licence="CC BY 4.0",
     citation="Vázquez et al. 2025, SemEval-2025 Task 3: Mu-SHROOM",
     levels=(Level.RESPONSE, Level.SPAN),
-    splits=LANGUAGES,
-    languages=LANGUAGES,
+    splits=_LANGUAGES,
+    languages=_LANGUAGES,
     document="the Wikipedia page asked about",
     notes=(
         "The splits are the languages. Reference-free. Gold spans are the publisher's hard labels (marked by more "

@@ -29,7 +29,7 @@ INFO = Info(
         "source is the data as the models got it. A text with a span that is empty or not at its place is left out."
     ),
 )
-TYPES = ("incorrect", "not checkable", "misleading", "other")
+_TYPES = ("incorrect", "not checkable", "misleading", "other")
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
@@ -68,11 +68,11 @@ def _example(texts: Callable[[str, str], list[str]], inputs: Callable[[str], lis
 
 def _verdict(item: Row, line: str) -> Verdict:
     """Make the verdict on a marked span, in the text with its line breaks."""
-    kind = int(item.numeric("type", low=0, high=len(TYPES) - 1))
+    kind = int(item.numeric("type", low=0, high=len(_TYPES) - 1))
     start, quote = int(item.numeric("start", low=0)), item.text("text", blank=True)
     if not quote.strip() or not line.startswith(quote, start):
         raise item.unfit("a span that is empty or not at its place in the text")
     begin = len(line[:start].replace("\\n", "\n"))
     text = quote.replace("\\n", "\n")
     left = len(text) - len(text.lstrip())
-    return Verdict(Span(begin + left, begin + len(text.rstrip())), 1.0, TYPES[kind])
+    return Verdict(Span(begin + left, begin + len(text.rstrip())), 1.0, _TYPES[kind])

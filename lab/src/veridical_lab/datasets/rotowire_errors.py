@@ -31,13 +31,13 @@ INFO = Info(
         "NOT_CHECKABLE or OTHER, most with a correction. Every report has errors; some facts are not in the box score."
     ),
 )
-FILES = {"train": "gsml.csv", "test": "test_set/gsml.csv"}
-TYPES = ("NUMBER", "NAME", "WORD", "CONTEXT", "NOT_CHECKABLE", "OTHER")
+_FILES = {"train": "gsml.csv", "test": "test_set/gsml.csv"}
+_TYPES = ("NUMBER", "NAME", "WORD", "CONTEXT", "NOT_CHECKABLE", "OTHER")
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
     """Yield the reports of both splits, or of one; each is a folder with gsml.csv, shared_task.jsonl and texts/."""
-    for part, file in split_files(INFO, path, split, FILES):
+    for part, file in split_files(INFO, path, split, _FILES):
         errors: dict[str, list[Row]] = {}
         for row in csv_rows(file):  # no `on_bad`: a report without one of its marks would be wrong
             errors.setdefault(row.text("TEXT_ID").removesuffix(".txt"), []).append(row)
@@ -60,7 +60,7 @@ def _report(part: str, texts: Path, errors: Mapping[str, list[Row]], game: Row) 
 
 def _error(row: Row, response: str, words: list[Span]) -> Verdict:
     first, last = (int(row.numeric(f"DOC_TOKEN_{end}", low=1, high=len(words))) for end in ("START", "END"))
-    row.choice("TYPE", dict.fromkeys(TYPES, 1.0))
+    row.choice("TYPE", dict.fromkeys(_TYPES, 1.0))
     if first > last:
         raise row.bad(f"a span from token {first} to token {last}")
     span = Span(words[first - 1].start, words[last - 1].end)

@@ -12,7 +12,7 @@ from veridical.core.types import Case, Claim, Example, Judgement, Level, Source,
 from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, group, jsonl_rows, read_rows
 from veridical_lab.datasets.files import split_files
-from veridical_lab.datasets.marks import align, runs
+from veridical_lab.datasets.marks import align, flagged_runs
 
 __all__ = ["INFO", "read"]
 
@@ -21,10 +21,10 @@ _FOLDERS = {
     "claims": "oracle_chunks/claim",
     "subclaims": "oracle_chunks/subclaim",
 }
-FILES = {
+_FILES = {
     f"{kind}/{part}": f"{folder}/{part}.jsonl" for kind, folder in _FOLDERS.items() for part in ("train", "dev", "test")
 }
-LABELS = {"supported": 0.0, "partially_supported": 1.0, "not_supported": 1.0}
+_LABELS = {"supported": 0.0, "partially_supported": 1.0, "not_supported": 1.0}
 
 INFO = Info(
     name="wice",
@@ -33,7 +33,7 @@ INFO = Info(
     citation="Kamoi et al. 2023, WiCE: Real-World Entailment for Claims in Wikipedia",
     levels=(Level.RESPONSE, Level.SPAN),
     unit="token",
-    splits=tuple(FILES),
+    splits=tuple(_FILES),
     document="the Wikipedia article (claim_title)",
     notes=(
         "The response is the claim. tokens/*: a span for each run of tokens labelled not supported. claims/* and "
@@ -46,7 +46,7 @@ INFO = Info(
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
     """Yield the labelled claims of all files in `path`, or of one split."""
     seen: Counter[str] = Counter()
-    for part, file in split_files(INFO, path, split, FILES):
+    for part, file in split_files(INFO, path, split, _FILES):
         yield from read_rows(jsonl_rows(file, on_bad), partial(_example, part, seen), on_bad)
 
 
@@ -55,7 +55,7 @@ def _example(part: str, seen: Counter[str], row: Row) -> list[Example]:
     name = meta.name("id")
     response, label = row.text("claim"), row.text("label")
     source = Source("evidence", "\n".join(row.texts("evidence")))
-    score = row.choice("label", LABELS)
+    score = row.choice("label", _LABELS)
     verdicts: tuple[Verdict, ...] = ()
     notes: tuple[str, ...] = ()
     if "non_supported_spans" in row.values:
@@ -65,7 +65,7 @@ def _example(part: str, seen: Counter[str], row: Row) -> list[Example]:
         places = align(response, row.texts("claim_tokens"))
         if places is None:
             raise row.bad("the claim's tokens do not join to the claim")
-        verdicts = tuple(Verdict(span, 1.0) for span in runs(places, row.flags("non_supported_spans")))
+        verdicts = tuple(Verdict(span, 1.0) for span in flagged_runs(places, row.flags("non_supported_spans")))
         score = float(bool(verdicts))
     else:
         seen[f"claims/{name}"] += 1

@@ -15,9 +15,9 @@ from veridical_lab.datasets.files import split_files
 
 __all__ = ["WRITTEN", "WRITTEN_ANSWERS", "WRITTEN_PAIRS", "WRITTEN_RAG", "WrittenSet"]
 
-LABELS = {"S": "entailment", "C": "contradiction", "N": "neutral"}
+_LABELS = {"S": "entailment", "C": "contradiction", "N": "neutral"}
 # a question's answers over retrieved passages: three right ones, three wrong ones
-FORMS = ("close", "free", "short", "edit", "fresh", "addition")
+_FORMS = ("close", "free", "short", "edit", "fresh", "addition")
 
 
 @dataclass(frozen=True)
@@ -42,17 +42,17 @@ class WrittenSet:
 
 def _statements(passage: Row) -> Iterator[Example]:
     for item in passage.rows("statements"):
-        item.choice("label", dict.fromkeys(LABELS, 0.0))
+        item.choice("label", dict.fromkeys(_LABELS, 0.0))
         groups = {"kind": passage.text("kind"), "tag": item.text("tag")}
-        yield _example(passage, item, str(item.number), LABELS[item.get("label")], groups)
+        yield _example(passage, item, str(item.number), _LABELS[item.get("label")], groups)
 
 
 def _pairs(passage: Row) -> Iterator[Example]:
     for item in passage.rows("statements"):
-        item.choice("label", dict.fromkeys(LABELS, 0.0))
+        item.choice("label", dict.fromkeys(_LABELS, 0.0))
         number, version = item.name("pair"), "right" if item.get("label") == "S" else "wrong"
         groups = {"tag": item.text("tag"), "pair": f"{passage.text('id')}/{number}", "version": version}
-        yield _example(passage, item, f"{number}/{version}", LABELS[item.get("label")], groups)
+        yield _example(passage, item, f"{number}/{version}", _LABELS[item.get("label")], groups)
 
 
 def _answers(passage: Row, forms: tuple[str, ...] = ()) -> Iterator[Example]:
@@ -70,7 +70,7 @@ def _answers(passage: Row, forms: tuple[str, ...] = ()) -> Iterator[Example]:
 
 
 def _rag_answers(passage: Row) -> Iterator[Example]:
-    return _answers(passage, FORMS)
+    return _answers(passage, _FORMS)
 
 
 def _example(passage: Row, item: Row, name: str, label: str, groups: Mapping[str, str]) -> Example:

@@ -11,7 +11,7 @@ from veridical.core.types import Case, Example, Judgement, Level, Source, Verdic
 from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, group, read_rows
 from veridical_lab.datasets.files import check_split
-from veridical_lab.datasets.marks import runs, tokens
+from veridical_lab.datasets.marks import flagged_runs, tokens
 
 __all__ = ["INFO", "read"]
 
@@ -64,7 +64,7 @@ def _example(row: Row) -> Iterator[Example]:
     places = tokens(response)
     if len(flags) != len(places):
         raise row.bad(f"{len(flags)} labels for the {len(places)} tokens of the summary")
-    spans = runs(places, [flag == "1" for flag in flags])
+    spans = flagged_runs(places, [flag == "1" for flag in flags])
     case = Case(f"{system}/{document}", response, (Source(document, row.text("source").replace("\\'", "'")),))
     verdicts = tuple(Verdict(span, 1.0) for span in spans)
     gold = Judgement(case.id, "human:zhou2021", float(bool(spans)), verdicts=verdicts)

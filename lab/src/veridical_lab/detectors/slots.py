@@ -13,7 +13,7 @@ from veridical.core.detector import DetectorInfo
 from veridical.core.errors import InputError
 from veridical.core.segment import words
 from veridical.core.types import Case, Evidence, Judgement, Omission, SourceSpan, Span, Verdict
-from veridical_lab.datasets.e2e_slots import Slot, Stated, Unplaced, meaning, place_slots, slot_of, stated
+from veridical_lab.datasets.e2e_slots import Slot, Stated, Unplaced, meaning, place_slots, slot_of, stated_values
 
 __all__ = ["Slots"]
 
@@ -43,7 +43,7 @@ class Slots:
             slots = [slot_of(source) for source in case.sources]
         except InputError as error:
             return self._not_judged(case, f"{error.message}; attributes are written name[value]")
-        statements = stated(case.response, slots)
+        statements = stated_values(case.response, slots)
         verdicts = _added(case, slots, statements)
         omissions = _left_out(case, slots, statements)
         return Judgement(

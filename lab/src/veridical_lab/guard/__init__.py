@@ -19,11 +19,11 @@ from veridical.detectors import load_detector
 from veridical.models.generation import Generation, TokenPrompt, prompt_of
 from veridical.models.load import LocalModel, load
 from veridical.models.sampling import Sampler
-from veridical_lab.detectors.local.logprob import SCORES, Logprob
+from veridical_lab.detectors.local.logprob import TOKEN_SCORES, Logprob
 from veridical_lab.detectors.local.probe import Probe
 from veridical_lab.guard.decoding_loop import BudgetUsage, DecodingLoop
 from veridical_lab.guard.monitors import HiddenStateMonitor, Monitor, monitor_for
-from veridical_lab.guard.rerank import judge_all, rerank
+from veridical_lab.guard.rerank import judge_texts, rerank
 from veridical_lab.guard.types import (
     STRATEGIES,
     UNITS,
@@ -96,7 +96,7 @@ class Guard:
         self._detector: Detector | None = None
         self._likelihood = ""
         self._latest: Generation | None = None
-        if isinstance(detector, str) and detector in SCORES:
+        if isinstance(detector, str) and detector in TOKEN_SCORES:
             if model is None:
                 raise InputError(
                     f"no model is named to generate, and {detector!r} has none of its own", hint="name a model"
@@ -145,7 +145,7 @@ class Guard:
             probe_judgement = None
             if isinstance(monitor, HiddenStateMonitor) and monitor.probe is detector:
                 probe_judgement = monitor.judgement(replace(case, response=text), generation)
-            (judgement,) = judge_all(detector, case, [text]) if probe_judgement is None else [probe_judgement]
+            (judgement,) = judge_texts(detector, case, [text]) if probe_judgement is None else [probe_judgement]
             interventions = loop.interventions()
         final = replace(case, response=text)
         result = Guarded(
@@ -169,7 +169,7 @@ class Guard:
         loop.run()
         if loop.text != text:  # else it needs no judgement of its own
             final = replace(case, response=loop.text)
-            (judgement,) = judge_all(detector, case, [loop.text])
+            (judgement,) = judge_texts(detector, case, [loop.text])
         return replace(result, unguarded=Unguarded(final, judgement))
 
     def _detector_for(self, case: Case) -> tuple[Detector, str]:

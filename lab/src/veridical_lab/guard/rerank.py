@@ -14,9 +14,9 @@ from veridical.models.sampling import Sampler
 from veridical_lab.guard.decoding_loop import BudgetUsage
 from veridical_lab.guard.types import GuardOptions, Intervention, Log, Sampling
 
-__all__ = ["Text", "beam_texts", "best_of", "judge_all", "rerank", "response_score", "sampled_texts"]
+__all__ = ["EndedText", "beam_texts", "best_of", "judge_texts", "rerank", "response_score", "sampled_texts"]
 
-Text = tuple[str, str]  # a text, and why it ends
+EndedText = tuple[str, str]  # a text, and why it ends
 
 
 def rerank(
@@ -32,7 +32,7 @@ def rerank(
         texts = beam_texts(generation, usage, options.sampling, count)
     else:
         texts = sampled_texts(generation, usage, options.sampling, count)
-    judgements = judge_all(detector, case, [text for text, _ in texts])
+    judgements = judge_texts(detector, case, [text for text, _ in texts])
     best, interventions = best_of(texts, judgements, options.log)
     text, reason = texts[best]
     if len(texts) < options.samples:
@@ -40,13 +40,13 @@ def rerank(
     return text, reason, judgements[best], interventions
 
 
-def sampled_texts(generation: Generation, usage: BudgetUsage, sampling: Sampling, count: int) -> list[Text]:
+def sampled_texts(generation: Generation, usage: BudgetUsage, sampling: Sampling, count: int) -> list[EndedText]:
     """Sample up to `count` texts, in batches that the budget of tokens is sure to allow.
 
     Text number n has the seed of `sampling` plus n, so it does not depend on how many others there are. Texts that the
     budget cut short are dropped; if all are, the first is returned.
     """
-    texts: list[Text] = []
+    texts: list[EndedText] = []
     cut: set[str] = set()
     longest = sampling.max_new_tokens
 
@@ -87,7 +87,7 @@ def sampled_texts(generation: Generation, usage: BudgetUsage, sampling: Sampling
     return texts
 
 
-def _text_of(generation: Generation, ids: Sequence[int], sampling: Sampling, *, ended: bool) -> Text:
+def _text_of(generation: Generation, ids: Sequence[int], sampling: Sampling, *, ended: bool) -> EndedText:
     """Return the text of `ids` and why it ends: at a stop string, by the model (`ended`), or at the greatest length."""
     generation.rewind(0)
     for token in ids:
@@ -98,7 +98,7 @@ def _text_of(generation: Generation, ids: Sequence[int], sampling: Sampling, *, 
     return text, reason or otherwise
 
 
-def beam_texts(generation: Generation, usage: BudgetUsage, sampling: Sampling, count: int) -> list[Text]:
+def beam_texts(generation: Generation, usage: BudgetUsage, sampling: Sampling, count: int) -> list[EndedText]:
     """Return the final texts of a beam search of width `count`, the most probable first.
 
     The budget limits their length. Each forward pass counts as `count` tokens.
@@ -129,7 +129,7 @@ def beam_texts(generation: Generation, usage: BudgetUsage, sampling: Sampling, c
             tokenizer=generation.model.tokenizer,
         )
     usage.tokens += count * (generation.passes - passes)
-    texts: list[Text] = []
+    texts: list[EndedText] = []
     for row in rows.tolist():
         ids = row[len(generation.prompt) :]
         end = next((n for n, token in enumerate(ids) if token in generation.end_ids), None)
@@ -137,7 +137,7 @@ def beam_texts(generation: Generation, usage: BudgetUsage, sampling: Sampling, c
     return texts
 
 
-def judge_all(detector: Detector, case: Case, texts: Sequence[str]) -> list[Judgement]:
+def judge_texts(detector: Detector, case: Case, texts: Sequence[str]) -> list[Judgement]:
     """Return the judgement of each of `texts` as a response to `case`."""
     return judge(detector, [replace(case, response=text) for text in texts])
 
@@ -150,7 +150,7 @@ def response_score(judgement: Judgement) -> float | None:
 
 
 def best_of(
-    texts: Sequence[Text], judgements: Sequence[Judgement], log: Log | None = None
+    texts: Sequence[EndedText], judgements: Sequence[Judgement], log: Log | None = None
 ) -> tuple[int, tuple[Intervention, ...]]:
     """Return the index of the text with the lowest score, and the others as interventions.
 

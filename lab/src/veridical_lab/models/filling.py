@@ -26,7 +26,7 @@ from veridical.models.load import LocalModel
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Filler", "Gaps", "Sampling"]
+__all__ = ["Filler", "Gaps", "PieceSampling"]
 
 _BATCH_TOKENS = {"cpu": 1024}  # as in the runner
 _OTHER_BATCH_TOKENS = 16384
@@ -36,7 +36,7 @@ _CLOSE_IN_HALF_PRECISION = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sampling:
+class PieceSampling:
     """How to choose one of the pieces that a model expects.
 
     Attributes:
@@ -128,13 +128,13 @@ class Filler:
     """
 
     def __init__(
-        self, model: LocalModel, sampling: Sampling | None = None, *, max_batch_tokens: int | None = None
+        self, model: LocalModel, sampling: PieceSampling | None = None, *, max_batch_tokens: int | None = None
     ) -> None:
         if model.kind not in ("masked", "causal"):
             raise InputError(f"{model.name} is no language model that fills words", hint="a masked or a causal one")
         if model.kind == "masked" and model.tokenizer.mask_token_id is None:
             raise InputError(f"the tokenizer of {model.name} has no mask", hint="a masked language model is needed")
-        self.model, self.sampling = model, sampling or Sampling()
+        self.model, self.sampling = model, sampling or PieceSampling()
         self._limit = max_batch_tokens or _BATCH_TOKENS.get(model.device.type, _OTHER_BATCH_TOKENS)
         self._close = _CLOSE.get(model.dtype_name, _CLOSE_IN_HALF_PRECISION)
         around = special_tokens(model)

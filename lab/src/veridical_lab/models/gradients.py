@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor
 
-__all__ = ["SALIENCE_KINDS", "SCORES", "salience"]
+__all__ = ["SALIENCE_KINDS", "SALIENCE_SCORES", "salience"]
 
 SALIENCE_KINDS = ("input_x_gradient", "l2")
-SCORES = ("logit", "logprob")
+SALIENCE_SCORES = ("logit", "logprob")
 _CHECKED = 8  # tokens on which the closed-form head is compared with the model's own
 _GPU_TOKENS = 32_768  # tokens of gradients at once on a GPU; more is not faster
 _HEAD_BYTES = 1 << 26  # bytes of logits (in fp32) held at once
@@ -110,8 +110,8 @@ def salience(
 
     if kind not in SALIENCE_KINDS:
         raise UnknownNameError("kind of salience", kind, SALIENCE_KINDS)
-    if score not in SCORES:
-        raise UnknownNameError("score for salience", score, SCORES)
+    if score not in SALIENCE_SCORES:
+        raise UnknownNameError("score for salience", score, SALIENCE_SCORES)
     wrong = [t for t in targets if not 1 <= t < len(ids)]
     if wrong:
         raise InputError(

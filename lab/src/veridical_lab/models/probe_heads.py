@@ -16,11 +16,20 @@ from numpy.typing import NDArray
 
 from veridical.core.errors import InputError, UnknownNameError
 
-__all__ = ["OBJECTIVES", "PROBE_KINDS", "Probes", "StreamingProbes", "from_tensors", "running_mean", "score", "sigmoid"]
+__all__ = [
+    "OBJECTIVES",
+    "PROBE_KINDS",
+    "Probes",
+    "StreamingProbes",
+    "from_tensors",
+    "running_mean",
+    "score_prefixes",
+    "sigmoid",
+]
 
 PROBE_KINDS = ("linear", "pooling", "mlp")
 OBJECTIVES = ("token", "response")
-Floats = NDArray[np.floating[Any]]
+RealArray = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,11 +50,11 @@ class Probes:
     kind: str
     objective: str
     sublayers: tuple[int, ...]
-    projection: Floats
-    offset: Floats
-    output: Floats | None = None
-    bias: Floats | None = None
-    mix: Floats | None = None
+    projection: RealArray
+    offset: RealArray
+    output: RealArray | None = None
+    bias: RealArray | None = None
+    mix: RealArray | None = None
     mix_bias: float = 0.0
 
     def __post_init__(self) -> None:
@@ -73,56 +82,56 @@ class Probes:
         one = {n: a[i : i + 1] for n, a in self.tensors().items() if n != "mix"}
         return from_tensors(self.kind, self.objective, (sublayer,), one)
 
-    def tensors(self) -> dict[str, Floats]:
+    def tensors(self) -> dict[str, RealArray]:
         """Return the arrays by name; `from_tensors` makes the probes from them."""
         arrays = {n: getattr(self, n) for n in ("projection", "offset", "output", "bias", "mix")}
         return {name: array for name, array in arrays.items() if array is not None}
 
     # --- from states to scores ------------------------------------------------------------------------------------
 
-    def project(self, states: Floats) -> Floats:
+    def project(self, states: RealArray) -> RealArray:
         """Return z of each state, in double precision: (probes, …, width) -> (probes, …, k)."""
         flat = np.asarray(states, dtype=np.float64).reshape(len(self.sublayers), -1, self.width)
         z = flat @ self.projection.astype(np.float64).transpose(0, 2, 1) + self.offset[:, None, :].astype(np.float64)
         return z.reshape(*np.shape(states)[:-1], z.shape[-1])
 
-    def attention(self, z: Floats) -> Floats | None:
+    def attention(self, z: RealArray) -> RealArray | None:
         """Return the attention (before its softmax) of each state, (probes, …); None without attention."""
         if self.kind == "pooling":
             return z[..., 1]
         return None if self.objective == "token" else np.zeros(z.shape[:-1])
 
-    def values(self, z: Floats) -> Floats:
+    def values(self, z: RealArray) -> RealArray:
         """Return the values that are averaged over the response, (probes, …, m)."""
         return z[..., :1] if self.kind == "pooling" else z
 
-    def finish(self, values: Floats) -> Floats:
+    def finish(self, values: RealArray) -> RealArray:
         """Return the probabilities of (averaged) values: (probes, …, m) -> (probes, …)."""
         if self.output is None or self.bias is None:
             return sigmoid(values[..., 0])
         bias = self.bias.reshape(-1, *[1] * (values.ndim - 2))
         return sigmoid(np.einsum("p...m,pm->p...", np.maximum(values, 0.0), self.output) + bias)
 
-    def scores_each(self, states: Floats) -> Floats:
+    def scores_each(self, states: RealArray) -> RealArray:
         """Return each probe's score of every prefix of one response: (probes, tokens, width) -> (probes, tokens)."""
         z = self.project(states)
         attention, values = self.attention(z), self.values(z)
         return self.finish(values if attention is None else running_mean(attention, values))
 
-    def combine(self, each: Floats) -> Floats:
+    def combine(self, each: RealArray) -> RealArray:
         """Combine the scores of all probes into one: (probes, …) -> (…)."""
         if self.mix is None:
             return each.mean(0)
         return sigmoid(np.tensordot(self.mix.astype(np.float64), each, 1) + self.mix_bias)
 
 
-def score(probes: Probes, states: Mapping[int, Floats]) -> Floats:
+def score_prefixes(probes: Probes, states: Mapping[int, RealArray]) -> RealArray:
     """Return the score of every prefix of one response, (tokens,), given its states (tokens, width) by sublayer."""
     return probes.combine(probes.scores_each(np.stack([states[i] for i in probes.sublayers])))
 
 
 def from_tensors(
-    kind: str, objective: str, sublayers: tuple[int, ...], tensors: Mapping[str, Floats], mix_bias: float = 0.0
+    kind: str, objective: str, sublayers: tuple[int, ...], tensors: Mapping[str, RealArray], mix_bias: float = 0.0
 ) -> Probes:
     """Make probes from their `tensors()`; `InputError` if these do not fit together."""
     if not {"projection", "offset"} <= set(tensors):
@@ -133,20 +142,20 @@ def from_tensors(
 class StreamingProbes:
     """Running scores of `probes` over `batch` responses during generation: O(1) numbers per probe and response.
 
-    `step` takes the states of the next token and gives the same scores as `score` does offline (to 1e-5).
+    `step` takes the states of the next token and gives the same scores as `score_prefixes` does offline (to 1e-5).
     """
 
     def __init__(self, probes: Probes, batch: int = 1) -> None:
         self.probes = probes
         self.tokens = 0
         self._total = np.full((len(probes.sublayers), batch), -np.inf)  # log of the sum of exp(attention)
-        self._mean: Floats | None = None
+        self._mean: RealArray | None = None
 
-    def step(self, states: Floats) -> Floats:
+    def step(self, states: RealArray) -> RealArray:
         """Return the scores (batch,) after one more token with states (probes, batch, width)."""
         return self.step_projected(self.probes.project(states))
 
-    def step_projected(self, z: Floats) -> Floats:
+    def step_projected(self, z: RealArray) -> RealArray:
         """Return the scores after one more token from `probes.project(states)`, (probes, batch, k)."""
         attention, values = self.probes.attention(z), self.probes.values(z)
         self.tokens += 1
@@ -159,7 +168,7 @@ class StreamingProbes:
         return self.probes.combine(self.probes.finish(values))
 
 
-def running_mean(attention: Floats, values: Floats) -> Floats:
+def running_mean(attention: RealArray, values: RealArray) -> RealArray:
     """Return the softmax-weighted mean of `values` over every prefix: (…, tokens), (…, tokens, m) -> (…, tokens, m).
 
     It works with logarithms, so any size of attention is safe. A shift makes the values positive; the mean is shifted
@@ -175,7 +184,7 @@ def running_mean(attention: Floats, values: Floats) -> Floats:
     return np.exp(weighted - total) - shift
 
 
-def sigmoid(x: Any) -> Floats:
+def sigmoid(x: Any) -> RealArray:
     """Return 1 / (1 + exp(-x)) without overflow.
 
     >>> sigmoid(np.array([-1000.0, 0.0, 1000.0])).tolist()
@@ -183,5 +192,5 @@ def sigmoid(x: Any) -> Floats:
     """
     x = np.asarray(x, dtype=np.float64)
     small = np.exp(-np.abs(x))
-    result: Floats = np.where(x >= 0, 1.0, small) / (1.0 + small)
+    result: RealArray = np.where(x >= 0, 1.0, small) / (1.0 + small)
     return result

@@ -28,7 +28,7 @@ from veridical_lab.models.sublayers import capture_sublayers, check_layout, subl
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["RequestedOutputs", "Result", "Runner"]
+__all__ = ["RequestedOutputs", "Runner", "RunnerResult"]
 
 _log = logging.getLogger(__name__)
 _SHARD = 512  # sequences whose results are held back so that they can be batched by length
@@ -68,7 +68,7 @@ class RequestedOutputs:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Result:
+class RunnerResult:
     """The outputs for one sequence; index i is the i-th token of the response.
 
     Attributes:
@@ -116,7 +116,7 @@ class Runner:
         self._checked = False
         self._split_head: bool | None = None
 
-    def run(self, encoded: Sequence[Encoded], requested: RequestedOutputs | None = None) -> Iterator[Result]:
+    def run(self, encoded: Sequence[Encoded], requested: RequestedOutputs | None = None) -> Iterator[RunnerResult]:
         """Yield one result per sequence, in the same order.
 
         Raises:
@@ -151,9 +151,9 @@ class Runner:
 
     def _shard(
         self, encoded: Sequence[Encoded], requested: RequestedOutputs, sublayers: tuple[int, ...]
-    ) -> list[Result]:
+    ) -> list[RunnerResult]:
         """Run sequences sorted by length in batches, and in smaller ones if memory runs out."""
-        results: list[Result | None] = [None] * len(encoded)
+        results: list[RunnerResult | None] = [None] * len(encoded)
         limit = self.max_batch_tokens
         notes: tuple[str, ...] = ()
         for order, shared in self._groups(encoded):
@@ -175,7 +175,7 @@ class Runner:
                         notes = (f"out of memory with {len(chosen)} sequences of {width} tokens; went on with half",)
                         _log.warning(notes[0])
                         continue
-                    batch = [Result(failed=f"out of memory with one sequence of {width} tokens")]
+                    batch = [RunnerResult(failed=f"out of memory with one sequence of {width} tokens")]
                 for i, result in zip(chosen, batch, strict=True):
                     results[i] = result if result.failed else replace(result, notes=result.notes + notes)
                 del order[: len(chosen)]
@@ -215,7 +215,7 @@ class Runner:
         requested: RequestedOutputs,
         sublayers: tuple[int, ...],
         beginning: CachedForward | None,
-    ) -> list[Result]:
+    ) -> list[RunnerResult]:
         import torch
 
         inputs, rows = self._inputs(batch, beginning.length if beginning else 0)
@@ -245,12 +245,12 @@ class Runner:
             layers_of_case = {i: array[tokens].copy() for i, array in layers.items()}
             arrays = (*of_case.values(), *hidden_of_case.values(), *layers_of_case.values())
             if not all(np.isfinite(array).all() for array in arrays):
-                results.append(Result(failed="the model's numbers are not finite (or too large for the dtype)"))
+                results.append(RunnerResult(failed="the model's numbers are not finite (or too large for the dtype)"))
                 continue
             for name, array in of_case.items():
                 array[: e.scored_from] = 0 if name == "rank" else np.nan
             head = (of_case.get("logprob"), of_case.get("entropy"), of_case.get("rank"))
-            results.append(Result(*head, hidden_of_case, layers_of_case))
+            results.append(RunnerResult(*head, hidden_of_case, layers_of_case))
         return results
 
     def _states(

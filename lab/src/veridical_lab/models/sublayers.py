@@ -20,11 +20,19 @@ from veridical.models.load import READERS, LocalModel, load
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["LAYOUTS", "Layout", "capture_sublayers", "check_layout", "first_layers", "layout_of", "sublayer_count"]
+__all__ = [
+    "SUBLAYER_LAYOUTS",
+    "SublayerLayout",
+    "capture_sublayers",
+    "check_layout",
+    "first_layers",
+    "layout_of",
+    "sublayer_count",
+]
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class SublayerLayout:
     """Where an architecture keeps its blocks (from the base model) and, in a block, the outputs added to the residual.
 
     In post-norm blocks, `norms` are the modules that the two sums pass through (attention's, feed-forward's).
@@ -36,9 +44,9 @@ class Layout:
     norms: tuple[str, str] | None = None
 
 
-_LLAMA = Layout("layers", "self_attn", "mlp")
-_GEMMA = Layout("layers", "post_attention_layernorm", "post_feedforward_layernorm")
-_BERT = Layout(
+_LLAMA = SublayerLayout("layers", "self_attn", "mlp")
+_GEMMA = SublayerLayout("layers", "post_attention_layernorm", "post_feedforward_layernorm")
+_BERT = SublayerLayout(
     "encoder.layer",
     "attention.output.dropout",
     "output.dropout",
@@ -46,23 +54,23 @@ _BERT = Layout(
 )
 
 # `model_type` of the (text) configuration -> layout
-LAYOUTS: dict[str, Layout] = {
+SUBLAYER_LAYOUTS: dict[str, SublayerLayout] = {
     "bert": _BERT,  # MiniLM, too
-    "distilbert": Layout("transformer.layer", "attention", "ffn", ("sa_layer_norm", "output_layer_norm")),
+    "distilbert": SublayerLayout("transformer.layer", "attention", "ffn", ("sa_layer_norm", "output_layer_norm")),
     "electra": _BERT,
-    "falcon": Layout("h", "self_attention", "mlp"),
+    "falcon": SublayerLayout("h", "self_attention", "mlp"),
     "gemma": _LLAMA,
     "gemma2": _GEMMA,
     "gemma3_text": _GEMMA,
-    "gpt2": Layout("h", "attn", "mlp"),
-    "gpt_neox": Layout("layers", "attention", "mlp"),
+    "gpt2": SublayerLayout("h", "attn", "mlp"),
+    "gpt_neox": SublayerLayout("layers", "attention", "mlp"),
     "llama": _LLAMA,
     "mistral": _LLAMA,
-    "modernbert": Layout("layers", "attn", "mlp"),
-    "mpnet": Layout(
+    "modernbert": SublayerLayout("layers", "attn", "mlp"),
+    "mpnet": SublayerLayout(
         "encoder.layer", "attention.dropout", "output.dropout", ("attention.LayerNorm", "output.LayerNorm")
     ),
-    "opt": Layout("decoder.layers", "self_attn", "fc2"),
+    "opt": SublayerLayout("decoder.layers", "self_attn", "fc2"),
     "phi3": _LLAMA,
     "qwen2": _LLAMA,
     "qwen3": _LLAMA,
@@ -71,18 +79,18 @@ LAYOUTS: dict[str, Layout] = {
 }
 
 
-def layout_of(model: LocalModel) -> Layout:
+def layout_of(model: LocalModel) -> SublayerLayout:
     """Return the layout of the model's architecture; for an unknown one, the `InputError` says how to add it."""
-    if model.model_type in LAYOUTS:
-        return LAYOUTS[model.model_type]
+    if model.model_type in SUBLAYER_LAYOUTS:
+        return SUBLAYER_LAYOUTS[model.model_type]
     raise InputError(
         f"the sublayers of the architecture {model.model_type!r} are not known",
-        hint=f"add LAYOUTS[{model.model_type!r}] = Layout(blocks, attention, feed_forward) in {__name__}; "
-        f"known: {', '.join(sorted(LAYOUTS))}",
+        hint=f"add SUBLAYER_LAYOUTS[{model.model_type!r}] = SublayerLayout(blocks, attention, feed_forward) in "
+        f"{__name__}; known: {', '.join(sorted(SUBLAYER_LAYOUTS))}",
     )
 
 
-def _blocks(model: LocalModel, layout: Layout) -> MutableSequence[Any]:
+def _blocks(model: LocalModel, layout: SublayerLayout) -> MutableSequence[Any]:
     base = model.model.base_model
     base = getattr(base, "language_model", base)  # in an image-text model
     blocks: MutableSequence[Any] = attrgetter(layout.blocks)(base)
@@ -95,7 +103,7 @@ def first_layers(folder: str | Path, count: int, out: Path) -> Path:
     The first layers of a pretrained encoder are a better start for training than the upper ones (Sajjad et al. 2023).
 
     Raises:
-        InputError: If it has fewer layers, or its architecture has no `Layout`.
+        InputError: If it has fewer layers, or its architecture has no `SublayerLayout`.
     """
     loaded = load(folder, dtype="fp32", kinds=READERS)
     model = replace(loaded, model=deepcopy(loaded.model))  # other users share the loaded model
@@ -180,11 +188,13 @@ def check_layout(model: LocalModel) -> None:
 def _misfit(model: LocalModel, what: str) -> InputError:
     return InputError(
         f"the table of sublayers does not fit this {model.model_type!r} model: {what}",
-        hint=f"correct veridical_lab.models.sublayers.LAYOUTS[{model.model_type!r}]",
+        hint=f"correct veridical_lab.models.sublayers.SUBLAYER_LAYOUTS[{model.model_type!r}]",
     )
 
 
-def _trace(model: LocalModel, layout: Layout, blocks: Sequence[Any]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+def _trace(
+    model: LocalModel, layout: SublayerLayout, blocks: Sequence[Any]
+) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
     """Return, for each block (each half of a post-norm block), the sum of its parts and its real output."""
     import torch
 

@@ -23,7 +23,7 @@ from veridical.models.artifact import base_of
 from veridical.models.load import LocalModel
 from veridical_lab.models.runner import Runner
 from veridical_lab.probes.activations import (
-    Ids,
+    Indices,
     as_size,
     check_finite,
     check_sublayers,
@@ -36,12 +36,12 @@ from veridical_lab.probes.labelled_sequences import EncodedExamples
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["DTYPES", "ActivationStore", "write_store"]
+__all__ = ["STORED_DTYPES", "ActivationStore", "write_store"]
 
-DTYPES = {"bf16": 2, "fp16": 2, "fp32": 4}
-FORMAT = 1
+STORED_DTYPES = {"bf16": 2, "fp16": 2, "fp32": 4}
+STORE_FORMAT = 1
 INDEX = "store.json"
-SHARD_BYTES = 64 << 20  # the most that a crash can lose
+_SHARD_BYTES = 64 << 20  # the most that a crash can lose
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +102,15 @@ def write_store(
         DataError: If the folder holds a store of other states; the message names the difference.
         InputError: If states are not finite in `dtype`.
     """
-    if dtype != "auto" and dtype not in DTYPES:
-        raise UnknownNameError("dtype of a store", dtype, ["auto", *DTYPES])
+    if dtype != "auto" and dtype not in STORED_DTYPES:
+        raise UnknownNameError("dtype of a store", dtype, ["auto", *STORED_DTYPES])
     base = base_of(model)
     if dtype == "auto":
         dtype = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}[base.dtype]
     chosen = check_sublayers(model, sublayers)
-    bytes_per_token = len(chosen) * base.width * DTYPES[dtype]
+    bytes_per_token = len(chosen) * base.width * STORED_DTYPES[dtype]
     lengths = data.lengths
-    groups = group_by_length(lengths, max(1, SHARD_BYTES // bytes_per_token))
+    groups = group_by_length(lengths, max(1, _SHARD_BYTES // bytes_per_token))
     digest = hashlib.sha256()  # of the model's whole input: any change of text, template or windows changes it
     for e in data.encoded:
         digest.update(np.array([e.response_start, len(e.ids), *e.ids], dtype=np.int64).tobytes())
@@ -127,7 +127,7 @@ def write_store(
     )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / INDEX, json.dumps({"veridical": f"store/{FORMAT}", **asdict(index)}) + "\n")
+        write_whole(folder / INDEX, json.dumps({"veridical": f"store/{STORE_FORMAT}", **asdict(index)}) + "\n")
         runner = Runner(model)
         for done, i in enumerate(missing, 1):
             _write_shard(index.path(folder, i), compute_states(runner, data, groups[i], chosen), dtype)
@@ -155,8 +155,8 @@ def _read_index(folder: Path) -> _Index:
     try:
         document = parse(read_text(path))
         name = document.pop("veridical", None)
-        if name != f"store/{FORMAT}":
-            raise DataError(f"of the format {name!r}; this Veridical reads store/{FORMAT}", path=path)
+        if name != f"store/{STORE_FORMAT}":
+            raise DataError(f"of the format {name!r}; this Veridical reads store/{STORE_FORMAT}", path=path)
         return _Index(**document)
     except (WireError, TypeError) as error:
         raise DataError(f"not the index of a store: {error}", path=path) from None
@@ -210,9 +210,9 @@ class ActivationStore:
         self._starts = np.r_[0, np.cumsum(self.lengths)]
         self.groups = self._groups(max(1, memory // (4 * len(self.sublayers) * self.width)))
 
-    def _groups(self, limit: int) -> list[Ids]:
+    def _groups(self, limit: int) -> list[Indices]:
         """Return groups of neighbouring shards that fit together; a shard that is too large is divided."""
-        groups: list[Ids] = []
+        groups: list[Indices] = []
         group_members: list[int] = []
         for first, last in pairwise(self._first.tolist()):
             if group_members and self.lengths[group_members[0] : last].sum() > limit:
@@ -222,7 +222,7 @@ class ActivationStore:
         groups.append(np.array(group_members))
         return [group[part] for group in groups for part in group_by_length(self.lengths[group], limit)]
 
-    def read(self, sequences: Ids, sublayers: Sequence[int]) -> torch.Tensor:
+    def read(self, sequences: Indices, sublayers: Sequence[int]) -> torch.Tensor:
         """Read the states; see `ActivationStates`."""
         import torch
         from safetensors import safe_open

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ActivationStates",
-    "Ids",
+    "Indices",
     "RecomputedStates",
     "as_size",
     "check_finite",
@@ -34,7 +34,7 @@ __all__ = [
     "row_indices",
 ]
 
-Ids = NDArray[np.int64]
+Indices = NDArray[np.int64]
 _READ_AT_ONCE = 64  # sequences read at once when only their means are kept
 
 
@@ -50,10 +50,10 @@ class ActivationStates(Protocol):
 
     sublayers: tuple[int, ...]
     width: int
-    lengths: Ids
-    groups: list[Ids]
+    lengths: Indices
+    groups: list[Indices]
 
-    def read(self, sequences: Ids, sublayers: Sequence[int]) -> torch.Tensor:
+    def read(self, sequences: Indices, sublayers: Sequence[int]) -> torch.Tensor:
         """Return the states of these sequences (of one group), concatenated: fp32, (sublayers, tokens, width)."""
         ...
 
@@ -80,7 +80,7 @@ def as_size(count: float) -> str:
     return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
 
 
-def group_by_length(lengths: Ids, limit: int) -> list[Ids]:
+def group_by_length(lengths: Indices, limit: int) -> list[Indices]:
     """Return runs of neighbouring sequences of at most `limit` tokens each (or of one sequence)."""
     bounds, tokens = [0], 0
     for i, length in enumerate(lengths.tolist()):
@@ -91,7 +91,7 @@ def group_by_length(lengths: Ids, limit: int) -> list[Ids]:
     return [np.arange(a, b) for a, b in zip(bounds, [*bounds[1:], len(lengths)], strict=True)]
 
 
-def row_indices(starts: Ids, lengths: Ids) -> Ids:
+def row_indices(starts: Indices, lengths: Indices) -> Indices:
     """Return the rows start, start + 1 … of every run, concatenated."""
     ends = np.cumsum(lengths)
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - lengths), lengths)
@@ -104,7 +104,9 @@ def check_finite(states: torch.Tensor, what: str) -> None:
             raise InputError(f"{what} hold numbers that are not finite", hint="keep them in fp32 or bf16")
 
 
-def compute_states(runner: Runner, data: EncodedExamples, sequences: Ids, sublayers: tuple[int, ...]) -> torch.Tensor:
+def compute_states(
+    runner: Runner, data: EncodedExamples, sequences: Indices, sublayers: tuple[int, ...]
+) -> torch.Tensor:
     """Compute the states of `sequences`, (sublayers, tokens, width) in fp32; `InputError` if they are not finite."""
     import torch
 
@@ -141,7 +143,7 @@ class RecomputedStates:
         self.groups = group_by_length(self.lengths, max(1, memory // (4 * len(self.sublayers) * self.width)))
         self._data, self._runner = data, Runner(model)
 
-    def read(self, sequences: Ids, sublayers: Sequence[int]) -> torch.Tensor:
+    def read(self, sequences: Indices, sublayers: Sequence[int]) -> torch.Tensor:
         """Compute the states; see `ActivationStates`."""
         return compute_states(self._runner, self._data, sequences, tuple(sublayers))
 
@@ -149,7 +151,7 @@ class RecomputedStates:
 class _StatesInMemory:
     """States in memory, (sublayers, tokens, width) in any dtype."""
 
-    def __init__(self, states: torch.Tensor, lengths: Ids, sublayers: tuple[int, ...]) -> None:
+    def __init__(self, states: torch.Tensor, lengths: Indices, sublayers: tuple[int, ...]) -> None:
         self.sublayers = sublayers
         self.width = int(states.shape[2])
         self.lengths = lengths
@@ -157,7 +159,7 @@ class _StatesInMemory:
         self._states = states
         self._starts = np.r_[0, np.cumsum(lengths)]
 
-    def read(self, sequences: Ids, sublayers: Sequence[int]) -> torch.Tensor:
+    def read(self, sequences: Indices, sublayers: Sequence[int]) -> torch.Tensor:
         import torch
 
         rows = torch.from_numpy(row_indices(self._starts[sequences], self.lengths[sequences]))
@@ -182,7 +184,7 @@ def in_memory(states: Any, lengths: Any, sublayers: Sequence[int]) -> Activation
     return _StatesInMemory(tensor, lengths, tuple(sublayers))
 
 
-def mean_states(states: ActivationStates, sequences: Ids, sublayers: Sequence[int]) -> ActivationStates:
+def mean_states(states: ActivationStates, sequences: Indices, sublayers: Sequence[int]) -> ActivationStates:
     """Return the mean over the tokens of each of `sequences`, in memory, as the state of a single token.
 
     Other sequences get no token. If the means outnumber the tokens of the largest group, return `states` unchanged.

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from veridical_lab.probes.activations import Ids
-from veridical_lab.probes.labelled_sequences import Labels
+from veridical_lab.probes.activations import Indices
+from veridical_lab.probes.labelled_sequences import ProbeLabels
 from veridical_lab.probes.options import ProbeOptions
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["LabelledItems", "ProbeWeights", "items_of", "logits_of", "losses_of"]
+__all__ = ["LabelledItems", "ProbeWeights", "labelled_items", "logits_of", "losses_of"]
 
 _MIN_EXPONENT = -700.0  # exp of it is still a double
 
@@ -36,8 +36,8 @@ class LabelledItems:
         weights: *Shape:* (items,)
     """
 
-    lengths: Ids
-    starts: Ids
+    lengths: Indices
+    starts: Indices
     labels: torch.Tensor
     weights: torch.Tensor
 
@@ -66,8 +66,8 @@ class LabelledItems:
         return values[:, torch.from_numpy(self.starts[:, None] + steps).to(values.device)]
 
 
-def items_of(
-    labels: Labels, lengths: Ids, sequences: Ids, options: ProbeOptions, positive_weight: float
+def labelled_items(
+    labels: ProbeLabels, lengths: Indices, sequences: Indices, options: ProbeOptions, positive_weight: float
 ) -> LabelledItems:
     """Return the labels of `sequences` in this order; positive ones get `positive_weight` times the weight."""
     import torch

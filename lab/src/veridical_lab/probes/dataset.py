@@ -16,7 +16,7 @@ from veridical_lab.models.runner import Runner
 from veridical_lab.probes.activation_store import ActivationStore, write_store
 from veridical_lab.probes.activations import (
     ActivationStates,
-    Ids,
+    Indices,
     RecomputedStates,
     as_size,
     check_sublayers,
@@ -25,7 +25,7 @@ from veridical_lab.probes.activations import (
 )
 from veridical_lab.probes.labelled_sequences import (
     EncodedExamples,
-    Labels,
+    ProbeLabels,
     encode_examples,
     labels_of,
     with_token_consensus,
@@ -59,18 +59,18 @@ class ProbeDataset:
     hash: str
     parts: dict[str, list[Example]]
     sequences: EncodedExamples
-    labels: Labels
+    labels: ProbeLabels
     states: ActivationStates
-    train: Ids
-    valid: Ids
-    test: Ids
+    train: Indices
+    valid: Indices
+    test: Indices
 
     @property
     def documents(self) -> dict[str, int]:
         """The number of documents in each part."""
         return {name: len({document_of(e) for e in part}) for name, part in self.parts.items()}
 
-    def labelled(self, sequences: Ids, objective: str) -> Ids:
+    def labelled(self, sequences: Indices, objective: str) -> Indices:
         """Return those of `sequences` that have a label, of the response or of any token."""
         if objective == "response":
             return sequences[self.labels.response_weights[sequences] > 0]

@@ -23,16 +23,18 @@ from veridical.metrics.response import f1
 from veridical.metrics.spans import coverage_rows
 from veridical.models.token_words import joined_tokens
 from veridical_lab.detectors.local.probe import judgement_of
-from veridical_lab.probes.activations import Ids
+from veridical_lab.probes.activations import Indices
 from veridical_lab.probes.fitting import ScoresBySequence
-from veridical_lab.probes.labelled_sequences import EncodedExamples, Labels
+from veridical_lab.probes.labelled_sequences import EncodedExamples, ProbeLabels
 
 __all__ = ["Judged", "best_f1_each", "f1_sp_in_model_tokens", "fit_threshold", "judgements_of", "label_score_pairs"]
 
 Judged = list[tuple[Example, Judgement]]
 
 
-def best_f1_each(scores: ScoresBySequence, sequences: Ids, labels: Labels, objective: str) -> NDArray[np.float64]:
+def best_f1_each(
+    scores: ScoresBySequence, sequences: Indices, labels: ProbeLabels, objective: str
+) -> NDArray[np.float64]:
     """Return the highest F1 that any threshold gives each probe on `sequences`, (probes,); 0 if it is undefined."""
     joined = np.concatenate([scores[i] for i in sequences.tolist()], 1)
     label, weight = labels.items(sequences, objective)

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from veridical.core.errors import InputError
 from veridical_lab.models.probe_heads import Probes, from_tensors
-from veridical_lab.probes.activations import ActivationStates, Ids, in_memory, mean_states
-from veridical_lab.probes.batch import LabelledItems, ProbeWeights, items_of, logits_of, losses_of
-from veridical_lab.probes.labelled_sequences import Labels
+from veridical_lab.probes.activations import ActivationStates, Indices, in_memory, mean_states
+from veridical_lab.probes.batch import LabelledItems, ProbeWeights, labelled_items, logits_of, losses_of
+from veridical_lab.probes.labelled_sequences import ProbeLabels
 from veridical_lab.probes.options import ProbeOptions
 
 if TYPE_CHECKING:
@@ -54,9 +54,9 @@ class FittedProbes:
 
 def fit(
     states: ActivationStates,
-    labels: Labels,
-    train: Ids,
-    valid: Ids,
+    labels: ProbeLabels,
+    train: Indices,
+    valid: Indices,
     options: ProbeOptions | None = None,
     *,
     sublayers: Sequence[int] | None = None,
@@ -102,7 +102,7 @@ def fit(
     return _best_of_grid(runs, chosen, options, mean, scale)
 
 
-def _class_weights(labels: Labels, sequences: Ids, options: ProbeOptions, part: str) -> tuple[float, float]:
+def _class_weights(labels: ProbeLabels, sequences: Indices, options: ProbeOptions, part: str) -> tuple[float, float]:
     """Return the total weights of both classes, clean first; `InputError` if one is missing."""
     label, weight = labels.items(sequences, options.objective)
     label, weight = label.astype(np.float64), weight.astype(np.float64)
@@ -127,7 +127,7 @@ class _Reader:
         self.single_group = len(states.groups) == 1
         self._cache: dict[bytes, torch.Tensor] = {}
 
-    def read(self, sequences: Ids) -> torch.Tensor:
+    def read(self, sequences: Indices) -> torch.Tensor:
         key = sequences.tobytes()
         if key in self._cache:
             return self._cache[key]
@@ -138,21 +138,21 @@ class _Reader:
             self._cache[key] = states
         return states
 
-    def parts(self, sequences: Ids) -> list[Ids]:
+    def parts(self, sequences: Indices) -> list[Indices]:
         """Return those of `sequences` in each group."""
         if self.single_group:
             return [sequences]
         parts = (group[np.isin(group, sequences)] for group in self.states.groups)
         return [part for part in parts if len(part)]
 
-    def shuffled(self, part: Ids, random: np.random.Generator | None = None) -> Ids:
+    def shuffled(self, part: Indices, random: np.random.Generator | None = None) -> Indices:
         """Return the order in which a part is read: shuffled once if it is the only group, else by `random`."""
         if self.single_group:
             return np.random.default_rng(self.seed).permutation(part)
         return part if random is None else random.permutation(part)
 
 
-def _mean_and_scale(reader: _Reader, train: Ids, options: ProbeOptions) -> tuple[torch.Tensor, torch.Tensor]:
+def _mean_and_scale(reader: _Reader, train: Indices, options: ProbeOptions) -> tuple[torch.Tensor, torch.Tensor]:
     """Return mean and deviation of each number of the states over the training tokens, both (sublayers, width)."""
     import torch
 
@@ -181,7 +181,7 @@ class _Run:
     """One training run of all sublayers and learning rates with one batch size (the only one in the options)."""
 
     def __init__(
-        self, reader: _Reader, labels: Labels, options: ProbeOptions, positive_weight: float, weights: ProbeWeights
+        self, reader: _Reader, labels: ProbeLabels, options: ProbeOptions, positive_weight: float, weights: ProbeWeights
     ) -> None:
         import torch
 
@@ -200,7 +200,7 @@ class _Run:
         self.loss = np.full(shape, np.inf)
         self.epoch_of = np.zeros(shape, dtype=np.int64)
 
-    def train(self, train: Ids, valid: Ids, progress: Callable[[str], None]) -> None:
+    def train(self, train: Indices, valid: Indices, progress: Callable[[str], None]) -> None:
         """Train until all sublayers are out of patience."""
         size = self.options.batch_sizes[0]
         for epoch in range(1, self.options.max_epochs + 1):
@@ -208,7 +208,7 @@ class _Run:
             for i in self.random.permutation(len(parts)):
                 order = self.reader.shuffled(parts[i], self.random)
                 states = self.reader.read(order)
-                items = items_of(self.labels, self.reader.lengths, order, self.options, self.positive_weight)
+                items = labelled_items(self.labels, self.reader.lengths, order, self.options, self.positive_weight)
                 for first, last in _batches(len(order), size, self.random):
                     batch = items.batch(first, last)
                     start = int(items.starts[first])
@@ -251,7 +251,7 @@ class _Run:
             step = (first / corrections[0]) / ((second / corrections[1]).sqrt() + EPSILON)
             self.weights.parts[name] -= self.rates[name] * step
 
-    def _validate(self, valid: Ids, epoch: int) -> None:
+    def _validate(self, valid: Indices, epoch: int) -> None:
         """Keep each probe at its best; drop sublayers whose probes are all out of patience."""
         import torch
 
@@ -259,7 +259,7 @@ class _Run:
         with torch.no_grad():
             for part in self.reader.parts(valid):
                 states = self.reader.read(part)
-                items = items_of(self.labels, self.reader.lengths, part, self.options, self.positive_weight)
+                items = labelled_items(self.labels, self.reader.lengths, part, self.options, self.positive_weight)
                 z = self.weights.project(self._active_states(states, slice(None)))
                 loss = losses_of(logits_of(z, self.weights.parts, items, self.options), items)
                 total += loss.double().cpu().numpy()
@@ -327,7 +327,7 @@ def _best_of_grid(
     )
 
 
-def scores_of(states: ActivationStates, sequences: Ids, probes: Probes) -> dict[int, NDArray[np.float64]]:
+def scores_of(states: ActivationStates, sequences: Indices, probes: Probes) -> dict[int, NDArray[np.float64]]:
     """Return each probe's scores by sequence: (probes, tokens), or (probes, 1) for the objective "response"."""
     scores: dict[int, NDArray[np.float64]] = {}
     sequences = np.asarray(sequences)
@@ -344,7 +344,7 @@ def scores_of(states: ActivationStates, sequences: Ids, probes: Probes) -> dict[
 
 
 def fit_ensemble(
-    probes: Probes, scores: ScoresBySequence, labels: Labels, train: Ids, valid: Ids, options: ProbeOptions
+    probes: Probes, scores: ScoresBySequence, labels: ProbeLabels, train: Indices, valid: Indices, options: ProbeOptions
 ) -> Probes:
     """Fit a logistic regression over the probabilities of frozen probes (CH-Wang et al. 2024, §4.1, §5.1).
 

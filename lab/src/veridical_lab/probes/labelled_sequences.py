@@ -20,7 +20,7 @@ from veridical.models.encode import Encoded, encode
 from veridical.models.load import LocalModel
 from veridical_lab.datasets.consensus import majority
 
-__all__ = ["EncodedExamples", "Labels", "encode_examples", "labels_of", "with_token_consensus"]
+__all__ = ["EncodedExamples", "ProbeLabels", "encode_examples", "labels_of", "with_token_consensus"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,7 +108,7 @@ def with_token_consensus(example: Example, encoded: Encoded) -> Example:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Labels:
+class ProbeLabels:
     """Labels of tokens and responses: 1 = hallucinated, 0 = not; a weight of 0 = not labelled.
 
     Attributes:
@@ -134,7 +134,7 @@ class Labels:
         )
 
 
-def labels_of(sequences: EncodedExamples) -> Labels:
+def labels_of(sequences: EncodedExamples) -> ProbeLabels:
     """Return the labels of all tokens (by `metrics.tokens.unit_labels`) and responses.
 
     A gold that only judges coverage labels nothing.
@@ -157,4 +157,4 @@ def labels_of(sequences: EncodedExamples) -> Labels:
         label, is_labelled = unit_labels(example, [span or Span(0, 0) for span in encoded.spans])
         tokens.append(label.astype(np.float32))
         token_weights.append(is_labelled.astype(np.float32) / np.float32(windows[example_i]))
-    return Labels(tokens, token_weights, responses, response_weights)
+    return ProbeLabels(tokens, token_weights, responses, response_weights)

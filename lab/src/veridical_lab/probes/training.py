@@ -23,7 +23,7 @@ from veridical.models.artifact import Artifact, base_of, save_artifact, versions
 from veridical.models.load import LocalModel
 from veridical.models.template import get_template
 from veridical_lab.detectors.local.probe import Head
-from veridical_lab.detectors.local.probe_settings import HeadSettings, ProbeSettings
+from veridical_lab.detectors.local.probe_settings import ProbeHeadSettings, ProbeSettings
 from veridical_lab.models.probe_heads import Probes
 from veridical_lab.probes.dataset import ProbeDataset, build_dataset
 from veridical_lab.probes.evaluation import Judged, best_f1_each, fit_threshold, judgements_of, label_score_pairs
@@ -64,7 +64,7 @@ def train_probe(
     """
     config = config or TrainingConfig()
     data = build_dataset(model, examples, config, store=config.store)
-    heads: dict[str, HeadSettings] = {}
+    heads: dict[str, ProbeHeadSettings] = {}
     tensors: dict[str, NDArray[Any]] = {}
     fitted: dict[str, FittedProbes] = {}
     validation: dict[str, Any] = {}
@@ -136,7 +136,7 @@ def _fit_objective(
     return fitted, fit_ensemble(probes, scores, data.labels, data.train, data.valid, options), table
 
 
-def _validate(probes: Probes, data: ProbeDataset, config: TrainingConfig) -> tuple[HeadSettings, dict[str, Any]]:
+def _validate(probes: Probes, data: ProbeDataset, config: TrainingConfig) -> tuple[ProbeHeadSettings, dict[str, Any]]:
     """Return the settings of a head and its metrics on the validation part, in the units that the detector judges."""
     objective = probes.objective
     ranking = "roc_auc" if objective == "response" else "word_roc_auc"
@@ -153,7 +153,7 @@ def _validate(probes: Probes, data: ProbeDataset, config: TrainingConfig) -> tup
         judgements = judged(Head(probes, 0.5, calibration))
     level = METRICS["f1" if objective == "response" else config.threshold_metric].level
     threshold = fit_threshold(judgements, level)
-    settings = HeadSettings(probes.kind, list(probes.sublayers), float(probes.mix_bias), threshold, calibration)
+    settings = ProbeHeadSettings(probes.kind, list(probes.sublayers), float(probes.mix_bias), threshold, calibration)
     metrics: dict[str, Any] = {"threshold": threshold, "n": len(judgements)}
     for name in ("f1", "roc_auc") if objective == "response" else ("f1", "roc_auc", "f1_sp", "token_f1", ranking):
         rows = [r for e, j in judgements if (r := METRICS[name].rows(e, j, threshold)) is not None]

@@ -24,7 +24,7 @@ from veridical.models.load import LocalModel
 from veridical.models.sampling import Sampler
 from veridical.models.template import Template, get_template, render
 
-__all__ = ["TASKS", "UNLABELLED", "GroundedTask", "Writing", "find_task", "inputs_of", "labelled", "write"]
+__all__ = ["TASKS", "UNLABELLED", "GroundedTask", "Writing", "find_task", "inputs_of", "label_responses", "write"]
 
 UNLABELLED = "nobody"  # the annotator's name in the gold of an unlabelled response
 
@@ -212,7 +212,7 @@ def _encoded(model: LocalModel, case: Case, template: Template, limit: int) -> l
     return encode(model, case, template, max_tokens=limit, max_windows=1)
 
 
-def labelled(examples: Sequence[Example], detector: Detector, thresholds: Thresholds) -> Iterator[Example]:
+def label_responses(examples: Sequence[Example], detector: Detector, thresholds: Thresholds) -> Iterator[Example]:
     """Yield the examples with the flags of `detector` at `thresholds` as their labels, under the detector's name."""
     judgements = judge(detector, [example.case for example in examples])
     for example, judgement in zip(examples, judgements, strict=True):

@@ -28,7 +28,7 @@ from veridical.models.artifact import versions
 from veridical.models.load import LocalModel
 from veridical_lab.detectors.classifier.artifact import ClassifierSettings, save_classifier
 from veridical_lab.detectors.classifier.network import ClassifierNetwork
-from veridical_lab.detectors.classifier.presentation import CasePart, EncodedPart, parts_of
+from veridical_lab.detectors.classifier.presentation import CasePart, EncodedPart, case_parts
 from veridical_lab.training.checkpoint import CHECKPOINT
 from veridical_lab.training.token_evaluation import fit_or_keep, response_target
 from veridical_lab.training.tuning import Schedule, Tuning
@@ -195,7 +195,7 @@ class _Training(Tuning):
         settings = self.options.classifier
         items, too_long = [], 0
         for number, example in enumerate(examples):
-            for part in parts_of(example.case, settings.task, settings.unit):
+            for part in case_parts(example.case, settings.task, settings.unit):
                 encoded = self.network.encode(part)
                 if isinstance(encoded, str):
                     too_long += 1

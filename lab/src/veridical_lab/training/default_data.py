@@ -29,7 +29,7 @@ from veridical_lab.training.contrasts import contrasts
 __all__ = [
     "ENTAILMENT",
     "LABELLED",
-    "WRITTEN",
+    "WRITTEN_SETS",
     "Examples",
     "part_of",
     "slot_errors",
@@ -49,7 +49,7 @@ ENTAILMENT: Mapping[str, int] = {
 """The sets of `entailment/`, and the most training examples taken from each."""
 LABELLED: Mapping[str, int] = {"wice": 1120, "summedits": 2340, "conv_fever": 1350, "begin": 280}
 """Labelled sets that also measure the detector; only their training documents are used here."""
-WRITTEN = ("written", "written_answers", "written_rag", "written_pairs")
+WRITTEN_SETS = ("written", "written_answers", "written_rag", "written_pairs")
 """Statements and answers written for this purpose. They come with their contrasts (`training.contrasts`)."""
 _FROM_SNLI = ("cad_nli", "negation_nli", "breaking_nli")
 
@@ -76,7 +76,7 @@ def part_of(
             raise InputError(f"there is no {folder!r} in {data}", hint="the folder with the public data sets")
     texts = list(islice(wikipedia.read_texts(data / "wikipedia"), 900))
     sets: Examples = {}
-    for name in WRITTEN:
+    for name in WRITTEN_SETS:
         examples = list(read(f"{name}:{data / 'written'}", "train" if part == "train" else "dev"))
         sets[name] = examples
         if part == "train":

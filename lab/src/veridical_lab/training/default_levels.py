@@ -19,6 +19,7 @@ from veridical.detectors.default.detector import score
 from veridical.detectors.tokens.detector import Tokens
 from veridical.detectors.tokens.scoring import ScoredResponse
 from veridical.metrics import UndefinedMetricError
+from veridical.metrics.arrays import Floats
 from veridical.metrics.ranking import roc_auc
 from veridical.metrics.tokens import unit_labels
 from veridical.models.linear import LinearClassifier
@@ -26,7 +27,6 @@ from veridical_lab.training.token_evaluation import response_target, told_contra
 
 __all__ = ["PENALTY", "SWAPPED", "LevelRows", "fit_contradiction", "fit_level", "fit_levels", "level_rows"]
 
-Floats = NDArray[np.float64]
 SWAPPED = "_swapped"
 """The suffix of the names of sets whose responses are sources to cover, and whose sources are responses."""
 PENALTY = 0.01

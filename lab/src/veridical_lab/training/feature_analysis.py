@@ -122,12 +122,12 @@ def analyse_features(
             raise UnknownNameError("feature", name, numeric)
     columns = np.array([table.names.index(name) for name in chosen])
     values = table.values[:, columns]
-    groups = [group_of("all", np.ones(len(table.labels), dtype=bool), table, values, chosen)]
+    groups = [feature_group("all", np.ones(len(table.labels), dtype=bool), table, values, chosen)]
     for prefix, types in (("pos", PARTS_OF_SPEECH), ("entity", ENTITIES)):
         type_columns = [table.names.index(f"{prefix}={name}") for name in types]
         commonest = np.argmax(table.values[:, type_columns], axis=1)
         groups += [
-            group_of(f"{prefix}:{name}", commonest == i, table, values, chosen)
+            feature_group(f"{prefix}:{name}", commonest == i, table, values, chosen)
             for i, name in enumerate(types)
             if (commonest == i).any()
         ]
@@ -147,7 +147,7 @@ def analyse_features(
     )
 
 
-def group_of(
+def feature_group(
     name: str, inside: NDArray[np.bool_], table: FeatureTable, values: NDArray[np.float64], names: Sequence[str]
 ) -> FeatureGroup:
     """Return the group of the units `inside`, with the spread of each column of `values` by label."""

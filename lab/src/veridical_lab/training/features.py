@@ -25,6 +25,7 @@ from veridical.core.spans import Span
 from veridical.core.types import Example
 from veridical.datasets.split import FRACTIONS, content_hash, document_of, split_by_document
 from veridical.metrics import UndefinedMetricError
+from veridical.metrics.arrays import Floats
 from veridical.metrics.ranking import roc_auc
 from veridical.metrics.tokens import labelled_phrase, unit_labels
 from veridical.models.artifact import base_of, versions, write_folder
@@ -38,16 +39,22 @@ from veridical_lab.detectors.features.settings import CLASSIFIERS, CONTEXTS, KIN
 from veridical_lab.detectors.features.statistics import WordStatistics, count_words
 from veridical_lab.detectors.features.tagger import load_tagger
 
-__all__ = ["UNITS", "FeatureOptions", "FeatureTable", "Inputs", "feature_table", "save_features", "train_features"]
+__all__ = [
+    "LABEL_UNITS",
+    "FeatureOptions",
+    "FeatureTable",
+    "Inputs",
+    "feature_table",
+    "save_features",
+    "train_features",
+]
 
-UNITS = ("auto", "word", "phrase")
+LABEL_UNITS = ("auto", "word", "phrase")
 MAX_ITERATIONS = 100  # Liu et al. 2022, §4
 PATIENCE = 5  # iterations without a lower loss, ibid.
 _STRENGTHS = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 _LOSSES = {"lr": "log_loss", "svm": "hinge"}
 _BATCH = 256
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +82,7 @@ class FeatureOptions:
     def __post_init__(self) -> None:
         for what, value, allowed in (
             ("classifier", self.classifier, CLASSIFIERS),
-            ("unit", self.unit, UNITS),
+            ("unit", self.unit, LABEL_UNITS),
             ("context", self.features.context, CONTEXTS),
         ):
             if value not in allowed:
@@ -138,7 +145,7 @@ def labelled_units(example: Example, unit: str) -> tuple[list[Span], list[bool]]
 
 
 def feature_table(extractor: FeatureExtractor, examples: Sequence[Example], unit: str = "auto") -> FeatureTable:
-    """Return the features and labels of all units of `examples`; `unit` is one of `UNITS`."""
+    """Return the features and labels of all units of `examples`; `unit` is one of `LABEL_UNITS`."""
     rows: list[Floats] = []
     labels: list[bool] = []
     owners: list[int] = []

@@ -23,10 +23,10 @@ from veridical.datasets import load_reader, name_and_path, read
 from veridical.datasets.split import content_hash, document_of, split_by_document
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.registry import METRICS
-from veridical_lab.bench.evaluation import Evaluation, identity
+from veridical_lab.bench.evaluation import Evaluation, detector_identity
 from veridical_lab.bench.results import ResultRow
 from veridical_lab.bench.run import result_rows
-from veridical_lab.bench.settings import Loaded, Settings
+from veridical_lab.bench.settings import BenchSettings, Loaded
 from veridical_lab.training.token_methods import TokenMethod
 
 __all__ = [
@@ -71,7 +71,7 @@ class BenchmarkData:
     notes: tuple[str, ...] = ()
 
 
-def labelled(examples: Sequence[Example]) -> list[Example]:
+def with_one_phrase(examples: Sequence[Example]) -> list[Example]:
     """Return the examples with exactly one labelled phrase."""
     return [
         e
@@ -108,7 +108,7 @@ def read_benchmark(
         parts["train"] = list(read(data))
     for part, spec in (("valid", validation), ("test", test)):
         parts[part] = parts[part] if spec is None else list(read(spec))
-    usable = {part: labelled(examples) for part, examples in parts.items()}
+    usable = {part: with_one_phrase(examples) for part, examples in parts.items()}
     about = "test"
     notes: list[str] = []
     if usable["train"] and usable["valid"] and not usable["test"]:
@@ -251,14 +251,14 @@ def benchmark_rows(
             loaded = Loaded(data.name, data.about, test, validation, content_hash(data.test), (Level.RESPONSE,), 0)
             levels = {level.value: threshold for level in Level}
             evaluation = Evaluation(method.name, info_of(detector).levels, loaded, judgements, levels, where, seconds)
-            run = Settings(
+            run = BenchSettings(
                 detectors=names,
                 data=[data.name],
                 resamples=options.resamples,
                 seed=options.seed,
                 command=options.command,
             )
-            about = (identity(detector), setting, loaded.hash, content_hash(data.train), options.criterion)
+            about = (detector_identity(detector), setting, loaded.hash, content_hash(data.train), options.criterion)
             run_id = digest_of((*about, options.resamples, options.seed))
             metrics = {name: METRICS[name] for name in TABLE_METRICS}
             for row in result_rows(run_id, evaluation, run, metrics, [(f"setting={setting}", range(len(test)))]):

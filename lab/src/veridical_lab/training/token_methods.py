@@ -31,7 +31,7 @@ from veridical_lab.training.features import FeatureOptions, Inputs, train_featur
 from veridical_lab.training.token_options import TokenTraining
 from veridical_lab.training.tokens import train_tokens
 
-__all__ = ["METHODS", "ClassifierMethod", "FeatureMethod", "TokenMethod", "load_method"]
+__all__ = ["TOKEN_METHODS", "ClassifierMethod", "FeatureMethod", "TokenMethod", "load_method"]
 
 
 class TokenMethod(Protocol):
@@ -51,7 +51,7 @@ class TokenMethod(Protocol):
         ...
 
 
-METHODS = Registry(
+TOKEN_METHODS = Registry(
     "method",
     {
         "features": "veridical_lab.training.token_methods:FeatureMethod",
@@ -64,8 +64,8 @@ METHODS = Registry(
 def load_method(text: str) -> TokenMethod:
     """Load the method that a spec names; `UnknownNameError` with the nearest names for an unknown one."""
     spec = parse_spec(text)
-    if spec.name in METHODS and not (spec.value and Path(spec.value).is_dir()):
-        method: TokenMethod = METHODS.load(spec.name).from_spec(spec)
+    if spec.name in TOKEN_METHODS and not (spec.value and Path(spec.value).is_dir()):
+        method: TokenMethod = TOKEN_METHODS.load(spec.name).from_spec(spec)
         return method
     return ReadyMethod(load_detector(spec))
 

@@ -27,12 +27,12 @@ from veridical.models.load import DTYPES, load
 from veridical_lab.detectors.align.reader import AlignReader, CaseMatches, default_layer, unrelated_cosine
 from veridical_lab.detectors.align.words import WordMatches
 
-__all__ = ["Align", "word_scores"]
+__all__ = ["Align", "match_scores"]
 
 _GROUP_CHARACTERS = 2_000_000  # of distinct texts encoded together: 0.8 GB of states of width 384 in fp32
 
 
-def word_scores(matches: WordMatches, baseline: float, *, values: bool = True) -> Floats:
+def match_scores(matches: WordMatches, baseline: float, *, values: bool = True) -> Floats:
     """Return the score of each word, in [0, 1]. *Shape:* (words,)
 
     A word scores 0 if its best match is identical, and 1 if its best match is no better than among texts about other
@@ -185,7 +185,7 @@ class Align:
     def _verdicts(
         self, case: Case, matches: WordMatches, notes: list[str]
     ) -> tuple[float, tuple[Verdict, ...], tuple[Span, ...] | None]:
-        scores = word_scores(matches, self.baseline, values=self.values)
+        scores = match_scores(matches, self.baseline, values=self.values)
         hallucination = _content_mean(scores, matches, self._weights(matches, matches.others))
         missing = (matches.value | matches.name) & matches.content & ~matches.found
         verdicts, unread = [], []
@@ -224,7 +224,7 @@ class Align:
                 judged.append(SourceSpan(source.id, Span(0, len(source.text))))
                 parts.append((source, None))
             else:
-                scores = word_scores(matches, self.baseline, values=self.values)
+                scores = match_scores(matches, self.baseline, values=self.values)
                 read = matches.text.has_tokens
                 spans = matches.text.spans
                 omissions += [Omission(source.id, s, float(scores[i])) for i, s in enumerate(spans) if read[i]]

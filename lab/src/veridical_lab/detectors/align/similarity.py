@@ -16,9 +16,9 @@ __all__ = ["Matches", "best_matches"]
 BLOCK = 4096  # columns of the matrix held at once, in fp32
 _ROWS = 1024  # rows held at once
 _NONE = -2.0  # below any cosine
-Floats = NDArray[np.float32]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+_Floats = NDArray[np.float32]
+_Ints = NDArray[np.int64]
+_Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,18 +29,18 @@ class Matches:
     -2 and the index -1 mean no match.
     """
 
-    cosines: Floats
-    columns: Ints
-    column_cosines: Floats
-    rows: Ints
+    cosines: _Floats
+    columns: _Ints
+    column_cosines: _Floats
+    rows: _Ints
 
 
 def best_matches(
     rows: torch.Tensor,
     columns: torch.Tensor,
     *,
-    rows_allowed: Bools | None = None,
-    columns_allowed: Bools | None = None,
+    rows_allowed: _Bools | None = None,
+    columns_allowed: _Bools | None = None,
     both: bool = True,
     k: int = 3,
     block: int = BLOCK,

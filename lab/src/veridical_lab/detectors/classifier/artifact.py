@@ -16,12 +16,12 @@ from veridical.core.errors import DataError, InputError, UnknownNameError
 from veridical.core.types import Level
 from veridical.models.artifact import DETECTOR, Artifact, base_of, load_artifact, save_artifact
 from veridical.models.load import LocalModel
-from veridical_lab.detectors.classifier.presentation import TASKS, UNITS
+from veridical_lab.detectors.classifier.presentation import CLASSIFIER_TASKS, READING_UNITS
 
-__all__ = ["KIND", "METHODS", "ClassifierSettings", "load_classifier", "save_classifier"]
+__all__ = ["KIND", "TUNING_METHODS", "ClassifierSettings", "load_classifier", "save_classifier"]
 
 KIND = "classifier"
-METHODS = ("prompt", "lora", "head", "full")
+TUNING_METHODS = ("prompt", "lora", "head", "full")
 """A soft prompt, LoRA, a linear head on a frozen model, or a linear head with all weights tuned."""
 
 
@@ -31,7 +31,7 @@ class ClassifierSettings:
 
     Attributes:
         task: "hallucination" or "coverage".
-        method: The tuning method, one of `METHODS`.
+        method: The tuning method, one of `TUNING_METHODS`.
         unit: The text read at once, one of `UNITS`: "whole" (the whole case), "part" (a sentence of the response, or a
             source; the worst counts), or "pair" (a sentence and a source; the best pair of a part counts, then the
             worst part).
@@ -53,9 +53,9 @@ class ClassifierSettings:
 
     def __post_init__(self) -> None:
         for what, value, allowed in (
-            ("task", self.task, TASKS),
-            ("method", self.method, METHODS),
-            ("unit", self.unit, UNITS),
+            ("task", self.task, CLASSIFIER_TASKS),
+            ("method", self.method, TUNING_METHODS),
+            ("unit", self.unit, READING_UNITS),
         ):
             if value not in allowed:
                 raise UnknownNameError(f"{what} of a classifier", value, allowed)

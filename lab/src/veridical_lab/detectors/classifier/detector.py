@@ -21,21 +21,21 @@ from veridical.core.types import Case, Judgement, Level, Omission, SourceSpan, V
 from veridical.models.artifact import DETECTOR, Artifact, load_base
 from veridical_lab.detectors.classifier.artifact import ClassifierSettings, load_classifier
 from veridical_lab.detectors.classifier.network import ClassifierNetwork
-from veridical_lab.detectors.classifier.presentation import CasePart, EncodedPart, parts_of
+from veridical_lab.detectors.classifier.presentation import CasePart, EncodedPart, case_parts
 from veridical_lab.detectors.local.forced_decoding import NO_WORDS
 
-__all__ = ["Classifier", "Scored", "score_cases"]
+__all__ = ["Classifier", "score_cases"]
 
-Scored = tuple[list[tuple[CasePart, float]], str | None]  # the margin of each part, or none and the reason
+_Scored = tuple[list[tuple[CasePart, float]], str | None]  # the margin of each part, or none and the reason
 
 
-def score_cases(network: ClassifierNetwork, cases: Sequence[Case]) -> list[Scored]:
+def score_cases(network: ClassifierNetwork, cases: Sequence[Case]) -> list[_Scored]:
     """Return the parts of each case with their margins, or why it cannot be judged; all parts share batches."""
     settings = network.settings
     parts: list[tuple[list[CasePart], str | None]] = []
     encoded: list[tuple[EncodedPart, ...]] = []
     for case in cases:
-        of_case = parts_of(case, settings.task, settings.unit)
+        of_case = case_parts(case, settings.task, settings.unit)
         tokens = [network.encode(part) for part in of_case]
         problem = next((each for each in tokens if isinstance(each, str)), None)
         if not of_case:
@@ -146,7 +146,7 @@ class Classifier:
         scored = [score_cases(network, cases) for network in self.networks]
         return [self._judgement(case, [of_task[i] for of_task in scored]) for i, case in enumerate(cases)]
 
-    def _judgement(self, case: Case, scored: Sequence[Scored]) -> Judgement:
+    def _judgement(self, case: Case, scored: Sequence[_Scored]) -> Judgement:
         """Turn the margins of a case into its judgement."""
         if not has_words(case.response) or not case.sources:
             return not_judged(case, self.name, NO_WORDS if case.sources else "there are no sources to compare with")

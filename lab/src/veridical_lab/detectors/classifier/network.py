@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 __all__ = ["ClassifierNetwork", "label_tokens"]
 
-Ids = tuple[int, ...]
+_Ids = tuple[int, ...]
 _BATCH_TOKENS = {"cpu": 4096}  # per pass, padding included; other devices: `_MORE_TOKENS`
 _MORE_TOKENS = 32768
 
 
-def label_tokens(model: LocalModel, labels: tuple[str, str]) -> tuple[Ids, Ids]:
+def label_tokens(model: LocalModel, labels: tuple[str, str]) -> tuple[_Ids, _Ids]:
     """Return the token ids of both labels; `InputError` if the tokenizer has no distinct tokens for them."""
     tokenizer = model.tokenizer
     both = tuple(tuple(tokenizer(label, add_special_tokens=False)["input_ids"]) for label in labels)
@@ -78,7 +78,7 @@ class ClassifierNetwork:
         self.settings = settings
         self.base, self.model = model, model
         room = model.max_positions
-        self.labels: tuple[Ids, Ids] = ((), ())
+        self.labels: tuple[_Ids, _Ids] = ((), ())
         if settings.answers:
             if model.kind != "causal":
                 raise InputError(f"{model.name} is no decoder and answers nothing", hint="method head or full")
@@ -98,7 +98,7 @@ class ClassifierNetwork:
                 torch.manual_seed(seed)
                 width = int(model.model.config.get_text_config().hidden_size)
                 self._head = torch.nn.Linear(4 * width if self._apart else width, 1).to(model.device)
-        self.known_states: dict[Ids, torch.Tensor] | None = None
+        self.known_states: dict[_Ids, torch.Tensor] | None = None
 
     @property
     def weights(self) -> dict[str, torch.Tensor]:
@@ -201,7 +201,7 @@ class ClassifierNetwork:
         return result
 
     @property
-    def _contexts(self) -> list[Ids]:
+    def _contexts(self) -> list[_Ids]:
         """The beginnings of a label after which one of its tokens is predicted; () precedes its first token."""
         return sorted({label[:n] for label in self.labels for n in range(len(label))})
 
@@ -258,7 +258,7 @@ class ClassifierNetwork:
         two = torch.nn.functional.normalize(torch.stack([states_of[part.other] for part in batch])) * scale
         return torch.cat([one, two, (one - two).abs(), one * two], 1)
 
-    def _states(self, texts: Sequence[tuple[Ids, Ids]]) -> torch.Tensor:
+    def _states(self, texts: Sequence[tuple[_Ids, _Ids]]) -> torch.Tensor:
         """Return the pooled state of texts, given as (ids, types). *Shape:* (texts, width)"""
         import torch
 

@@ -18,12 +18,12 @@ from veridical.core.types import Case, Source
 from veridical.models.encode import special_tokens
 from veridical.models.load import LocalModel
 
-__all__ = ["TASKS", "UNITS", "CasePart", "EncodedPart", "encode_reading", "parts_of"]
+__all__ = ["CLASSIFIER_TASKS", "READING_UNITS", "CasePart", "EncodedPart", "case_parts", "encode_reading"]
 
-TASKS: Mapping[str, str] = {"hallucination": "only what is given", "coverage": "all that is given"}
+CLASSIFIER_TASKS: Mapping[str, str] = {"hallucination": "only what is given", "coverage": "all that is given"}
 """The two tasks, and the key whose value is the label."""
 
-UNITS = ("whole", "part", "pair")
+READING_UNITS = ("whole", "part", "pair")
 """The text read at once: the whole case (the paper); a sentence of the response with all sources, or a source with the
 whole response; or a sentence and a source."""
 
@@ -54,8 +54,8 @@ class EncodedPart:
     other: tuple[int, ...] = ()
 
 
-def parts_of(case: Case, task: str, unit: str) -> list[CasePart]:
-    """Return the parts of a case for one of `TASKS`; none if there is nothing to judge.
+def case_parts(case: Case, task: str, unit: str) -> list[CasePart]:
+    """Return the parts of a case for one of `CLASSIFIER_TASKS`; none if there is nothing to judge.
 
     >>> case = Case("1", "It is fast. It is red.", (Source("a", "Fast.", "pro", True),), question="Good?")
     >>> [part.readings for part in parts_of(case, "hallucination", "part")][0]
@@ -117,7 +117,7 @@ def encode_reading(
         return EncodedPart(tuple(pair["input_ids"]), tuple(pair["token_type_ids"]))
     text = json.dumps(dict(reading), ensure_ascii=False)
     if answers:
-        text = f'{text[:-1]}, "{TASKS[task]}": "'
+        text = f'{text[:-1]}, "{CLASSIFIER_TASKS[task]}": "'
     ids = model.tokenizer(text, add_special_tokens=False)["input_ids"]
     all_ids = (*special_tokens(model).before, *ids)
     return EncodedPart(all_ids, (0,) * len(all_ids))

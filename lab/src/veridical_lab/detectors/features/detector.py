@@ -32,7 +32,7 @@ from veridical_lab.detectors.features.settings import KIND, DetectorSettings
 from veridical_lab.detectors.features.statistics import WordStatistics
 from veridical_lab.detectors.features.tagger import load_tagger
 
-__all__ = ["FeatureDetector", "TrainedFeatures", "read_token_scores"]
+__all__ = ["FeatureDetector", "TrainedFeatures", "load_token_scores"]
 
 _OPTIONS = ("device", "dtype", "model", "tagger", "token_scores")
 _STATISTICS = "statistics."  # prefix of the names of their arrays
@@ -158,7 +158,7 @@ class FeatureDetector:
                 hint=f"give them: {KIND}:{self.path},token_scores=FILE",
             )
         return (
-            read_token_scores(Path(self.token_scores))
+            load_token_scores(Path(self.token_scores))
             if isinstance(self.token_scores, str | Path)
             else (self.token_scores)
         )
@@ -253,7 +253,7 @@ class FeatureDetector:
         return values
 
 
-def read_token_scores(path: Path) -> TokenScores:
+def load_token_scores(path: Path) -> TokenScores:
     """Read the scores of the generator's tokens from JSON Lines: {"case": ID, "tokens": [[START, END, SCORE], …]}.
 
     Any number can be a score, such as a log-probability or a logit; a lower score means a less likely token. Raise

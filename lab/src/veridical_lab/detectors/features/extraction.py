@@ -15,7 +15,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from veridical.core import quantities
 from veridical.core.names import is_name
@@ -24,6 +23,7 @@ from veridical.core.spans import Span
 from veridical.core.stopwords import STOP_WORDS
 from veridical.core.types import Case
 from veridical.detectors.overlap.matching import WORDS, Profile, word_support
+from veridical.metrics.arrays import Floats
 from veridical.models.load import LocalModel
 from veridical.models.token_words import tokens_of_units
 from veridical_lab.detectors.features.statistics import WordStatistics
@@ -34,7 +34,6 @@ from veridical_lab.models.runner import RequestedOutputs
 
 __all__ = ["Extracted", "FeatureExtractor", "FeatureSettings", "TokenScores"]
 
-Floats = NDArray[np.float64]
 TokenScores = Mapping[str, Sequence[tuple[Span, float]]]  # case id -> characters and score of each token
 
 _STATISTICS = ("tf_idf", "idf", "ppmi")
@@ -179,7 +178,7 @@ class FeatureExtractor:
                 columns.append(self.source_features([read[source.text] for source in case.sources], case, places[i]))
             columns.append(one_hot([pos for pos, _ in word_tags], PARTS_OF_SPEECH))
             columns.append(one_hot([entity for _, entity in word_tags], ENTITIES))
-            pooled = pool(np.column_stack(columns), places[i], of_cases[i])
+            pooled = pool_words(np.column_stack(columns), places[i], of_cases[i])
             parts = [pooled, model_values[i]] if settings.probability else [pooled]
             if settings.token_scores:
                 parts.append(self.own_features(case, of_cases[i]))
@@ -375,7 +374,7 @@ def one_hot(values: Sequence[str], known: Sequence[str]) -> Floats:
     return np.array([[float(value == name) for name in known] for value in values]).reshape(-1, len(known))
 
 
-def pool(rows: Floats, places: Sequence[Span], units: Sequence[Span]) -> Floats:
+def pool_words(rows: Floats, places: Sequence[Span], units: Sequence[Span]) -> Floats:
     """Return the mean over the words of each unit, ignoring NaN. *Shape:* (units, features)
 
     >>> pool(np.array([[1.0], [3.0]]), [Span(0, 2), Span(3, 5)], [Span(0, 5), Span(2, 3)]).tolist()

@@ -116,12 +116,12 @@ def word_set(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
-def listed(**lists: str) -> dict[str, str]:
+def _listed(**lists: str) -> dict[str, str]:
     """Return the name of each word's list; later lists win."""
     return {word: pos for pos, words in lists.items() for word in words.split()}
 
 
-_CLOSED = listed(
+_CLOSED = _listed(
     DET="the a an this these those each every either neither some any no another both all such which what whose",
     PRON=(
         "i me you he him she her it we us they them mine yours hers ours theirs myself yourself himself herself "

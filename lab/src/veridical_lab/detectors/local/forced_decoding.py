@@ -10,7 +10,7 @@ from veridical.core.segment import words
 from veridical.core.types import Case
 from veridical.models.encode import Encoded, encode
 from veridical.models.load import LocalModel
-from veridical_lab.models.runner import RequestedOutputs, Result, Runner
+from veridical_lab.models.runner import RequestedOutputs, Runner, RunnerResult
 
 __all__ = ["NO_WORDS", "DecodedCase", "decode_cases"]
 
@@ -22,7 +22,7 @@ class DecodedCase:
     """The model's outputs for a case: its windows over the sources with a result each, or why there are none."""
 
     windows: Sequence[Encoded] = ()
-    results: Sequence[Result] = ()
+    results: Sequence[RunnerResult] = ()
     problems: tuple[str, ...] = ()
 
     @property

@@ -25,12 +25,12 @@ from veridical.models.encode import default_template
 from veridical.models.load import DTYPES, FORCED, LocalModel, load
 from veridical.models.template import get_template
 from veridical_lab.detectors.local.forced_decoding import NO_WORDS, decode_cases
-from veridical_lab.detectors.local.word_scores import UNITS, word_verdicts
+from veridical_lab.detectors.local.word_scores import SCORED_UNITS, word_verdicts
 from veridical_lab.models.runner import RequestedOutputs
 
-__all__ = ["SCORES", "Logprob", "token_scores"]
+__all__ = ["TOKEN_SCORES", "Logprob", "token_scores"]
 
-SCORES = ("logprob", "entropy", "rank")
+TOKEN_SCORES = ("logprob", "entropy", "rank")
 _OPTIONS = ("device", "dtype", "max_tokens", "max_windows", "revision", "score", "template", "unit")
 
 
@@ -64,7 +64,8 @@ class Logprob:
         max_windows: int | None = None,
         name: str | None = None,
     ) -> None:
-        for kind, value, allowed in (("score", score, SCORES), ("unit", unit, UNITS), ("dtype", dtype, DTYPES)):
+        allowed_by_kind = (("score", score, TOKEN_SCORES), ("unit", unit, SCORED_UNITS), ("dtype", dtype, DTYPES))
+        for kind, value, allowed in allowed_by_kind:
             if value not in allowed:
                 raise UnknownNameError(f"{kind} of logprob", value, allowed)
         if template is not None:
@@ -134,7 +135,7 @@ def token_scores(values: np.ndarray, score: str, vocabulary: int) -> np.ndarray:
 
     Args:
         values: The tokens' log-probabilities, entropies in nats, or ranks from 1. *Shape:* (tokens,)
-        score: The kind of `values`, one of `SCORES`.
+        score: The kind of `values`, one of `TOKEN_SCORES`.
         vocabulary: The size of the model's vocabulary.
     """
     if score == "logprob":

@@ -26,6 +26,7 @@ from veridical.core.segment import words
 from veridical.core.spans import Span
 from veridical.core.spec import Spec
 from veridical.core.types import Case, Judgement, Level
+from veridical.metrics.arrays import Floats
 from veridical.models.artifact import DETECTOR, Artifact, load_artifact, load_base
 from veridical.models.encode import encode
 from veridical.models.load import LocalModel
@@ -33,15 +34,14 @@ from veridical.models.template import get_template
 from veridical_lab.detectors.local.forced_decoding import NO_WORDS, decode_cases
 from veridical_lab.detectors.local.probe_settings import ProbeSettings
 from veridical_lab.detectors.local.probe_streaming import ProbeSession
-from veridical_lab.detectors.local.word_scores import UNITS, word_verdicts
+from veridical_lab.detectors.local.word_scores import SCORED_UNITS, word_verdicts
 from veridical_lab.models.monitor import ProbeMonitor
-from veridical_lab.models.probe_heads import Probes, from_tensors, score
+from veridical_lab.models.probe_heads import Probes, from_tensors, score_prefixes
 from veridical_lab.models.runner import RequestedOutputs
 
-__all__ = ["UNITS", "Head", "Probe", "judgement_of", "load_heads"]
+__all__ = ["Head", "Probe", "judgement_of", "load_heads"]
 
 _OPTIONS = ("device", "dtype", "max_windows", "model", "unit")
-Floats = NDArray[np.float64]
 
 
 class Head:
@@ -59,7 +59,7 @@ class Head:
 
     def score(self, states: Mapping[int, NDArray[Any]]) -> Floats:
         """Return the score of every prefix of one response, *(tokens,)*, from states *(tokens, width)* by sublayer."""
-        return self.calibrated(score(self.probes, states))
+        return self.calibrated(score_prefixes(self.probes, states))
 
 
 def load_heads(artifact: Artifact, settings: ProbeSettings, path: Path) -> dict[str, Head]:
@@ -122,8 +122,8 @@ class Probe:
         max_windows: int | None = None,
         name: str | None = None,
     ) -> None:
-        if unit not in UNITS:
-            raise UnknownNameError("unit of probe", unit, UNITS)
+        if unit not in SCORED_UNITS:
+            raise UnknownNameError("unit of probe", unit, SCORED_UNITS)
         self.path = Path(path)
         self.model = model
         self.unit = unit

@@ -14,11 +14,11 @@ from veridical.core.errors import DataError, InputError
 from veridical.models.template import TEMPLATES
 from veridical_lab.models.probe_heads import OBJECTIVES, PROBE_KINDS
 
-__all__ = ["HeadSettings", "ProbeSettings"]
+__all__ = ["ProbeHeadSettings", "ProbeSettings"]
 
 
 @dataclass(frozen=True, slots=True)
-class HeadSettings:
+class ProbeHeadSettings:
     """The probes of one objective, without their weights.
 
     Attributes:
@@ -53,7 +53,7 @@ class ProbeSettings:
     max_tokens: int | None
     max_windows: int | None
     select: str
-    heads: dict[str, HeadSettings]
+    heads: dict[str, ProbeHeadSettings]
     template_digest: str | None = None
 
     def to_json(self) -> dict[str, Any]:

@@ -32,12 +32,12 @@ from veridical.models.load import DTYPES, FORCED, LocalModel, load
 from veridical.models.template import get_template
 from veridical_lab.models.gradients import SALIENCE_KINDS, salience
 
-__all__ = ["AGGREGATES", "MEANS", "Salience"]
+__all__ = ["MEANS", "SALIENCE_AGGREGATES", "Salience"]
 
-AGGREGATES = ("max", "sum", "entropy")
+SALIENCE_AGGREGATES = ("max", "sum", "entropy")
 MEANS = ("geometric", "arithmetic")
 _FLAGS = {
-    **{name: ("aggregate", name) for name in AGGREGATES},
+    **{name: ("aggregate", name) for name in SALIENCE_AGGREGATES},
     **{name: ("mean", name) for name in MEANS},
     **{name: ("kind", name) for name in SALIENCE_KINDS},
 }
@@ -81,7 +81,7 @@ class Salience:
         name: str | None = None,
     ) -> None:
         for what, value, allowed in (
-            ("aggregate", aggregate, AGGREGATES),
+            ("aggregate", aggregate, SALIENCE_AGGREGATES),
             ("mean", mean, MEANS),
             ("kind", kind, SALIENCE_KINDS),
             ("dtype", dtype, DTYPES),

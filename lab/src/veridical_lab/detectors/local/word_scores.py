@@ -10,9 +10,9 @@ from veridical.core.spans import Span, complement, trimmed
 from veridical.core.types import Verdict
 from veridical.models.token_words import tokens_of_units, units_of
 
-__all__ = ["UNITS", "word_verdicts"]
+__all__ = ["SCORED_UNITS", "word_verdicts"]
 
-UNITS = ("word", "token")
+SCORED_UNITS = ("word", "token")
 
 
 def word_verdicts(
@@ -29,7 +29,7 @@ def word_verdicts(
         text: The response.
         spans: The characters of each token; None for a token without characters.
         scores: The score of each token, in [0, 1]. *Shape:* (tokens,)
-        unit: One of `UNITS`. With "token", tokens that share a character get one verdict together.
+        unit: One of `SCORED_UNITS`. With "token", tokens that share a character get one verdict together.
         known: Whether each token has a score; None: all have one. *Shape:* (tokens,)
 
     Returns:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from veridical.core.errors import InputError
 from veridical.models.artifact import base_of
 from veridical.models.load import LocalModel
-from veridical_lab.bench.settings import Loaded, Settings, load_data
+from veridical_lab.bench.settings import BenchSettings, Loaded, load_data
 from veridical_lab.probes.activations import check_sublayers
 from veridical_lab.probes.dataset import ProbeDataset, build_dataset
 from veridical_lab.probes.options import ProbeConfig
@@ -40,9 +40,9 @@ class AnalysisConfig(ProbeConfig):
     command: str = ""
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> BenchSettings:
         """The same options for `bench`, which loads data and measures."""
-        return Settings(
+        return BenchSettings(
             (),
             (),
             split=self.split,

@@ -33,7 +33,7 @@ __all__ = [
 
 SUBLAYER_TYPES = ("attention", "feed-forward")
 METRIC_NAMES = {"response": ("f1", "recall", "roc_auc"), "token": ("f1_sp", "token_f1", "word_roc_auc")}
-METRIC_LEVELS = {"response": ("response",), "token": ("token", "span")}  # levels of metrics that need a threshold
+PROBE_METRIC_LEVELS = {"response": ("response",), "token": ("token", "span")}  # levels of metrics that need a threshold
 ALL_POSITIVE = "flag all"
 
 
@@ -69,7 +69,7 @@ def all_positive(dataset: ProbeDataset, objective: str) -> Evaluation:
         case = example.case
         verdicts = (Verdict(Span(0, len(case.response)), 1.0),) if case.response else ()
         judgements[case.id] = Judgement(case.id, ALL_POSITIVE, 1.0, verdicts=verdicts)
-    return _evaluation(ALL_POSITIVE, dataset, objective, judgements, dict.fromkeys(METRIC_LEVELS[objective], 0.5))
+    return _evaluation(ALL_POSITIVE, dataset, objective, judgements, dict.fromkeys(PROBE_METRIC_LEVELS[objective], 0.5))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,7 +154,7 @@ class SublayerProbes:
         """
         scores = {i: subset.scores(self.scores[i]) for i in self.dataset.valid.tolist()}
         judged = judgements_of(self.dataset.sequences, scores, self.probes.objective)
-        return {level: fit_threshold(judged, level) for level in METRIC_LEVELS[self.probes.objective]}
+        return {level: fit_threshold(judged, level) for level in PROBE_METRIC_LEVELS[self.probes.objective]}
 
     def evaluate(
         self, subset: ProbeSubset, dataset: ProbeDataset, scores: ScoresBySequence, thresholds: Mapping[str, float]

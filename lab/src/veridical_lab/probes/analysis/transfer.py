@@ -15,13 +15,13 @@ import numpy as np
 from veridical.core.errors import InputError
 from veridical.datasets.split import document_of
 from veridical.models.load import LocalModel
-from veridical_lab.probes.activations import ActivationStates, Ids
+from veridical_lab.probes.activations import ActivationStates, Indices
 from veridical_lab.probes.analysis.dataset import AnalysisConfig, dataset_of, objectives_of, read_data
 from veridical_lab.probes.analysis.results import Analysis, At, Recorder
 from veridical_lab.probes.analysis.sublayer_probes import ALL_POSITIVE, SublayerProbes, all_positive, fit_sublayers
 from veridical_lab.probes.dataset import ProbeDataset
 from veridical_lab.probes.fitting import scores_of
-from veridical_lab.probes.labelled_sequences import EncodedExamples, Labels
+from veridical_lab.probes.labelled_sequences import EncodedExamples, ProbeLabels
 
 if TYPE_CHECKING:
     import torch
@@ -94,7 +94,7 @@ def _test_on_all(fitted: SublayerProbes, records: Mapping[str, Recorder]) -> Non
             record.add(at, fitted.evaluate(subset, record.dataset, scores, thresholds), fitted.training)
 
 
-def sample_documents(dataset: ProbeDataset, sequences: Ids, count: int, seed: int) -> Ids:
+def sample_documents(dataset: ProbeDataset, sequences: Indices, count: int, seed: int) -> Indices:
     """Return at most `count` of `sequences`, as whole documents in an order drawn by `seed`."""
     by_document: dict[str, list[int]] = {}
     for i in sequences.tolist():
@@ -140,7 +140,7 @@ def training_mixture(
         [e for m in members for e in m.sequences.encoded],
         np.concatenate([m.sequences.example_of + f for m, f in zip(members, first_example, strict=False)]),
     )
-    labels = Labels(
+    labels = ProbeLabels(
         [t for m in members for t in m.labels.tokens],
         [t for m in members for t in m.labels.token_weights],
         np.concatenate([m.labels.responses for m in members]),
@@ -170,6 +170,6 @@ class _ConcatenatedStates:
         self.starts = np.r_[0, np.cumsum([len(part.lengths) for part in parts])]
         self.groups = [group + s for part, s in zip(parts, self.starts, strict=False) for group in part.groups]
 
-    def read(self, sequences: Ids, sublayers: Sequence[int]) -> torch.Tensor:
+    def read(self, sequences: Indices, sublayers: Sequence[int]) -> torch.Tensor:
         part = int(np.searchsorted(self.starts, sequences[0], "right")) - 1
         return self.parts[part].read(sequences - self.starts[part], sublayers)
