@@ -213,3 +213,14 @@ def test_the_matrix_has_no_empty_cell(tmp_path: Path) -> None:
     lines = [line for line in matrix(tmp_path).splitlines() if line.startswith("|") and "---" not in line]
     assert len(lines) == len(EXHIBITS) + len(PAPERS)
     assert all(cell.strip() for line in lines for cell in line.strip("|").split("|"))
+
+
+def test_a_case_of_labelled_data_becomes_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Labelled data are written as cases, which `check` and `analyse map` read."""
+    write_hades(tmp_path / "hades", 10)
+    cases = tmp_path / "cases.jsonl"
+    assert main(["data", "convert", f"hades:{tmp_path / 'hades'}", str(cases), "--cases", "--first", "2"]) == 0
+    assert "wrote 2 of 14 cases" in capsys.readouterr().err
+    assert len(cases.read_text().splitlines()) == 2
+    assert main(["check", str(cases), "-d", "length", "--html", str(tmp_path / "page.html")]) in (0, 1)
+    assert (tmp_path / "page.html").exists()

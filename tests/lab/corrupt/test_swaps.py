@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.core.errors import InputError
+from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.types import Case, Example, Judgement, Omission, Source, Span
 from veridical.datasets import read
 from veridical_lab.corrupt import corrupt
+from veridical_lab.corrupt.knowledge import TYPES, Knowledge
 from veridical_lab.corrupt.mentions import Names, find_mentions, occurrences, substitute_for
 
 PLACES = ["Oslo", "Lima", "Cairo", "Quito", "Hanoi", "Dakar"]
@@ -94,6 +95,46 @@ def test_knowledge_changes_every_source_and_marks_the_response() -> None:
         assert verdict.reason == f"{gone!r} was changed to {verdict.correction!r} in the source"
         assert (new.document, new.gold.by, new.gold.hallucination) == (old.document, "corrupt:knowledge", 1.0)
     assert Counter(dict(e.group)["corrupted"] for e in made.examples).keys() == {"name", "number"}
+
+
+def test_every_type_of_error_in_the_knowledge() -> None:
+    """Entity, predicate, circumstance and coreference errors, free ones, and what the source no longer says."""
+    source = "Ann Berg lived in Oslo. In 1998 she won the first race. She was happy, and her house was large."
+    case = Case("1", "Ann Berg won the first race in 1998, and she was happy.", (Source("a", source),))
+    grounded = Example(case, Judgement("1", "h", 0.0), "1")
+    others = [Example(Case("2", "x", (Source("b", "He met Ola Nord in May."),)), Judgement("2", "h", 0.0), "2")]
+    way = Knowledge([grounded, *others], types=TYPES)
+    made = {kind: way.make(kind, grounded, random.Random(3)) for kind in TYPES}
+    texts = {}
+    for kind, changed in made.items():
+        assert isinstance(changed, Example), (kind, changed)
+        texts[kind] = changed.case.sources[0].text
+        assert texts[kind] != source
+        assert changed.case.response == case.response
+        assert changed.gold.hallucination == 1.0
+        marked = [v.span.of(case.response) for v in changed.gold.verdicts]
+        assert marked
+        assert not any(occurrences(texts[kind], word) for word in marked)
+    assert "Ola Nord lived" in texts["entity"]
+    assert "1998" not in texts["circumstance"]
+    assert {"sad", "unhappy", "last", "lost"} & set(re.findall(r"\w+", texts["predicate"]))
+    assert "In 1998 he won" in texts["coreference"]
+    assert "He was happy, and his house" in texts["coreference"]
+    assert dict(made["extrinsic"].group)["kind"] == "extrinsic"  # type: ignore[union-attr]
+    assert any(
+        open_word in texts["extrinsic"].lower() for open_word in ("someone", "an unnamed year", "one", "several")
+    )
+    assert len(made["freestyle"].gold.verdicts) >= 2  # type: ignore[union-attr]
+    drawn = {dict(way.change(grounded, random.Random(i)).group)["type"] for i in range(30)}  # type: ignore[union-attr]
+    assert drawn == set(TYPES)
+    bare = Example(Case("3", "It rained.", (Source("c", "It rained."),)), Judgement("3", "h", 0.0), "3")
+    assert [way.make(kind, bare, random.Random(0)) for kind in ("predicate", "coreference", "freestyle")] == [
+        "no word with an opposite",
+        "no pronoun is in both texts",
+        "fewer than two errors can be made",
+    ]
+    with pytest.raises(UnknownNameError, match="error type of knowledge"):
+        Knowledge([grounded], types=["name"])
 
 
 def test_what_is_left_elsewhere_in_the_sources_makes_it_unusable() -> None:

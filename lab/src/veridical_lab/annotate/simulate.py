@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
+from math import ceil
 
 from veridical.core.edits import apply, carry
 from veridical.core.errors import InputError
@@ -32,6 +33,7 @@ __all__ = ["Loop", "SimulatedAnnotator", "SimulatedRound", "make_pool", "simulat
 
 _REWRITES = ("synonym", "date_form", "contraction", "voice", "order", "conjuncts")
 _TYPES = ("number", "date", "unit", "negation", "antonym", "relation")  # error types that replace something
+_LEAST_OF_CLASS = 0.3  # share of the items to annotate that each class must have in the pool
 _BLOCK = 200  # texts that are read at once, and that new names are drawn from
 
 
@@ -213,11 +215,16 @@ def simulate(
         options: How items are chosen (`count` comes from `sizes`).
         scorer: Scores the pool; give one to share its features among several runs. None: a new one.
         progress: Called with a line of text after each round.
+
+    Raises:
+        InputError: If there are too few annotators, or the pool has too few items of a class: three in ten of all items
+            to annotate are needed, because rounds cannot be balanced otherwise.
     """
     options, rule = options or SelectOptions(), ConsensusRule()
     if len(people) < rule.most:
         raise InputError(f"{len(people)} annotators, and an item may need {rule.most}", hint="name more annotators")
     truth = {item.case.id: bool(says_hallucinated(item.gold)) for item in pool}
+    _check_size(truth, sizes)
     scorer = scorer or Scorer(pool)
     unlabelled = {item.case.id: item for item in pool}
     annotated: list[Example] = []
@@ -265,6 +272,18 @@ def simulate(
         tuple(sorted(caught)),
         sum(says_hallucinated(item.gold) == truth[item.case.id] for item in total) / max(len(total), 1),
     )
+
+
+def _check_size(truth: Mapping[str, bool], sizes: Sequence[int]) -> None:
+    """Raise `InputError` if the pool is too small for rounds in which each class has its least share."""
+    wanted, wrong = ceil(_LEAST_OF_CLASS * sum(sizes)), sum(truth.values())
+    fewest, rarer = min((wrong, "hallucinated"), (len(truth) - wrong, "consistent"))
+    if fewest < wanted:
+        enough = -(-wanted * len(truth) // max(fewest, 1))
+        raise InputError(
+            f"the rounds need {wanted} {rarer} items, and the pool of {len(truth)} has {fewest}",
+            hint=f"{enough} items or more (--items), or smaller rounds (--sizes)",
+        )
 
 
 def _choose(

@@ -139,13 +139,20 @@ def convert_command(
         str | None, Option(metavar="PART", help="Write one part of a 70/10/20 split by document: train, valid or test.")
     ] = None,
     seed: Annotated[int, Option(help="Random seed of the split by document.")] = 0,
+    first: Annotated[int | None, Option(help="Write only this many.", min=1)] = None,
+    cases: Annotated[
+        bool, Option("--cases", help="Write cases without labels, as `veridical check` and `analyse map` read them.")
+    ] = False,
 ) -> None:
     """Write labelled data as JSON Lines, one example per line, which jsonl:FILE reads back.
 
     [bold]veridical data convert bump:data/bump bump.jsonl[/bold]
     [bold]veridical data convert bump:data/bump bump-train.jsonl --part train[/bold]
+    [bold]veridical data convert bump:data/bump cases.jsonl --cases --first 20[/bold]
     """
     from veridical.core.errors import UnknownNameError
+    from veridical.core.files import write_whole
+    from veridical.core.serialization import encode
     from veridical.datasets.split import FRACTIONS, split_by_document
 
     if part is not None and part not in FRACTIONS:
@@ -153,8 +160,12 @@ def convert_command(
     with options.read(data) as reading:
         examples = list(reading)
     chosen = examples if part is None else split_by_document(examples, seed=seed)[part]
-    write_examples(out, chosen)
-    write_line(f"wrote {len(chosen)} of {len(examples)} examples to {out}")
+    chosen = chosen[:first]
+    if cases:
+        write_whole(out, "".join(encode(example.case) + "\n" for example in chosen))
+    else:
+        write_examples(out, chosen)
+    write_line(f"wrote {len(chosen)} of {len(examples)} {'cases' if cases else 'examples'} to {out}")
 
 
 @data_app.command("label")

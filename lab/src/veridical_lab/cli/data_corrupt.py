@@ -54,7 +54,8 @@ class CorruptionOptions:
             metavar="NAMES",
             help="Error types, separated by commas. For rules: number, date, unit, name, negation, antonym, relation, "
             "invented, foreign (default: all). For arguments: removed, added, both (the default), meaning, "
-            "partly-given, partly-said, repeated, swapped.",
+            "partly-given, partly-said, repeated, swapped. For knowledge: "
+            "entity, circumstance, predicate, coreference, extrinsic, freestyle (default: entity and circumstance).",
         ),
     ] = None
     share: Annotated[
@@ -134,12 +135,19 @@ class MaskedWordsOptions(LocalModelOptions):
         int, Option(help="Sample from the k likeliest replacements; 1: always the likeliest; 0: from all.", min=0)
     ] = 10
     top_p: Annotated[float, Option(help="Sample from the likeliest replacements with this much probability.")] = 1.0
+    entities: Annotated[
+        str,
+        Option(metavar="NAME", help="What finds names: rules, or spacy:PIPELINE (a folder, or an installed name)."),
+    ] = "rules"
     dtype: Annotated[str, Option(help="Precision of the models: fp32, bf16, fp16 or auto.")] = "fp32"
     batch_size: Annotated[int, Option(help="Responses changed at once; the result does not depend on it.", min=1)] = 32
 
     def way(self) -> Masked:
         """Load the models, and return the way to corrupt."""
+        from veridical.core.errors import InputError
         from veridical_lab.corrupt.masked import Masked, MaskedOptions
+        from veridical_lab.corrupt.name_kinds import spacy_names
+        from veridical_lab.detectors.spacy_pipeline import load_pipeline
         from veridical_lab.models.filling import PieceSampling
 
         options = MaskedOptions(
@@ -148,9 +156,17 @@ class MaskedWordsOptions(LocalModelOptions):
             candidates=self.candidates,
             sampling=PieceSampling(top_k=self.top_k, top_p=self.top_p),
         )
+        kind, _, pipeline = self.entities.partition(":")
+        if self.entities != "rules" and not (kind == "spacy" and pipeline):
+            raise InputError(f"nothing called {self.entities!r} finds names", hint="rules, or spacy:PIPELINE")
+        find = None
+        if self.entities != "rules":
+            parts: dict[str, Any] = {"exclude": ("parser", "lemmatizer"), "needs": ("ner", "entity_ruler")}
+            parts["what"] = "entity recogniser"
+            find = spacy_names(load_pipeline(pipeline, **parts))
         model = None if self.fill_model is None else self.load(self.fill_model, ("masked", "causal"))
         ranker = None if self.rank_model is None else self.load(self.rank_model)
-        return Masked(model=model, ranker=ranker, options=options)
+        return Masked(model=model, ranker=ranker, options=options, find=find)
 
 
 @option_groups
@@ -169,7 +185,8 @@ def corrupt_command(
 
     Methods: arguments removes one of the arguments that an answer was given, or adds one that it leaves out; for data
     with topics (perspectrum, argkp, .json, .csv) the answers are composed first.
-    attributes removes or changes attributes of the source. knowledge changes a name, number or time in the source.
+    attributes removes or changes attributes of the source. knowledge changes a name, number or time in the source, or
+    with --types a predicate or pronouns, too, or leaves something open there.
     entities changes one in the response. rules makes errors in the response: another number, date, unit or name, an
     added or removed negation, an antonym, the two sides of a relation swapped, an invented clause, or a foreign
     sentence. masked replaces words, names and values from the third sentence on by those that a language model expects
@@ -229,6 +246,7 @@ def _way_and_examples(
     from veridical.core.errors import InputError
     from veridical_lab.corrupt import WAYS
     from veridical_lab.corrupt.arguments import Arguments
+    from veridical_lab.corrupt.knowledge import Knowledge
     from veridical_lab.corrupt.mixture import Mixture
     from veridical_lab.corrupt.rules import Rules
 
@@ -237,7 +255,7 @@ def _way_and_examples(
     types = None if corruption.types is None else parse_names(corruption.types)
     if "rules" not in weights and corruption.errors != "1":
         raise InputError("--errors is for --method rules", hint="leave it out")
-    if not {"rules", "arguments"} & set(weights) and types is not None:
+    if not {"rules", "arguments", "knowledge"} & set(weights) and types is not None:
         raise InputError(
             f"{corruption.method!r} has no error types to choose from", hint="leave --types out, or take rules"
         )
@@ -260,6 +278,8 @@ def _way_and_examples(
             return Rules(examples, types=types, errors=parse_numbers(corruption.errors, "--errors"))
         if name == "arguments":
             return Arguments(examples, types=types, topics=topics)
+        if name == "knowledge":
+            return Knowledge(examples, types=types)
         way: Corruptor = masked if name == "masked" and masked is not None else makers[name](examples)
         return way
 

@@ -162,8 +162,8 @@ def refusals_command(
     with KnowledgeBase(file) as base:
         measured = measure_refusals(base, read_questions(questions))
     if as_json:
-        about = {"command": this_command(), "date": datetime.now(UTC).date().isoformat()}
-        sys.stdout.write(json.dumps(asdict(measured) | about) + "\n")
+        made = {"command": this_command(), "date": datetime.now(UTC).date().isoformat()}
+        sys.stdout.write(json.dumps(asdict(measured) | made) + "\n")
         return
     others = measured.counts["off"] + measured.counts["lacking"]
     for label, (value, low, high), n in (

@@ -1,71 +1,181 @@
-"""Changes a name, number or time of the source, so that it no longer supports the response (Conv-FEVER).
+"""Changes the source so that it no longer supports the response (Conv-FEVER).
 
-After CH-Wang et al. 2024, §3.2. The response stays as it is, and its mentions of the original are marked. In the paper
-a chat model rewrote the knowledge and people corrected it. Here a rule makes the change, so it covers entities and
-circumstances only.
+After CH-Wang et al. 2024, §3.2. The response stays as it is, and its words for what was changed are marked. In the
+paper a chat model rewrote the knowledge and people corrected it; here rules make the changes.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from veridical.core.errors import InputError, UnknownNameError
+from veridical.core.segment import words
 from veridical.core.spans import Span, cut
-from veridical.core.types import Evidence, Example, Judgement, Source, Verdict
-from veridical_lab.corrupt.mentions import Names, occurrences, replaced, shared_mentions, substitute_for
+from veridical.core.types import Case, Evidence, Example, Judgement, Source, Verdict
+from veridical_lab.corrupt.english import ANTONYMS
+from veridical_lab.corrupt.mentions import Names, occurrences, shared_mentions, substitute_for
 
-__all__ = ["Knowledge"]
+__all__ = ["TYPES", "Knowledge"]
+
+TYPES = ("entity", "circumstance", "predicate", "coreference", "extrinsic", "freestyle")
+"""Another name; another number or time; the opposite of a word; another person's pronouns; a name, number or time that
+the source leaves open; and two of the first four at once."""
+
+_PRONOUNS = (
+    {"he": "she", "him": "her", "his": "her", "himself": "herself"},
+    {"she": "he", "her": "his", "herself": "himself"},
+)
+_OPEN = {"name": "someone", "number": "several", "time": "one"}
+_YEAR = re.compile(r"1[0-9]{3}|20[0-9]{2}")
 
 
 class Knowledge:
-    """Changes one name, number or time that the response and its sources mention, everywhere in the sources.
+    """Makes one error of a type drawn from `types`, by changing words that the response and its sources both have.
 
-    It is drawn from those that both mention verbatim. The example is used only if none of its words is left in the
-    sources, in any form, so that nothing there still supports the response. New names come from the sources of all
-    `examples`.
+    The example is used only if none of the changed words is left in the sources, in any form, so that nothing there
+    still supports the response. New names come from the sources of all `examples`.
+
+    Args:
+        examples: Grounded examples.
+        types: Some of `TYPES`, which are tried in random order; None: names, numbers and times alike.
     """
 
     name = "knowledge"
 
-    def __init__(self, examples: Iterable[Example]) -> None:
+    def __init__(self, examples: Iterable[Example], *, types: Sequence[str] | None = None) -> None:
+        for unknown in (kind for kind in types or () if kind not in TYPES):
+            raise UnknownNameError("error type of knowledge", unknown, TYPES)
+        if types is not None and not types:
+            raise InputError("no error type is named", hint=f"choose from {', '.join(TYPES)}")
+        self._types = types
         self._names = Names.in_sources(examples)
 
     def change(self, example: Example, draw: random.Random) -> Example | str:
         """Return the example with a changed source and its gold, or why it cannot be used."""
+        if self._types is None:
+            return self._mention(example, shared_mentions(example.case), draw)
+        why = ""
+        for kind in draw.sample(self._types, len(self._types)):
+            made = self.make(kind, example, draw)
+            if not isinstance(made, str):
+                groups = {**dict(made.group), "type": kind}
+                return replace(made, group=tuple(sorted(groups.items())))
+            why = made
+        return why
+
+    def make(self, kind: str, example: Example, draw: random.Random) -> Example | str:
+        """Return the example with an error of this type, or why there is none."""
         case = example.case
         shared = shared_mentions(case)
+        if kind in ("entity", "circumstance"):
+            return self._mention(example, [m for m in shared if (m[1] == "name") == (kind == "entity")], draw)
+        if kind == "extrinsic":
+            if not shared:
+                return "no name, number or time is in both texts"
+            phrase, of = draw.choice(shared)
+            new = "an unnamed year" if _YEAR.fullmatch(phrase) else _OPEN[of]
+            return _changed(example, {phrase: new}, of, "extrinsic")
+        if kind == "predicate":
+            swaps = [{word: ANTONYMS[word]} for word in _shared_words(case) if word in ANTONYMS]
+            return _changed(example, draw.choice(swaps), kind, "intrinsic") if swaps else "no word with an opposite"
+        if kind == "coreference":
+            swaps = [dict(swap) for swap in _PRONOUNS if swap.keys() & _shared_words(case)]
+            return _changed(example, draw.choice(swaps), kind, "ambiguous") if swaps else "no pronoun is in both texts"
+        return self._freestyle(example, draw)
+
+    def _mention(self, example: Example, shared: Sequence[tuple[str, str]], draw: random.Random) -> Example | str:
         if not shared:
             return "no name, number or time is in both texts"
         phrase, kind = draw.choice(shared)
-        texts = [case.response, *(source.text for source in case.sources)]
+        texts = [example.case.response, *(source.text for source in example.case.sources)]
         new = substitute_for(phrase, kind, self._names, texts, draw)
-        if new is None:
-            return f"no other {kind}"
-        sources: list[Source] = []
-        evidence: list[Evidence] = []
-        for source in case.sources:
-            text, spans = replaced(source.text, phrase, new, ignore_case=True)
-            sources.append(replace(source, text=text))
-            evidence += [Evidence(source.id, span) for span in spans]
-        mentions = occurrences(case.response, phrase, ignore_case=True)
-        if any(_remains(source.text, phrase, new) for source in sources):
+        return f"no other {kind}" if new is None else _changed(example, {phrase: new}, kind, "intrinsic")
+
+    def _freestyle(self, example: Example, draw: random.Random) -> Example | str:
+        """Make two errors of different types."""
+        made: list[Example] = []
+        for kind in draw.sample(TYPES[:4], 4):
+            changed = self.make(kind, made[-1] if made else example, draw)
+            if not isinstance(changed, str):
+                made.append(changed)
+            if len(made) == 2:
+                verdicts = {v.span: v for each in reversed(made) for v in each.gold.verdicts if v.score == 1.0}
+                kept = tuple(replace(verdicts[span], evidence=()) for span in sorted(verdicts))
+                groups = {**dict(example.group), "corrupted": "freestyle", "kind": "intrinsic"}
+                case = replace(made[-1].case, id=f"{example.case.id}/knowledge")
+                gold = replace(made[-1].gold, case_id=case.id, verdicts=kept)
+                return replace(made[-1], case=case, gold=gold, group=tuple(sorted(groups.items())))
+        return "fewer than two errors can be made"
+
+
+def _changed(example: Example, new: Mapping[str, str], label: str, kind: str) -> Example | str:
+    """Return the example with phrases of its sources replaced everywhere, and its own words for them marked."""
+    case = example.case
+    sources: list[Source] = []
+    evidence: list[Evidence] = []
+    for source in case.sources:
+        text, spans = _replaced(source.text, new)
+        sources.append(replace(source, text=text))
+        evidence += [Evidence(source.id, span) for span in spans]
+    mentions = sorted({span for phrase in new for span in occurrences(case.response, phrase, ignore_case=True)})
+    for phrase, other in new.items():
+        if any(_remains(source.text, phrase, other) for source in sources):
             return "part of it is left in the sources"
         if any(_remains(piece, phrase, phrase) for piece, covered in cut(case.response, mentions) if not covered):
             return "the response mentions part of it again"
-        reason = f"{phrase!r} was changed to {new!r} in the source"
-        verdicts = [Verdict(s, 1.0, kind, evidence=tuple(evidence), reason=reason, correction=new) for s in mentions]
-        sizes = {source.id: len(source.text) for source in sources}
-        omissions = tuple(replace(o, span=Span(0, sizes[o.source_id])) for o in example.gold.omissions)
-        changed = replace(case, id=f"{case.id}/knowledge", sources=tuple(sources), prompt=None)
-        gold = Judgement(changed.id, "corrupt:knowledge", 1.0, example.gold.omission, tuple(verdicts), omissions)
-        groups = {**dict(example.group), "corrupted": kind, "kind": "intrinsic"}
-        return replace(example, case=changed, gold=gold, group=tuple(sorted(groups.items())), annotations=())
+    reason = "; ".join(f"{phrase!r} was changed to {other!r} in the source" for phrase, other in new.items())
+    by_phrase = {phrase.casefold(): other for phrase, other in new.items()}
+    verdicts = [
+        Verdict(
+            span,
+            1.0,
+            label,
+            evidence=tuple(evidence),
+            reason=reason,
+            correction=None if kind == "extrinsic" else by_phrase[span.of(case.response).casefold()],
+        )
+        for span in mentions
+    ]
+    sizes = {source.id: len(source.text) for source in sources}
+    omissions = tuple(replace(o, span=Span(0, sizes[o.source_id])) for o in example.gold.omissions)
+    changed = replace(case, id=f"{case.id}/knowledge", sources=tuple(sources), prompt=None)
+    gold = Judgement(changed.id, "corrupt:knowledge", 1.0, example.gold.omission, tuple(verdicts), omissions)
+    groups = {**dict(example.group), "corrupted": label, "kind": kind}
+    return replace(example, case=changed, gold=gold, group=tuple(sorted(groups.items())), annotations=())
+
+
+def _replaced(text: str, new: Mapping[str, str]) -> tuple[str, list[Span]]:
+    """Replace every whole occurrence of some phrases, keeping a capital letter; return text and spans of the new ones.
+
+    >>> _replaced("She won, and he lost.", {"she": "he", "her": "his"})
+    ('He won, and he lost.', [Span(start=0, end=2)])
+    """
+    places = sorted(
+        (span, other) for phrase, other in new.items() for span in occurrences(text, phrase, ignore_case=True)
+    )
+    changed, position, spans = "", 0, []
+    for span, other in places:
+        old = span.of(text)
+        cased = other[0].upper() + other[1:] if old[:1].isupper() and other[:1].islower() else other
+        changed += text[position : span.start]
+        spans.append(Span(len(changed), len(changed) + len(cased)))
+        changed += cased
+        position = span.end
+    return changed + text[position:], spans
+
+
+def _shared_words(case: Case) -> set[str]:
+    """Return the lower-case words that the response and a source both have."""
+    of_sources = {span.of(source.text).casefold() for source in case.sources for span in words(source.text)}
+    return {word for span in words(case.response) if (word := span.of(case.response).casefold()) in of_sources}
 
 
 def _remains(text: str, phrase: str, new: str) -> bool:
     """Return whether a word of `phrase` that is not in `new` is in `text`, alone or inside a longer word."""
     of_new = {word.lower() for word in new.split()}
-    words = [w for w in phrase.lower().split() if len(w) > 1 and (new == phrase or w not in of_new)]
+    left = [w for w in phrase.lower().split() if len(w) > 1 and (new == phrase or w not in of_new)]
     low = text.lower()
-    return any(occurrences(low, word) or (len(word) > 3 and word[0].isalpha() and word in low) for word in words)
+    return any(occurrences(low, word) or (len(word) > 3 and word[0].isalpha() and word in low) for word in left)
