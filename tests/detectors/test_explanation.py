@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from veridical import check
 from veridical.core.edits import apply
 from veridical.core.spans import Span
 from veridical.core.types import (
@@ -428,3 +431,11 @@ def test_the_most_suspicious_word_of_a_flagged_sentence_is_explained_whatever_it
     first, second = explained(Case("1", response, (Source("a", BERG),)), judgement).verdicts
     assert first.correction == "330"
     assert second.reason is None  # its sentence is not flagged
+
+
+def test_a_finding_in_json_names_the_record() -> None:
+    orders = [{"id": f"A-{i}", "city": ["Leeds", "York"][i % 2], "total": 100 + i} for i in range(20)]
+    result = check("Order A-17 goes to Bath.", [json.dumps({"orders": orders})], detector="overlap", explain=True)
+    (bath,) = (v for v in result.judgements[0].verdicts if v.span.of(result.case.response) == "Bath")
+    assert (bath.reason, bath.correction) == ("the source has York, not Bath (orders[17])", "York")
+    assert json.loads(bath.evidence[0].span.of(result.case.sources[0].text)) == orders[17]

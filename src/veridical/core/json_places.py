@@ -14,7 +14,7 @@ from json import JSONDecoder
 
 from veridical.core.spans import Span
 
-__all__ = ["JsonString", "find_value", "members"]
+__all__ = ["JsonString", "find_value", "members", "path_of"]
 
 _DECODER = JSONDecoder()
 _SPACE = re.compile(r"[ \t\n\r]*")
@@ -60,6 +60,31 @@ def find_value(text: str, keys: tuple[str | int, ...], at: int = 0) -> int | Non
             return None
         at = inner
     return at
+
+
+def path_of(text: str, span: Span) -> str | None:
+    """Return the path of the innermost object or array in a JSON text that holds `span`.
+
+    None if the text is no JSON, or only the whole of it holds the span.
+
+    >>> text = '{"orders": [{"id": 1}, {"id": 2, "of": {"n": 3}}]}'
+    >>> path_of(text, Span(text.index('{"id": 2'), text.index("]"))), path_of(text, Span(0, len(text)))
+    ('orders[1]', None)
+    """
+    path, at, start = "", _after_space(text, 0), span.start
+    try:
+        if text[start] == '"':  # a key: what counts is its value
+            colon = _after_space(text, _DECODER.raw_decode(text, start)[1])
+            start = _after_space(text, colon + 1) if text[colon] == ":" else start
+        while text[at : at + 1] in ("{", "["):
+            before = [(key, place) for key, place in members(text, at) if place <= start]
+            if not before or text[before[-1][1]] not in "{[" or span.end > _DECODER.raw_decode(text, before[-1][1])[1]:
+                break
+            key, at = before[-1]
+            path += f"[{key}]" if isinstance(key, int) else f".{key}" if path else key
+    except (ValueError, IndexError, RecursionError):
+        return None
+    return path or None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from veridical.core.decide import decide, merge
+from veridical.core.json_places import path_of
 from veridical.core.spans import Span
 from veridical.core.text import shorten
 from veridical.core.types import Case, Evidence, Judgement, Omission, Thresholds, Verdict
@@ -37,6 +38,7 @@ _ADDS = 0.15  # least share of the weight of all words that a second passage mus
 _NOTHING_NEAR = 1 / 3  # share of the weight of a place's words; with no more in common, no passage is near
 _MOST, _FEW = 0.6, 4  # a flagged part with this share of a sentence, and more words, stands for the whole sentence
 _LISTED = 4  # most words that a reason lists
+_LONGEST_JSON = 200_000  # characters: paths in longer JSON are not looked for
 _QUOTE = 60  # most characters that a reason quotes
 
 
@@ -179,13 +181,23 @@ class _Explainer:
         contradiction = find_contradiction(self.sources, place, values, closest)
         if contradiction is not None:
             evidence = self._evidence([*contradiction.sentences, *closest], around)
-            return _Explanation(evidence, CONTRADICTION, contradiction.reason, contradiction.correction)
+            reason = self._placed(contradiction.reason, evidence)
+            return _Explanation(evidence, CONTRADICTION, reason, contradiction.correction)
         label, reason = self._missing(place, values, closest)
         if label is None and not any(
             says_similar(place.sentence.tokens[i], self.sources.sentences[n]) for i in inside for n in closest[:1]
         ):
             label = self._told(place.span)
-        return _Explanation(self._evidence(closest, around), label, reason)
+        evidence = self._evidence(closest, around)
+        return _Explanation(evidence, label, self._placed(reason, evidence))
+
+    def _placed(self, reason: str | None, evidence: Sequence[Evidence]) -> str | None:
+        """Add the path of the record that the reason is about, if the source is JSON ("orders[17]")."""
+        if not reason or not evidence:
+            return reason
+        text = self.case.source(evidence[0].source_id).text
+        path = path_of(text, evidence[0].span) if len(text) <= _LONGEST_JSON else None
+        return f"{reason} ({path})" if path else reason
 
     def _told(self, span: Span) -> str | None:
         """Return the detector's label of the first part that overlaps `span`, if it is sure of one."""

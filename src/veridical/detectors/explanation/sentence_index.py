@@ -7,6 +7,7 @@ linear time.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from functools import lru_cache
 from math import log
 
 from veridical.core import quantities
+from veridical.core.json_records import json_records
 from veridical.core.segment import sentences
 from veridical.core.spans import Span
 from veridical.detectors.claims.markup import list_numbers
@@ -27,14 +29,14 @@ _LONG, _PIECE = 100, 50  # "sentences" of more than 100 words (tables, texts wit
 def read_sentences(text: str, text_i: int = 0) -> Iterator[tuple[Sentence, frozenset[str]]]:
     """Yield the sentences of `text` that have words, in order, each with the keys that it supports in another text.
 
-    Each row of a table counts as a sentence.
+    Each row of a table counts as a sentence, and so does each record of JSON.
     """
     folded = quantities.fold(text)
     pattern = word_pattern(folded)
     item_numbers = frozenset(
         i for number in list_numbers(text) for i in range(number.start, number.end) if text[i].isdigit()
     )
-    for span in (row for sentence in sentences(text) for row in _rows(text, sentence)):
+    for span in _units(text):
         forms = pattern.findall(folded, span.start, span.end)
         pieces = [(span, forms)] if forms else []
         if len(forms) > _LONG:
@@ -44,6 +46,19 @@ def read_sentences(text: str, text_i: int = 0) -> Iterator[tuple[Sentence, froze
         for piece, piece_forms in pieces:
             keys = frozenset(key for form in set(piece_forms) for key in quantities.implies(form))
             yield Sentence(text, folded, pattern, piece, text_i, item_numbers), keys
+
+
+def _units(text: str) -> list[Span]:
+    """Return the sentences of a text, its rows of tables and its records of JSON, in order."""
+    pieces = [(records[0].start, records[-1].end, records) for records in json_records(text).values()]
+    starts = [start for start, _, _ in pieces]
+    units = [record for _, _, records in pieces for record in records]
+    for sentence in sentences(text):
+        before = bisect_right(starts, sentence.start) - 1
+        inside = before >= 0 and pieces[before][1] > sentence.start
+        if not inside and not (before + 1 < len(starts) and starts[before + 1] < sentence.end):
+            units += _rows(text, sentence)
+    return sorted(units)
 
 
 def _rows(text: str, span: Span) -> list[Span]:
