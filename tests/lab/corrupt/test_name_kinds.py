@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 
 import pytest
 
 from veridical.core.types import Case, Example, Judgement, Source
-from veridical_lab.corrupt.name_kinds import NamePool, find_kinds, name_mentions
+from veridical_lab.corrupt.name_kinds import NamePool, find_kinds, name_mentions, spacy_names
 from veridical_lab.corrupt.rules import Rules
 
 TEXT = (
@@ -54,3 +55,12 @@ def test_names_are_swapped_within_their_kind() -> None:
 def test_a_pool_gives_what_is_alike() -> None:
     (mention,) = name_mentions("The singer Eva Lind left.")
     assert set(NamePool([TEXT]).like("The singer Eva Lind left.", mention)) == {"Ann Berg", "Ola Nord"}
+
+
+def test_names_of_a_pipeline() -> None:
+    def pipeline(text: str) -> SimpleNamespace:
+        named = [(text.index(name), name, label) for name, label in (("the Moe Cup", "EVENT"), ("Umbra", "ORG"))]
+        entities = [SimpleNamespace(start_char=i, end_char=i + len(n), label_=label) for i, n, label in named]
+        return SimpleNamespace(ents=[*entities, SimpleNamespace(start_char=0, end_char=3, label_="CARDINAL")])
+
+    assert [span.of(TEXT) for span in spacy_names(pipeline)(TEXT)] == ["Moe Cup", "Umbra"]

@@ -159,14 +159,14 @@ class MaskedWordsOptions(LocalModelOptions):
         kind, _, pipeline = self.entities.partition(":")
         if self.entities != "rules" and not (kind == "spacy" and pipeline):
             raise InputError(f"nothing called {self.entities!r} finds names", hint="rules, or spacy:PIPELINE")
-        find = None
+        find_names = None
         if self.entities != "rules":
             parts: dict[str, Any] = {"exclude": ("parser", "lemmatizer"), "needs": ("ner", "entity_ruler")}
             parts["what"] = "entity recogniser"
-            find = spacy_names(load_pipeline(pipeline, **parts))
+            find_names = spacy_names(load_pipeline(pipeline, **parts))
         model = None if self.fill_model is None else self.load(self.fill_model, ("masked", "causal"))
         ranker = None if self.rank_model is None else self.load(self.rank_model)
-        return Masked(model=model, ranker=ranker, options=options, find=find)
+        return Masked(model=model, ranker=ranker, options=options, find_names=find_names)
 
 
 @option_groups

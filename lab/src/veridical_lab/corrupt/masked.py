@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import random
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -74,6 +74,7 @@ class Masked:
         model: The masked or causal language model that proposes replacements.
         ranker: The causal language model that ranks candidates by perplexity; None: there is only one candidate.
         options: How words are masked and replaced.
+        find_names: Finds the names of a text; None: the rules of `name_kinds`.
 
     Attributes:
         provenance: The models, each with a hash of its weights.
@@ -91,6 +92,7 @@ class Masked:
         model: LocalModel | None = None,
         ranker: LocalModel | None = None,
         options: MaskedOptions | None = None,
+        find_names: Callable[[str], list[Span]] | None = None,
     ) -> None:
         if model is None:
             raise InputError("no model is named to replace the masked words", hint="--fill-model FOLDER")
@@ -104,6 +106,7 @@ class Masked:
                 hint="--rank-model FOLDER (a causal language model), or --candidates 1",
             )
         self._filler, self._ranker = Filler(model, self._options.sampling), ranker
+        self._find_names = find_names
         named = {"fill_model": model} if ranker is None else {"fill_model": model, "rank_model": ranker}
         bases = {key: base_of(each) for key, each in sorted(named.items())}
         self.provenance = tuple((key, f"{Path(b.name).name}@{b.weights or b.config}") for key, b in bases.items())
@@ -143,7 +146,7 @@ class Masked:
         if len(spans) < first:
             return f"fewer than {first} sentences"
         begin = spans[first - 1].start
-        labels = {span: label for span, label in maskable(text) if span.start >= begin}
+        labels = {span: label for span, label in maskable(text, self._find_names) if span.start >= begin}
         if not labels:
             return f"nothing that can be masked from sentence {first} on"
         usable = self._filler.gaps(text, list(labels)).spans
@@ -179,7 +182,7 @@ class Masked:
         return best
 
 
-def maskable(text: str) -> list[tuple[Span, str]]:
+def maskable(text: str, find_names: Callable[[str], list[Span]] | None = None) -> list[tuple[Span, str]]:
     """Return the spans of a text that may be masked, in order, with their label: `date`, `number`, `name` or `word`.
 
     Dates, quantities and names are whole; stop words are left out, and so is the ending of a genitive.
@@ -193,7 +196,8 @@ def maskable(text: str) -> list[tuple[Span, str]]:
         if quantities.is_value(match[0]) and match[0] not in STOP_WORDS:
             is_date = any(key.startswith("d:") for key in quantities.keys(match[0]))
             units.append((Span(*match.span()), "date" if is_date else "number"))
-    named_and_words = [(span, "name") for span, _ in find_kinds(text)]
+    names = [span for span, _ in find_kinds(text)] if find_names is None else find_names(text)
+    named_and_words = [(span, "name") for span in names]
     for word in words(text):
         low = quantities.fold(word.of(text))
         stem = _GENITIVE.sub("", low)

@@ -1,22 +1,23 @@
 """Tells names of people, places, organisations … apart, by cues in and around the name.
 
 The cues are titles, roles and verbs of people, "in X", "X Inc", "the River X"; there is no list of names. A name
-without a cue has the kind "name".
+without a cue has the kind "name". `spacy_names` finds the names that are masked in a text with a spaCy pipeline instead.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from typing import Any
 
 from veridical.core.names import is_name
 from veridical.core.spans import Span
 from veridical.core.vocabulary import MONTHS, WEEKDAYS
 from veridical_lab.corrupt.mentions import NamedMention, find_mentions
 
-__all__ = ["NamePool", "find_kinds", "is_whole", "name_form", "name_mentions"]
+__all__ = ["NamePool", "find_kinds", "is_whole", "name_form", "name_mentions", "spacy_names"]
 
 
 _TITLES = (
@@ -179,3 +180,16 @@ def is_whole(text: str, span: Span) -> bool:
     return not re.search(r"[-–/&#]$|[A-Z][\w.’']* $|[\"“][^ ]* $", before) and not re.match(
         r"[-–/&]| (?:[0-9A-Z]|d['’]|de\b|del\b|of\b|&)|, [A-Z]", after
     )
+
+
+def spacy_names(pipeline: Callable[[str], Any]) -> Callable[[str], list[Span]]:
+    """Return a function that finds the names of a text with a loaded spaCy pipeline, without a leading article."""
+    labels = {"PERSON", "PER", "GPE", "LOC", "FAC", "ORG", "NORP", "EVENT", "WORK_OF_ART", "PRODUCT"}
+
+    def find(text: str) -> list[Span]:
+        entities = [Span(e.start_char, e.end_char) for e in pipeline(text).ents if e.label_ in labels]
+        starts = [span.start + 4 if span.of(text).lower().startswith("the ") else span.start for span in entities]
+        spans = (Span(start, span.end) for start, span in zip(starts, entities, strict=True))
+        return [span for span in spans if span.of(text).strip()]
+
+    return find
