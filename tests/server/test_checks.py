@@ -210,7 +210,7 @@ def test_pages_of_a_document_come_back_with_its_findings(client: TestClient) -> 
     assert answer["text"] == "The tower is red.\n\nIt is 330 m tall and remarkable."
     source = {"text": answer["text"], "pages": answer["pages"]}
     case = {"response": "It is 330 m tall.", "sources": [source]}
-    checked = decode(client.post("/v1/check", json={"cases": [case]}).json()["results"][0])
+    checked = decode(client.post("/v1/check", json={"include": ["sources"], "cases": [case]}).json()["results"][0])
     source = checked.case.sources[0]
     cited = [e.span for v in checked.judgements[0].verdicts for e in v.evidence if "330" in e.span.of(source.text)]
     assert {source.page_of(span) for span in cited} == {2}

@@ -249,7 +249,7 @@ _CONVERSATION = ("id", "messages", "sources", "system", "assistant")
 def _conversation(document: dict[str, Any], default_id: str) -> list[Case]:
     if stray := next((name for name in document if name not in _CONVERSATION), None):
         raise WireError(f"conversation: {UnknownNameError('field', stray, _CONVERSATION)}")
-    given = {name: document[name] for name in ("id", "sources") if name in document}
+    given: dict[str, Any] = {name: document[name] for name in ("id", "sources") if name in document}
     shared: Case = _validate(_case_by_hand({**given, "response": ""}, default_id), "case")
     system, assistant = document.get("system", "none"), document.get("assistant", False)
     if not isinstance(document["messages"], list) or not isinstance(system, str) or not isinstance(assistant, bool):
