@@ -1,7 +1,7 @@
 """Tells names of people, places, organisations … apart, by cues in and around the name.
 
 The cues are titles, roles and verbs of people, "in X", "X Inc", "the River X"; there is no list of names. A name
-without a cue has the kind "name". `spacy_names` finds the names that are masked in a text with a spaCy pipeline instead.
+without a cue has the kind "name". `spacy_names` finds names with a spaCy pipeline.
 """
 
 from __future__ import annotations
