@@ -95,9 +95,8 @@ async def soaked(service: Served, minutes: float, rng: Random) -> Found:
     middle = run.seconds[len(run.seconds) // 2] if run.seconds else 0.0
     statuses = ", ".join(f"{n:,} × {status}" for status, n in sorted(run.statuses.items()))
     found.notes.append(f"{rate:.0f} requests a second for {minutes:g} min: {statuses}")
-    found.notes.append(
-        f"memory {first:,} kB after 1,000 requests, {last:,} kB at the end; answers {middle:.2f} s (median), {slowest:.2f} s (slowest)"
-    )
+    memory_note = f"memory {first:,} kB after 1,000 requests, {last:,} kB at the end"
+    found.notes.append(f"{memory_note}; answers in {middle:.2f} s (median), {slowest:.2f} s (slowest)")
     return found
 
 

@@ -619,7 +619,7 @@ def test_a_long_stream_costs_its_length_and_its_verdicts_lie_in_the_whole_respon
 
     service.batcher("again").judge = counting  # type: ignore[method-assign]
     parts = [f"Number {i} is new. " for i in range(2000)]
-    found = stream(client, {"case": {}, "detectors": ["again"]}, *parts)
+    found = stream(client, {"case": {}, "detector": ["again"]}, *parts)
     text = "".join(parts)
     spans = [v["span"] for name, data in found if name == "verdicts" for v in data["judgement"]["verdicts"]]
     assert [text[span["start"] : span["end"]] for span in spans] == re.findall(r"\w+", text)

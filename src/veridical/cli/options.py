@@ -478,6 +478,10 @@ class ServedChatOptions:
         values["prices"] = None if self.prices is None else read_prices(self.prices)
         return Connection(**{**values, **read_settings().chat(), "cache": self.cache or cache})
 
+    def chosen(self) -> Connection | None:
+        """Return the connection if any option is set; without one, detectors that ask a chat model make their own."""
+        return None if self == type(self)() else self.connection()
+
 
 @dataclass(frozen=True, kw_only=True)
 class ServerOptions(ServedChatOptions):
@@ -496,10 +500,6 @@ class ServedModelOptions(ServedChatOptions, _ModelName):
 @dataclass(frozen=True, kw_only=True)
 class ChatOptions(ServerOptions, _ModelName):
     """The chat model of a command, how to reach it, and what it may cost."""
-
-    def chosen(self) -> Connection | None:
-        """Return the connection if any option is set; without one, detectors that ask a chat model make their own."""
-        return None if self == type(self)() else self.connection()
 
 
 @dataclass(frozen=True, kw_only=True)

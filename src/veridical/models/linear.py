@@ -81,7 +81,7 @@ class LinearClassifier:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], features: int, path: Path) -> LinearClassifier:
-        """Make a classifier from `arrays`; raise `DataError` if one is missing, not finite, of the wrong shape, or no scale."""
+        """Make a classifier from `arrays`; raise `DataError` if one is missing, or of a wrong shape or scale."""
         for name in _ARRAYS:
             shape = (1,) if name == "intercept" else (features,)
             array = arrays.get(name)
