@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help setup demo test check coverage fmt docs site browser clean
+.PHONY: help setup demo test check faults soak audit coverage fmt docs site browser clean
 
 help:            ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 12
@@ -37,6 +37,17 @@ check: $(VENV)/.dev  ## lint and types only (seconds)
 
 test: check      ## lint, types, all tests (architecture and docs among them)
 	$(BIN)/python -m pytest -n auto
+
+faults: $(VENV)/.dev  ## inject faults: kills, full disks, hostile clients, documents and servers (about 15 minutes, Linux)
+	$(PIP) -c constraints.txt -e '.[dev,faults]' -e './lab[dev]'
+	$(BIN)/python -m tests.faults --write
+
+soak: $(VENV)/.dev  ## an hour at twice the rate that the service can serve (MINUTES=60)
+	$(BIN)/python -m tests.faults.soak --minutes $(or $(MINUTES),60)
+
+audit: $(VENV)/.dev  ## known vulnerabilities of what is installed (needs the internet)
+	$(PIP) -c constraints.txt -e '.[dev,faults]' -e './lab[dev]'
+	$(BIN)/python -m pip_audit --skip-editable
 
 coverage: $(VENV)/.dev  ## which lines the tests run (twice as slow as the tests alone)
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term:skip-covered

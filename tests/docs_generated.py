@@ -418,6 +418,28 @@ def server_load(path: Path = ROOT / "benchmarks" / "rows" / "server-load.jsonl")
     return "\n".join([*lines, "", " ".join(said), "", f"```sh\n{first['command']}\n```"])
 
 
+def faults(path: Path = ROWS / "faults.jsonl") -> str:
+    """What `make faults` tried, and what was lost or wrong."""
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    lines = ["| fault | tried | lost | wrong | notes |", "|---|---:|---:|---:|---|"]
+    for row in rows:
+        if "fault" in row:
+            notes = "; ".join(note.replace("|", "/") for note in row["notes"][:2])
+            lines.append(f"| {row['fault']} | {row['tried']:,} | {row['lost']} | {row['wrong']} | {notes} |")
+    first = rows[0]
+    return "\n".join([*lines, "", f"Seed {first['seed']}, {first['machine']}, {first['date']}."])
+
+
+def work_growth(path: Path = ROWS / "faults.jsonl") -> str:
+    """The processor time of each path at n, 2n and 4n."""
+    lines = ["| path | n | n | 2n | 4n |", "|---|---:|---:|---:|---:|"]
+    for row in map(json.loads, path.read_text("utf-8").splitlines()):
+        if "growth" in row:
+            times = " | ".join(f"{seconds:.3f} s" for seconds in row["seconds"])
+            lines.append(f"| {row['growth']} | {row['n']:,} | {times} |")
+    return "\n".join(lines)
+
+
 def server_limits() -> str:
     """The limits of the service, with their defaults and what its docstring says of each."""
     from veridical.server.settings import Limits
@@ -837,6 +859,8 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
         results("verify.jsonl", "roc_auc balanced_accuracy word_roc_auc token_f1"),
     ),
     "server-load": ("docs/serve.md", server_load),
+    "faults": ("docs/faults.md", faults),
+    "growth": ("docs/faults.md", work_growth),
     "server-limits": ("docs/serve.md", server_limits),
     "batch-rows": ("docs/batch.md", batch_rows),
     "true-rate": ("docs/rate.md", true_rate),

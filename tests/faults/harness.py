@@ -149,15 +149,15 @@ def served(*options: str | Path, code: str | None = None, **more: Any) -> Iterat
 def number_case(i: int) -> dict[str, Any]:
     """Return a case whose right outcome is known: a number is in the source, or it is not."""
     height = 330 if i % 2 else i + 1000
-    return {"response": f"The tower is {height} m tall.", "sources": [f"The tower is 330 m tall. Case {i}."]}
+    return {"id": f"case {i}", "response": f"The tower is {height} m tall.", "sources": ["The tower is 330 m tall."]}
 
 
 def right_answer(i: int, answer: httpx.Response) -> bool:
     """Return whether an answer is that of `number_case(i)`."""
     (result,) = answer.json()["results"]
-    sources = [source["text"] for source in result["case"]["sources"]]
-    outcome = "clear" if i % 2 else "flagged"
-    return sources == number_case(i)["sources"] and result["outcome"] == outcome
+    case = number_case(i)
+    same = (result["case"]["id"], result["case"]["response"]) == (case["id"], case["response"])
+    return same and result["outcome"] == ("clear" if i % 2 else "flagged")
 
 
 @dataclass

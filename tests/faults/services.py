@@ -45,7 +45,8 @@ def kill_service(rng: Random, folder: Path) -> Found:
     for _ in range(5):
         with served(*SERVE) as service:
             with under_load(service.url) as load:
-                time.sleep(rng.uniform(0.2, 1.5))
+                until(lambda: len(load.statuses) > 20)
+                time.sleep(rng.uniform(0.0, 1.0))
                 children = children_of(service.process.pid)
                 kill_group(service.process)
             found.check(until(lambda: not any(map(is_running, children)), 20), "a child went on")  # noqa: B023
@@ -65,7 +66,8 @@ def terminate(rng: Random, folder: Path) -> Found:
     found = Found()
     for _ in range(5):
         with served(*SERVE) as service, under_load(service.url) as load:
-            time.sleep(rng.uniform(0.2, 1.5))
+            until(lambda: len(load.statuses) > 20)
+            time.sleep(rng.uniform(0.0, 1.0))
             service.process.send_signal(signal.SIGTERM)
             found.check(until(lambda: service.process.poll() is not None, 60), "it did not end")
             found.check(service.process.returncode == 0, f"it ended with {service.process.returncode}")

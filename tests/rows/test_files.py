@@ -122,6 +122,13 @@ def test_a_cell_over_the_limit_fails_alone(tmp_path: Path) -> None:
         next(rows)
 
 
+def test_a_cell_larger_than_the_sample_for_the_delimiter(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    large = "It rains; " * 20_000
+    path.write_text(f'response,sources\n"{large}","a"\nb,c\n')
+    assert [case.response for case in read_cases(path)] == [large, "b"]
+
+
 def test_excel(tmp_path: Path) -> None:
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()

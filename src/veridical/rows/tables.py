@@ -104,7 +104,8 @@ def csv_table(
                 delimiter = sep[1]
             elif delimiter is None:
                 start += file.readlines(_SAMPLE)
-                delimiter = delimiter_of("".join(start), "\t" if path.name.lower().endswith((".tsv", ".tab")) else ",")
+                usual = "\t" if path.name.lower().endswith((".tsv", ".tab")) else ","
+                delimiter = delimiter_of("".join(start)[:_SAMPLE], usual)
         except UnicodeError:
             raise DataError(not_text(encoding), path=path, line=1, hint=NAME_ENCODING) from None
         # the limit applies to the whole process; beyond it a quote is open, and where the next row begins is unknown

@@ -51,6 +51,9 @@ def _results(kind: str) -> dict[str, Any]:
     return {"application/json": {"schema": schema}}
 
 
+_TEXT = {"type": "string"}
+_EVENT = {"type": "object", "properties": {"event": _TEXT, "data": _TEXT}, "required": ["event", "data"]}
+_EVENTS = {"text/event-stream": {"schema": _EVENT}}
 _FILE = {"type": "object", "properties": {"file": {"type": "string", "format": "binary"}}, "required": ["file"]}
 _UPLOAD = {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": _FILE}}}}
 _NOT_READY: dict[int | str, dict[str, Any]] = {
@@ -264,7 +267,7 @@ def _add_checks(app: FastAPI, service: Service) -> None:
     @app.post(
         "/v1/stream",
         openapi_extra=body("StreamRequest", {"case": CASE}, kinds=("application/json", "application/x-ndjson")),
-        responses=documented_responses("The events", {"text/event-stream": {"schema": {"type": "string"}}}),
+        responses=documented_responses("The events", _EVENTS),
     )
     async def stream(request: Request) -> Response:
         """Check a response while it arrives: JSON Lines in, server-sent events out."""
