@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -159,40 +158,6 @@ def test_corrupt_masked_words_of_plain_texts(articles: str, tmp_path: Path, caps
     mixed = [*command[:4], "rules=1,masked=2", *command[5:], *models, "--out", str(again), "--types", "date,number"]
     assert main(mixed) == 0
     assert {e.gold.by for e in read(f"jsonl:{again}")} == {"corrupt:masked", "corrupt:rules"}
-
-
-def test_masked_words_with_the_entities_of_a_pipeline(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("torch")
-    from veridical_lab.models.testing import tiny
-
-    def pipeline(text: str) -> SimpleNamespace:
-        start = text.find("old market hall")
-        place = SimpleNamespace(start_char=start, end_char=start + 15, label_="FAC")
-        return SimpleNamespace(ents=[place] if start >= 0 else [])
-
-    asked: list[str] = []
-    monkeypatch.setattr(
-        "veridical_lab.detectors.spacy_pipeline.load_pipeline", lambda name, **_: asked.append(name) or pipeline
-    )
-    text = "They met. They spoke. Later they opened the old market hall."
-    case = Case("1", text, (Source("a", text),))
-    (tmp_path / "d.jsonl").write_text(encode(Example(case, Judgement("1", "h", 0.0))) + "\n")
-    fills = str(tiny("bert", tmp_path / "fills", head="MaskedLM"))
-    command = ["data", "corrupt", f"jsonl:{tmp_path / 'd.jsonl'}", "--method", "masked", "--share", "1"]
-    command += ["--fill-model", fills, "--mask-ratio", "1"]
-    labels = {}
-    for entities in ("rules", "spacy:en_core_web_sm"):
-        out = tmp_path / f"{entities[:5]}.jsonl"
-        assert main([*command, "--entities", entities, "--out", str(out)]) == 0
-        (made,) = read(f"jsonl:{out}")
-        labels[entities[:5]] = {v.correction: v.label for v in made.gold.verdicts}
-    assert "old market hall" not in labels["rules"]
-    assert labels["spacy"]["old market hall"] == "name"
-    assert asked == ["en_core_web_sm"]
-    assert main([*command, "--entities", "nltk", "--out", str(tmp_path / "no.jsonl")]) == 2
-    assert "rules, or spacy:PIPELINE" in capsys.readouterr().err
 
 
 def _interrupt_after_first_save(command: list[str]) -> None:

@@ -135,19 +135,12 @@ class MaskedWordsOptions(LocalModelOptions):
         int, Option(help="Sample from the k likeliest replacements; 1: always the likeliest; 0: from all.", min=0)
     ] = 10
     top_p: Annotated[float, Option(help="Sample from the likeliest replacements with this much probability.")] = 1.0
-    entities: Annotated[
-        str,
-        Option(metavar="NAME", help="What finds names: rules, or spacy:PIPELINE (a folder, or an installed name)."),
-    ] = "rules"
     dtype: Annotated[str, Option(help="Precision of the models: fp32, bf16, fp16 or auto.")] = "fp32"
     batch_size: Annotated[int, Option(help="Responses changed at once; the result does not depend on it.", min=1)] = 32
 
     def way(self) -> Masked:
         """Load the models, and return the way to corrupt."""
-        from veridical.core.errors import InputError
         from veridical_lab.corrupt.masked import Masked, MaskedOptions
-        from veridical_lab.corrupt.name_kinds import spacy_names
-        from veridical_lab.detectors.spacy_pipeline import load_pipeline
         from veridical_lab.models.filling import Sampling
 
         options = MaskedOptions(
@@ -156,17 +149,9 @@ class MaskedWordsOptions(LocalModelOptions):
             candidates=self.candidates,
             sampling=Sampling(top_k=self.top_k, top_p=self.top_p),
         )
-        kind, _, pipeline = self.entities.partition(":")
-        if self.entities != "rules" and not (kind == "spacy" and pipeline):
-            raise InputError(f"nothing called {self.entities!r} finds names", hint="rules, or spacy:PIPELINE")
-        find = None
-        if self.entities != "rules":
-            parts: dict[str, Any] = {"exclude": ("parser", "lemmatizer"), "needs": ("ner", "entity_ruler")}
-            parts["what"] = "entity recogniser"
-            find = spacy_names(load_pipeline(pipeline, **parts))
         model = None if self.fill_model is None else self.load(self.fill_model, ("masked", "causal"))
         ranker = None if self.rank_model is None else self.load(self.rank_model)
-        return Masked(model=model, ranker=ranker, options=options, find=find)
+        return Masked(model=model, ranker=ranker, options=options)
 
 
 @option_groups
