@@ -282,7 +282,7 @@ def _check_size(truth: Mapping[str, bool], sizes: Sequence[int]) -> None:
         enough = -(-wanted * len(truth) // max(fewest, 1))
         raise InputError(
             f"the rounds need {wanted} {rarer} items, and the pool of {len(truth)} has {fewest}",
-            hint=f"{enough} items or more (--items), or smaller rounds (--sizes)",
+            hint=f"{enough} items or more, or smaller rounds",
         )
 
 
