@@ -80,9 +80,9 @@ def judged_case(case: Case) -> JudgedCase:
 
 
 def count_tokens(detector: Default, texts: list[str]) -> list[int]:
-    from veridical.models.encode import tokenize_texts
+    from veridical.models.tokenization import tokenize_texts
 
-    return [len(tokens.ids) for tokens in tokenize_texts(detector.encoder.scorer.encoder.model.tokenizer, texts)]
+    return [len(tokens.ids) for tokens in tokenize_texts(detector.scorer.encoder.model.tokenizer, texts)]
 
 
 def warm(detector: Default, data: Path, sentence_count: int, count: int, seed: int) -> list[Case]:
@@ -177,7 +177,7 @@ def judge(arguments: argparse.Namespace) -> None:
         detector.judge([case])
     timed = cases[WARM_UP:]
     windows: list[int] = []  # that the encoder reads, their tokens
-    runner = detector.encoder.scorer.runner
+    runner = detector.scorer.runner
 
     def counting(of_call: Sequence[Window], run: Callable[[Sequence[Window]], Any] = runner.run) -> Any:
         windows.extend(len(each.ids) for each in of_call)

@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 
 from veridical.core import quantities
-from veridical.core.edits import diff
+from veridical.core.diff import diff
 from veridical.core.spans import Span
 from veridical.core.stopwords import STOP_WORDS
 from veridical.core.types import Case, Example, Judgement, Source, Verdict
@@ -46,8 +46,7 @@ from veridical.detectors import load_detector
 from veridical.detectors.default.detector import Default
 from veridical.detectors.explanation import ABSENCE, CONTRADICTION, explained
 from veridical.detectors.explanation.counterpart import PlaceSimilarity, counterparts, replacement
-from veridical.detectors.explanation.sentence import Mention, Sentence, word_pattern
-from veridical.detectors.explanation.sentence_index import SentenceIndex, index_of
+from veridical.detectors.explanation.sentences import Mention, Sentence, SentenceIndex, index_of, word_pattern
 from veridical.detectors.overlap.detector import Overlap
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.ranking import roc_auc

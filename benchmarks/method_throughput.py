@@ -37,7 +37,8 @@ from veridical.detectors import load_detector
 from veridical.llm.connection import Connection
 from veridical.models.encode import encode
 from veridical.models.generation import generate, prompt_of
-from veridical.models.load import LocalModel, load
+from veridical.models.load import load
+from veridical.models.local_model import LocalModel
 from veridical.models.sampling import Sampler
 from veridical_lab.detectors.local.probe import Probe
 from veridical_lab.probes.options import ProbeOptions, TrainingConfig

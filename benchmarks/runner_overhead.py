@@ -28,7 +28,8 @@ import numpy as np
 import torch
 
 from veridical.models.encode import Encoded
-from veridical.models.load import LocalModel, load
+from veridical.models.load import load
+from veridical.models.local_model import LocalModel
 from veridical_lab.models.runner import RequestedOutputs, Runner
 from veridical_lab.models.testing import tiny
 

@@ -18,7 +18,7 @@ from veridical.core.errors import CannotJudgeError, DataError, InputError
 from veridical.core.spans import Span
 from veridical.core.types import Case, Evidence, Judgement, Level, Omission, Source, Thresholds, Verdict
 from veridical.detectors import load_detector
-from veridical.models.artifact import save_record
+from veridical.models.saving import save_record
 
 CASE = Case("1", "Cats bark.", (Source("a", "Cats doze."), Source("b", "Dogs bark.", must_cover=True)))
 RAW = Judgement(

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.core.edits import apply, carry, check_edits, compose, diff
+from veridical.core.diff import diff
+from veridical.core.edits import apply, carry, check_edits, compose
 from veridical.core.errors import SpanError
 from veridical.core.spans import Span
 from veridical.core.types import Edit

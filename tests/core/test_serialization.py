@@ -23,12 +23,12 @@ from veridical.core.serialization import (
     decode_case,
     encode,
     kind_of,
-    parse,
     read_documents,
     schema,
     tag_of,
 )
 from veridical.core.spans import Span
+from veridical.core.strict_json import parse
 from veridical.core.types import (
     Case,
     Checked,

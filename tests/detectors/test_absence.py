@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from veridical.core.types import Source
-from veridical.detectors.default.absence import answers, lacking, matter_of_absence
+from veridical.detectors.default.wording import answers, lacking, matter_of_absence
 
 HALL = [
     Source(

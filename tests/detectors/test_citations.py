@@ -15,10 +15,10 @@ from veridical.detectors.claims.citations import (
     find_citations,
     footnote_definitions,
     footnote_marks,
-    remove_spans,
     resolve_citation,
     statements,
 )
+from veridical.detectors.claims.cited_claims import remove_spans
 from veridical_lab.datasets import fave
 
 

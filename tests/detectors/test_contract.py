@@ -15,7 +15,7 @@ from veridical.core.errors import InputError
 from veridical.core.serialization import encode
 from veridical.core.types import Case, Example, Judgement, Level, Source, Span, Verdict, check_judgement
 from veridical.detectors import DETECTORS, load_detector
-from veridical.models.artifact import save_record
+from veridical.models.saving import save_record
 from veridical.testing import assert_detector_contract
 
 # name -> the specs under which the contract is run; a detector without options needs no entry. MODEL is a tiny language

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from veridical.core.segment import word_forms
-from veridical.detectors.default.copies import is_copied
+from veridical.detectors.default.wording import is_copied
 
 SAID = "The drug cures migraine."
 

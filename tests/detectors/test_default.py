@@ -51,7 +51,7 @@ def test_it_tells_wrong_words_and_responses_from_right_ones(detector: Default) -
 def test_it_tells_contradiction_from_absence(folder: Path, detector: Default) -> None:
     data = [e for e in contradicted(160)[80:] if e.gold.verdicts]
     wanted = [dict(e.group)["label"] == "contradiction" for e in data]
-    told = [one.contradictions[0] for one in score(detector.encoder, [e.case for e in data])]
+    told = [one.contradictions[0] for one in score(detector.scorer, [e.case for e in data])]
     assert roc_auc(wanted, told) > 0.9
     curve = calibrator(json.loads((folder / DETECTOR).read_text())["contradiction"])
     likely = dict(zip([e.case.id for e in data], curve.apply(told).tolist(), strict=True))
@@ -133,7 +133,7 @@ def test_outside_of_what_it_was_trained_on_it_is_less_sure_and_says_so(detector:
     german = Case("1", "Die Brücke wurde 1893 eröffnet und ist nicht mehr als 280 m lang.", (ARTICLE,))
     (judgement,) = detector.judge([german])
     assert any("looks German" in note for note in judgement.notes)
-    (own,) = score(detector.encoder, [german])
+    (own,) = score(detector.scorer, [german])
     table = word_table(german, own)
     before = detector._levels[Level.SPAN].probabilities(table.rows)
     threshold = detector.thresholds[Level.SPAN]
@@ -145,13 +145,13 @@ def test_outside_of_what_it_was_trained_on_it_is_less_sure_and_says_so(detector:
 def test_what_is_copied_is_supported(detector: Default) -> None:
     copied = Case("1", "It is  280 m long. THE BRIDGE over the Elbe was opened in 1893.", (ARTICLE,))
     (judgement,) = detector.judge([copied])
-    (own,) = score(detector.encoder, [copied])
+    (own,) = score(detector.scorer, [copied])
     assert own.parts.max() <= COPIED
     assert own.logits.max() <= COPIED
     assert judgement.omission is not None
     assert judgement.omission < 0.5
     changed = replace(copied, response="It is 280 m long. The bridge over the Elbe was opened in 1983.")
-    (other,) = score(detector.encoder, [changed])
+    (other,) = score(detector.scorer, [changed])
     assert other.parts[0] <= COPIED < other.parts[1]
     (sure,) = detector.judge([changed])
     assert (judgement.hallucination or 0.0) < (sure.hallucination or 0.0)
@@ -163,7 +163,7 @@ def test_a_value_supports_only_where_it_stands_in_the_sentence_that_matters(dete
     tables = []
     for said in ("Ben was born in 1950.", "Ben was born in 1962."):
         case = Case("1", said, (people,))
-        (one,) = score(detector.encoder, [case])
+        (one,) = score(detector.scorer, [case])
         tables.append(word_table(case, one))
     assert tables[0].features[:, value].tolist() == [0, 0, 0, 0, 1]
     assert tables[0].features[:, missing].sum() == 1
@@ -174,7 +174,7 @@ def test_a_value_supports_only_where_it_stands_in_the_sentence_that_matters(dete
 def test_what_a_source_has_in_another_form_is_supported(detector: Default) -> None:
     for said in ("It is 280 metres long.", "The bridge over the Elbe isn't tall."):
         case = Case("1", said, (replace(ARTICLE, text=f"{ARTICLE.text} The bridge over the Elbe is not tall."),))
-        (own,) = score(detector.encoder, [case])
+        (own,) = score(detector.scorer, [case])
         assert own.parts.max() <= COPIED
     (judgement,) = detector.judge([Case("1", "It is 280 metres long.", (ARTICLE,))])
     left_out, stated = judgement.omissions
@@ -194,7 +194,7 @@ def test_what_makes_no_claim_gets_no_score(detector: Default) -> None:
 
 def test_that_the_sources_lack_something_is_checked(detector: Default) -> None:
     def parts(text: str, question: str | None = None) -> list[float]:
-        (one,) = score(detector.encoder, [Case("1", text, (ARTICLE,), question)])
+        (one,) = score(detector.scorer, [Case("1", text, (ARTICLE,), question)])
         return one.parts.tolist()
 
     assert max(parts("The text does not mention its colour.")) <= COPIED
@@ -223,7 +223,7 @@ def test_that_the_sources_lack_something_is_checked(detector: Default) -> None:
 def test_each_sentence_has_a_probability_and_the_worst_one_counts(detector: Default) -> None:
     said = "It is 280 m long. The bridge over the Elbe was opened in 1983 by the king. It is old."
     case = Case("1", said, (ARTICLE,))
-    (judgement,), (own,) = detector.judge([case]), score(detector.encoder, [case])
+    (judgement,), (own,) = detector.judge([case]), score(detector.scorer, [case])
     assert [sentence.span.of(said) for sentence in judgement.sentences] == [
         "It is 280 m long",
         "The bridge over the Elbe was opened in 1983 by the king",
@@ -243,7 +243,7 @@ def test_each_sentence_has_a_probability_and_the_worst_one_counts(detector: Defa
 
 def test_sentences_are_read_in_one_pass_over_their_source(detector: Default, monkeypatch: pytest.MonkeyPatch) -> None:
     cases = [Case(str(i), "It is 280 m wide. It is red.", (Source("a", "It is 280 m long."),)) for i in range(3)]
-    runner = detector.encoder.scorer.runner
+    runner = detector.scorer.runner
     rows: list[int] = []
     monkeypatch.setattr(runner, "rows", lambda w, made=runner.rows: rows.extend(map(len, made(w))) or made(w))
     together = detector.judge(cases)
@@ -254,7 +254,7 @@ def test_sentences_are_read_in_one_pass_over_their_source(detector: Default, mon
 def test_its_regressions_are_fitted_on_what_judging_gives_them(detector: Default) -> None:
     source = "Rain fell on the old harbour. The market closed at noon."
     case = Case("a", "The market closed at noon.", (Source("s", source),))
-    rows, _ = level_rows(detector.encoder, {"one": [Example(case, Judgement("a", "human:a", 0.0))]})
+    rows, _ = level_rows(detector.scorer, {"one": [Example(case, Judgement("a", "human:a", 0.0))]})
     sentence = COLUMNS[Level.RESPONSE].index("sentence")
     assert rows[Level.RESPONSE].rows[0][0, sentence] <= COPIED
 

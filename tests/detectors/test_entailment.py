@@ -26,7 +26,7 @@ from veridical.detectors.entailment.forms import Form, chunks, histograms
 from veridical.detectors.entailment.scorers import ClassifierScorer, ScorerOptions
 from veridical.detectors.tokens.detector import Tokens
 from veridical.models.cross_encoder import PairScores
-from veridical.models.linear import LogisticLayer
+from veridical.models.heads import LogisticLayer
 from veridical_lab.detectors.export import export
 from veridical_lab.models.testing import tiny
 

@@ -27,7 +27,7 @@ from veridical.detectors import load_detector
 from veridical.detectors.claims.citations import DANGLING
 from veridical.detectors.explanation import ABSENCE, CONTRADICTION, explained
 from veridical.detectors.explanation.counterpart import bound
-from veridical.detectors.explanation.sentence_index import SentenceIndex, index_of
+from veridical.detectors.explanation.sentences import SentenceIndex, index_of
 
 BERG = (
     "Anna Berg was a Danish painter. She lived in Paris from 1901 to 1911 and wrote 2,000 letters to her brother. "

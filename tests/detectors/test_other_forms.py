@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from veridical.core.types import Case, Source
-from veridical.detectors.default.other_forms import in_forms_of_response
+from veridical.detectors.default.reading import in_forms_of_response
 
 
 def read(response: str, *sources: str) -> list[str]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from veridical.core.segment import words
 from veridical.core.spans import Span
 from veridical.core.types import Case
-from veridical.detectors.default.short_answers import MOST_WORDS, with_question, without_question
+from veridical.detectors.default.reading import MOST_WORDS, with_question, without_question
 from veridical.detectors.tokens.scoring import ScoredResponse
 
 

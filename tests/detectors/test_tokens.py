@@ -28,9 +28,10 @@ from veridical.detectors.tokens.scoring import ScoredResponse
 from veridical.metrics.ranking import roc_auc
 from veridical.metrics.tokens import unit_labels
 from veridical.models.load import load, unload
-from veridical.models.onnx_runtime import OnnxRunner, open_session
-from veridical.models.pair_network import PairRunner
+from veridical.models.onnx_runtime import OnnxEngine, open_session
+from veridical.models.pair_runner import PairRunner
 from veridical.models.pairs import PairSettings
+from veridical.models.torch_engine import TorchEngine
 from veridical.testing import CASES
 from veridical_lab.detectors.export import export
 from veridical_lab.models.onnx import export_onnx
@@ -333,11 +334,11 @@ def test_an_export_has_a_mask_only_where_it_says_more_than_what_is_padding(
     tokens = Tokens(exported, dtype="fp32")
     encoder = tokens.scorer.encoder
     windows = [window for e in encoder.encode([examples(1)[0].case]) for window in e.windows]  # type: ignore[union-attr]
-    original = PairRunner(tokens.backbone(), attention=attention)
+    original = PairRunner(TorchEngine(tokens.backbone()), attention=attention)
     export_onnx(original, windows, tmp_path, "fp32")
     session = open_session((tmp_path / "model.onnx").read_bytes())
     assert ("attention_mask" in {argument.name for argument in session.get_inputs()}) == takes_mask
-    other = OnnxRunner(tokens.backbone(), session, attention=attention)
+    other = PairRunner(OnnxEngine(tokens.backbone(), session), attention=attention)
     for a, b in zip(original.run(windows), other.run(windows), strict=True):
         np.testing.assert_allclose(a.response, b.response, atol=1e-4)
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from veridical.core.segment import sentences, words
 from veridical.core.types import Source
 from veridical.detectors.claims.claims import claim_sentences
-from veridical.detectors.claims.framing import framing_sentences
-from veridical.detectors.claims.unclaimed import without_unclaimed
+from veridical.detectors.claims.unclaimed import framing_sentences, without_unclaimed
 
 LING = Source("a", "It is red.", citation="K. Ling et al., 2009")
 

@@ -21,7 +21,8 @@ from veridical.core.segment import has_words, sentences, words
 from veridical.core.types import Case, Example, Judgement, Level, Source, Span, Usage, Verdict, check_judgement
 from veridical.detectors import load_detector
 from veridical.detectors.claims.aggregate import any_false
-from veridical.detectors.claims.citations import DANGLING, MISSING, WRONG, CitationPolicy, statements
+from veridical.detectors.claims.citations import DANGLING, MISSING, WRONG, statements
+from veridical.detectors.claims.cited_claims import CitationPolicy
 from veridical.detectors.claims.claim_checker import ClaimResult
 from veridical.detectors.claims.claims import align_claims
 from veridical.detectors.claims.few_shot import FewShotExample, read_few_shot

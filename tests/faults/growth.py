@@ -18,7 +18,8 @@ from veridical.checking import check_cases
 from veridical.core.errors import WireError
 from veridical.core.names import is_name
 from veridical.core.segment import sentences, words
-from veridical.core.serialization import decode_case, parse
+from veridical.core.serialization import decode_case
+from veridical.core.strict_json import parse
 from veridical.core.types import Case, Judgement, Source
 from veridical.detectors.claims.qa_checker import read_questions
 from veridical.detectors.overlap.detector import Overlap

@@ -33,7 +33,8 @@ from veridical.detectors import load_detector  # noqa: E402
 from veridical.models.artifact import load_artifact  # noqa: E402
 from veridical.models.encode import Encoded, encode  # noqa: E402
 from veridical.models.generation import Generation, TokenPrompt, prompt_of  # noqa: E402
-from veridical.models.load import LocalModel, load  # noqa: E402
+from veridical.models.load import load  # noqa: E402
+from veridical.models.local_model import LocalModel  # noqa: E402
 from veridical.models.sampling import Sampler  # noqa: E402
 from veridical_lab.detectors.local.logprob import Logprob, token_scores  # noqa: E402
 from veridical_lab.detectors.local.probe import Probe  # noqa: E402

@@ -10,9 +10,12 @@ import pytest
 import torch
 
 from veridical.core.errors import DataError, InputError
-from veridical.models.artifact import Artifact, base_of, check_base, load_artifact, load_base, save_artifact
-from veridical.models.linear import LinearClassifier
-from veridical.models.load import LocalModel, load
+from veridical.models.artifact import Artifact, load_artifact
+from veridical.models.base_model import base_of, check_base, load_base
+from veridical.models.heads import LinearClassifier
+from veridical.models.load import load
+from veridical.models.local_model import LocalModel
+from veridical.models.saving import save_artifact
 from veridical_lab.models.testing import tiny
 
 Get = Callable[..., LocalModel]

@@ -12,7 +12,7 @@ from veridical.core.errors import CannotJudgeError
 from veridical.core.spans import Span, length
 from veridical.core.types import Case, Source, Turn
 from veridical.models.encode import Encoded, encode
-from veridical.models.load import LocalModel
+from veridical.models.local_model import LocalModel
 from veridical_lab.models.testing import TOKENIZERS
 
 Get = Callable[..., LocalModel]

@@ -15,11 +15,12 @@ from tests.processes import without_torch
 from veridical.core.errors import DataError
 from veridical.core.spans import Span
 from veridical.core.types import Case, Source
-from veridical.models.encode import tokenize, tokenize_texts
+from veridical.models.chat_template import render_chat
 from veridical.models.fast_tokenizer import TOKENIZER, FastTokenizer
-from veridical.models.load import LocalModel, load
+from veridical.models.load import load
+from veridical.models.local_model import LocalModel
 from veridical.models.pairs import PairEncoder, PairEncoding, PairForm, PairSettings
-from veridical.models.template import render_chat
+from veridical.models.tokenization import tokenize, tokenize_texts
 from veridical_lab.models.testing import TOKENIZERS, tiny, tiny_tokenizer
 
 TEXTS = [

@@ -12,7 +12,8 @@ import torch
 
 from veridical.core.errors import InputError, MissingExtraError, UnknownNameError
 from veridical.models import load as module
-from veridical.models.load import FORCED, READERS, LocalModel, load, unload
+from veridical.models.load import load, unload
+from veridical.models.local_model import FORCED, READERS, LocalModel
 from veridical_lab.models.testing import tiny
 
 

@@ -13,10 +13,11 @@ import pytest
 
 from veridical.core.errors import InputError
 from veridical.core.types import Case, Source
-from veridical.models.load import LocalModel
-from veridical.models.onnx_runtime import OnnxRunner, open_session
-from veridical.models.pair_network import PairRunner
+from veridical.models.local_model import LocalModel
+from veridical.models.onnx_runtime import OnnxEngine, open_session
+from veridical.models.pair_runner import PairRunner
 from veridical.models.pairs import PairEncoder, PairEncoding, Window
+from veridical.models.torch_engine import TorchEngine
 from veridical_lab.models.onnx import export_onnx
 from veridical_lab.models.onnx_graph import join_attention, keep_tokens, quantise
 
@@ -53,7 +54,7 @@ def test_both_precisions(
     model = tiny_model(architecture)
     if architecture == "mpnet":  # whose own code takes 1 for padding, whatever the tokenizer says
         model.model.base_model.embeddings.padding_idx = model.tokenizer.pad_token_id
-    runner = PairRunner(model, mode, attention)
+    runner = PairRunner(TorchEngine(model), mode, attention)
     windows = windows_of(model)
     assert export_onnx(runner, windows, tmp_path, "fp32").difference < 1e-4
     whole = onnx.load(tmp_path / "model.onnx")
@@ -77,7 +78,7 @@ def test_both_precisions(
             name = next(name for name in tensors if name.startswith(weight.name) and name.endswith("/bytes"))
             assert tensors[name].dtype == np.int8
             assert np.abs(tensors[name]).max(0).tolist() == [64] * tensors[name].shape[1]
-    other = OnnxRunner(model, open_session(whole.SerializeToString()), mode, attention)
+    other = PairRunner(OnnxEngine(model, open_session(whole.SerializeToString())), mode, attention)
     for exact, rounded in zip(runner.run(windows), other.run(windows), strict=True):
         a, b = exact.response, rounded.response
         assert ((a * b).sum(1) > 0.95 * np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)).all()
@@ -89,7 +90,7 @@ def exported(tiny_model: Callable[..., LocalModel], tmp_path_factory: pytest.Tem
     """The folder of an int8 export of BERT."""
     folder = tmp_path_factory.mktemp("int8")
     model = tiny_model("bert")
-    export_onnx(PairRunner(model), windows_of(model), folder, "int8")
+    export_onnx(PairRunner(TorchEngine(model)), windows_of(model), folder, "int8")
     return folder
 
 
@@ -97,7 +98,7 @@ def test_in_int8_a_window_never_depends_on_others(tiny_model: Callable[..., Loca
     model = tiny_model("bert")
     windows = windows_of(model)
     session = open_session((exported / "model.int8.onnx").read_bytes())
-    runner = OnnxRunner(model, session)
+    runner = PairRunner(OnnxEngine(model, session))
     together = runner.run(windows)
     for window, states in zip(windows, together, strict=True):
         (alone,) = runner.run([window])
@@ -364,4 +365,4 @@ def test_a_runner_that_takes_other_inputs_is_refused(tiny_model: Callable[..., L
     model = tiny_model("bert")
     session = open_session((exported / "model.int8.onnx").read_bytes())
     with pytest.raises(InputError, match="export it again"):
-        OnnxRunner(model, session, "online", "prefix").run(windows_of(model))
+        PairRunner(OnnxEngine(model, session), "online", "prefix").run(windows_of(model))

@@ -16,11 +16,15 @@ from veridical.core.segment import words
 from veridical.core.stemmer import stem
 from veridical.core.types import Case, Source
 from veridical.models import pairs
-from veridical.models.load import LocalModel, load
-from veridical.models.pair_network import HeadSettings, PairHead, PairRunner, pool, torch_head
+from veridical.models.heads import HeadSettings, PairHead, pool
+from veridical.models.load import load
+from veridical.models.local_model import LocalModel
+from veridical.models.pair_runner import PairRunner
 from veridical.models.pairs import PairEncoder, PairEncoding, PairSettings, Window
-from veridical.models.token_words import token_ranges
+from veridical.models.tokenization import token_ranges
+from veridical.models.torch_engine import TorchEngine
 from veridical_lab.models.testing import ENCODERS, tiny
+from veridical_lab.training.token_network import torch_head
 
 SOURCE = "The committee met on Monday. The river should be cleaned before summer. Paris is the capital of France."
 CASES = [
@@ -58,7 +62,7 @@ def windows_of(model: LocalModel, cases: list[Case], options: PairSettings | Non
 @pytest.mark.parametrize("attention", ["full", "prefix"])
 def test_states_do_not_depend_on_the_batch(model: LocalModel, mode: str, attention: str) -> None:
     windows = windows_of(model, CASES)
-    runner = PairRunner(model, mode, attention)
+    runner = PairRunner(TorchEngine(model), mode, attention)
     assert len(runner.rows(windows)) == (1 if runner.shares_prompts else 3)
     together = runner.run(windows)
     for window, states in zip(windows, together, strict=True):
@@ -72,7 +76,7 @@ def test_online_sees_only_what_is_left(model: LocalModel) -> None:
     window = windows_of(model, CASES)[1]
     other = window.ids.copy()
     other[window.start + window.count - 1] = window.ids[window.start]
-    online, offline = PairRunner(model, "online"), PairRunner(model, "offline")
+    online, offline = PairRunner(TorchEngine(model), "online"), PairRunner(TorchEngine(model), "offline")
     for runner, unchanged in ((online, True), (offline, model.kind == "causal")):
         before, after = (runner.run([each])[0].response for each in (window, replace(window, ids=other)))
         assert np.allclose(before[:-1], after[:-1], atol=1e-5) == unchanged
@@ -84,14 +88,15 @@ def test_in_bf16_states_are_nearly_the_same(folders: Path, architecture: str) ->
     folder = tiny(architecture, folders / f"{architecture}-bf16")
     exact, rounded = (load(folder, dtype=dtype, kinds=("causal", "encoder")) for dtype in ("fp32", "bf16"))
     windows = windows_of(exact, CASES)
-    pairs = zip(PairRunner(exact, "online").run(windows), PairRunner(rounded, "online").run(windows), strict=True)
+    runners = (PairRunner(TorchEngine(model), "online") for model in (exact, rounded))
+    pairs = zip(*(runner.run(windows) for runner in runners), strict=True)
     for a, b in pairs:
         assert np.abs(a.response - b.response).mean() < 0.05 * np.abs(a.response).max()
 
 
 def test_a_prompt_is_read_once_for_all_responses_to_it(bert: LocalModel) -> None:
     windows = windows_of(bert, CASES * 4)
-    prefix, full = PairRunner(bert, attention="prefix"), PairRunner(bert)
+    prefix, full = PairRunner(TorchEngine(bert), attention="prefix"), PairRunner(TorchEngine(bert))
     assert len(prefix.rows(windows)) == 1
     assert len(full.rows(windows)) == 12
 
@@ -171,7 +176,7 @@ def test_evidence_chosen_for_a_group_is_the_same_for_all_of_it(bert: LocalModel)
     encoder._prompts.most = 10 * len(LONG)
     encodings = encoder.encode(cases, group=4)
     windows = [window for each in encodings if isinstance(each, PairEncoding) for window in each.windows]
-    assert len(PairRunner(bert, attention="prefix").rows(windows)) <= 70
+    assert len(PairRunner(TorchEngine(bert), attention="prefix").rows(windows)) <= 70
 
 
 def test_sentences_apart(bert: LocalModel) -> None:
@@ -199,7 +204,7 @@ def test_bad_settings_are_refused(bert: LocalModel) -> None:
     with pytest.raises(InputError, match="max_tokens is 4"):
         PairSettings(max_tokens=4)
     with pytest.raises(UnknownNameError):
-        PairRunner(bert, "sometimes")
+        PairRunner(TorchEngine(bert), "sometimes")
     with pytest.raises(UnknownNameError):
         HeadSettings(pooling="min")  # type: ignore[arg-type]
 

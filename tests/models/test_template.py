@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
 from veridical.core.spans import Span
 from veridical.core.types import Case, Source, Turn
-from veridical.models.template import TEMPLATES, Rendered, Template, get_template, render, render_chat
+from veridical.models.chat_template import render_chat
+from veridical.models.template import TEMPLATES, Rendered, Template, get_template, render
 
 CASE = Case(
     "1",

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from veridical.core.spans import Span, union
-from veridical.models.token_words import joined_tokens, token_ranges, token_unit_pairs, tokens_of_units, units_of
+from veridical.models.tokenization import joined_tokens, token_ranges, token_unit_pairs, tokens_of_units, units_of
 
 SPANS = st.tuples(st.integers(0, 20), st.integers(1, 6)).map(lambda s: Span(s[0], s[0] + s[1]))
 

@@ -14,7 +14,8 @@ from rich.console import Console
 
 from tests.report.conftest import HOSTILE
 from tests.report.test_html import Page
-from veridical.core.edits import apply, diff
+from veridical.core.diff import diff
+from veridical.core.edits import apply
 from veridical.core.errors import SpanError
 from veridical.core.spans import Span
 from veridical.core.text import visible

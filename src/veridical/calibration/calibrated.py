@@ -24,9 +24,10 @@ from veridical.core.detector import (
 )
 from veridical.core.errors import DataError, InputError, WireError
 from veridical.core.judging import judge_with_maps
-from veridical.core.serialization import TAG, decode, encode, parse, tag_of
+from veridical.core.serialization import TAG, decode, encode, tag_of
 from veridical.core.spans import Span
 from veridical.core.spec import Spec
+from veridical.core.strict_json import parse
 from veridical.core.types import Case, Judgement, Level, Omission, Verdict, check_threshold
 from veridical.models.artifact import DETECTOR, description
 

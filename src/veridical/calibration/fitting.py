@@ -29,7 +29,7 @@ from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Floats
 from veridical.metrics.measure import measure_rows
 from veridical.metrics.registry import METRICS
-from veridical.models.artifact import save_record, versions
+from veridical.models.saving import save_record, versions
 
 __all__ = ["CALIBRATIONS", "CalibrationOptions", "fit_scale", "fit_thresholds"]
 

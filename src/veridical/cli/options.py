@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from veridical.core.errors import DataError
     from veridical.core.types import Case, Example
     from veridical.llm.connection import Connection
-    from veridical.models.load import Kind, LocalModel
+    from veridical.models.local_model import Kind, LocalModel
     from veridical.report.locations import CaseLocations
     from veridical.rows import RowForm
 

@@ -7,12 +7,10 @@ tag and ids may be missing, and a source may be a bare string. Unknown fields ar
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import fields, is_dataclass
 from functools import cache
-from math import isfinite
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -23,19 +21,17 @@ from veridical.core.errors import InputError, UnknownNameError, WireError
 from veridical.core.jsonl import Line, read_lines
 from veridical.core.messages import read_conversation
 from veridical.core.registry import Registry
+from veridical.core.strict_json import named, parse, quoted
 from veridical.core.types import Case
 
 __all__ = [
     "KINDS",
-    "STRICT",
     "TAG",
     "decode",
     "decode_case",
     "decode_cases",
     "encode",
     "kind_of",
-    "named",
-    "parse",
     "read_documents",
     "schema",
     "tag_of",
@@ -134,70 +130,8 @@ def encode(record: object, *, indent: int | None = None, sources: bool = True) -
 _HALF = "half of a surrogate pair stands alone in a text"
 
 
-def parse(text: str | bytes) -> dict[str, Any]:
-    """Parse the JSON object in `text`, which may begin with a byte-order mark.
-
-    Raises `WireError` for anything else, including a repeated key, NaN and infinity.
-
-    >>> parse('{"id": "1"}')
-    {'id': '1'}
-    """
-    if not isinstance(text, str | bytes | bytearray):
-        raise WireError(f"found a JSON {named(text)}", hint="a document is a JSON object")
-    try:
-        plain = text.removeprefix("\ufeff") if isinstance(text, str) else text
-        value = json.loads(plain, **STRICT)
-    except UnicodeDecodeError as error:
-        raise WireError(f"the text is not UTF-8 (byte {error.start})") from None
-    except json.JSONDecodeError as error:
-        raise WireError(f"not JSON: {error.msg} at line {error.lineno} column {error.colno}") from None
-    except RecursionError:
-        raise WireError("the JSON is nested too deeply") from None
-    except WireError:
-        raise
-    except ValueError:  # Python's limit on the digits of an integer
-        raise WireError("the JSON holds an integer of too many digits") from None
-    if not isinstance(value, dict):
-        raise WireError(f"found a JSON {named(value)}", hint="a document is a JSON object")
-    return value
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) < len(pairs):
-        counts = Counter(name for name, _ in pairs)
-        repeated = next(name for name, count in counts.items() if count > 1)
-        raise WireError(f"the key {_short(repeated)} stands twice in one object")
-    return value
-
-
-def _no_constant(name: str) -> float:
-    raise WireError(f"found {name[:40]}", hint="JSON has no such number")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    return number if isfinite(number) else _no_constant(text)
-
-
-STRICT: dict[str, Any] = {"object_pairs_hook": _unique, "parse_constant": _no_constant, "parse_float": _finite}
-"""Arguments of Python's JSON decoder that refuse a repeated key, NaN and infinity, also as 1e999, with `WireError`."""
-
-
-def named(value: object) -> str:
-    """Return the name of the kind of a JSON value, such as "object"."""
-    names = {dict: "object", list: "array", str: "string", bool: "boolean", type(None): "null"}
-    return names.get(type(value), "number")
-
-
 def _shown(tag: object) -> str:
-    return _short(tag) if isinstance(tag, str) else f"a JSON {named(tag)}"
-
-
-def _short(name: object) -> str:
-    """Quote a name from a document and shorten it to 60 characters, for a message."""
-    text = ascii(name) if isinstance(name, str) and not name.isprintable() else repr(name)
-    return text if len(text) <= 60 else f"{text[:56]} …{text[0]}"
+    return quoted(tag) if isinstance(tag, str) else f"a JSON {named(tag)}"
 
 
 def decode(text: str | bytes | Mapping[str, Any], kind: str | None = None) -> Any:
@@ -295,7 +229,7 @@ def _kind(tag: object, wanted: str | None) -> str:
         )
     if version != str(_version(kind)):
         hint = f"this Veridical reads version {_version(kind)}, an older or newer one may read it"
-        raise WireError(f"a {kind} of version {_short(version)}", hint=hint)
+        raise WireError(f"a {kind} of version {quoted(version)}", hint=hint)
     if wanted is not None and kind != wanted:
         raise WireError(f"the document is of the kind {kind!r}, not {wanted!r}")
     return kind

@@ -1,4 +1,4 @@
-"""Published checkpoints by folder or hub name: the detector that reads each, with the prompt it was trained with."""
+"""Read published checkpoints by folder or hub name: find the detector for each, and the prompt of its training."""
 
 from __future__ import annotations
 
@@ -11,11 +11,17 @@ from veridical.core.detector import Detector, DetectorContext, DetectorInfo
 from veridical.core.errors import InputError
 from veridical.core.spec import Spec
 from veridical.core.types import Level
-from veridical.detectors.tokens.artifact import PUBLISHED_TEMPLATE
+from veridical.detectors.tokens.checkpoint import PUBLISHED_TEMPLATE
 from veridical.models.artifact import described_kind
-from veridical.models.checkpoint import architectures_of, checkpoint_folder, parse_config, read_config
-from veridical.models.cross_encoder import label_names, role_of
-from veridical.models.hhem import HHEM
+from veridical.models.checkpoint import (
+    architectures_of,
+    checkpoint_folder,
+    label_names,
+    parse_config,
+    read_config,
+    role_of,
+)
+from veridical.models.load import HHEM
 
 __all__ = ["FORMATS", "Format", "Published"]
 
@@ -26,14 +32,14 @@ class Format:
 
     Attributes:
         architecture: A pattern of its model class.
-        named: A pattern of its checkpoints' names: a configuration hardly ever says whose it is.
+        names: A pattern of its checkpoints' names, because configurations hardly ever name the publisher.
         reader: The detector that reads it.
-        options: What that detector is given where the user says nothing else.
-        clear: Whether classes whose names say what they are do as well as a name.
+        options: The default options of that detector.
+        clear: Whether class names with a clear meaning are enough, whatever the checkpoint's name.
     """
 
     architecture: str
-    named: str
+    names: str
     reader: str = "entailment"
     options: Mapping[str, str] = field(default_factory=dict)
     clear: bool = False
@@ -56,18 +62,18 @@ _LANGUAGE = re.compile(r"-(de|fr|es|it|pl|cn|hu)-v\d")  # in names of LettuceDet
 class Published:
     """A published checkpoint (MiniCheck, HHEM, LettuceDetect, NLI, FactCG, AlignScore), read in its publisher's form.
 
-    A token classifier becomes the detector `tokens` with LettuceDetect's prompt, a classifier of pairs `entailment`;
-    their options are taken. Which form a checkpoint has is read off its configuration and its name (`FORMATS`).
+    A token classifier is read by the detector `tokens` with LettuceDetect's prompt, a classifier of pairs by
+    `entailment`; their options apply. The configuration and the name of a checkpoint determine its form (`FORMATS`).
     """
 
     info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_sources=False)
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Detector:
-        """The detector for `hf:FOLDER` or `hf:OWNER/NAME[,revision=COMMIT]`, with the options of what reads it.
+        """Make the detector for `hf:FOLDER` or `hf:OWNER/NAME[,revision=COMMIT]`, with the options of its reader.
 
         Raises:
-            InputError: If its form is not known, or its weights are not in safetensors.
+            InputError: If its form is unknown, or its weights are not in safetensors.
         """
         if spec.value is None:
             raise InputError("hf needs a checkpoint", hint="hf:FOLDER or hf:OWNER/NAME")
@@ -91,7 +97,7 @@ class Published:
 
 
 def _format_of(folder: Path, name: str, options: Mapping[str, str]) -> tuple[Format, dict[str, str]]:
-    """The form of a checkpoint and the options it is read with; `InputError` if none fits."""
+    """Return the form of a checkpoint and the options to read it with; raise `InputError` if none fits."""
     config = parse_config(folder)
     architecture = architectures_of(config) or "no architecture is named"
     if re.search("ForCausalLM|LMHead", architecture):
@@ -106,13 +112,13 @@ def _format_of(folder: Path, name: str, options: Mapping[str, str]) -> tuple[For
         name += f" {folder.parent.parent.name}"
     classes = label_names(config)
     clear = "labels" in options or any(map(role_of, classes))
-    near = [form for form in FORMATS if re.search(form.architecture, architecture)]
-    for form in near:
+    candidates = [form for form in FORMATS if re.search(form.architecture, architecture)]
+    for form in candidates:
         defaults = dict(form.options)
         if "form" in options and "form" in defaults:
             fits = options["form"] == defaults["form"]
         else:
-            fits = bool(re.search(form.named, name, re.IGNORECASE)) or (clear and form.clear)
+            fits = bool(re.search(form.names, name, re.IGNORECASE)) or (clear and form.clear)
         if not fits:
             continue
         if clear:
@@ -120,14 +126,14 @@ def _format_of(folder: Path, name: str, options: Mapping[str, str]) -> tuple[For
         if "template" in defaults and (language := _LANGUAGE.search(name)):
             defaults["template"] += f"-{language[1]}"
         return form, defaults
-    if not near:
+    if not candidates:
         raise InputError(
             f"{folder} is no classifier that is known here ({architecture})",
             hint="hf reads classifiers of tokens and of pairs of texts, and MiniCheck's encoder-decoder",
         )
-    labels = "supported|hallucinated" if near[0].reader == "tokens" else "contradiction|neutral|entailment"
-    ways = [f"form={form.options['form']}" for form in near if "form" in form.options]
-    ways += [f"labels={labels} for its classes in their order"] if any(form.clear for form in near) else []
+    labels = "supported|hallucinated" if candidates[0].reader == "tokens" else "contradiction|neutral|entailment"
+    ways = [f"form={form.options['form']}" for form in candidates if "form" in form.options]
+    ways += [f"labels={labels} for its classes in their order"] if any(form.clear for form in candidates) else []
     raise InputError(
         f"the name of {folder} does not say what it is ({architecture}), nor do its classes, called "
         f"{', '.join(classes[:8])}",

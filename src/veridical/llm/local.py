@@ -17,11 +17,12 @@ from veridical.core.spans import Span
 from veridical.core.types import Usage
 from veridical.llm.protocol import Failure, Reply, Request, TokenLogprob
 from veridical.models.cached_forward import bytes_per_token, shared_beginnings
-from veridical.models.encode import tokenize
+from veridical.models.chat_template import render_chat
 from veridical.models.generation import Generated, generate
-from veridical.models.load import LocalModel, is_gguf, load, out_of_memory
+from veridical.models.load import is_gguf, load, out_of_memory
+from veridical.models.local_model import LocalModel
 from veridical.models.sampling import Sampler
-from veridical.models.template import render_chat
+from veridical.models.tokenization import tokenize
 
 __all__ = ["LocalChat"]
 

@@ -14,7 +14,7 @@ from math import exp, isclose, isnan
 from typing import Any
 
 from veridical.core.errors import WireError
-from veridical.core.serialization import STRICT
+from veridical.core.strict_json import STRICT
 from veridical.llm.protocol import Reply, TokenLogprob
 
 __all__ = [

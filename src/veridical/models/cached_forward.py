@@ -11,8 +11,8 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from veridical.core.errors import CannotJudgeError
-from veridical.models.head import head_states
-from veridical.models.load import LocalModel
+from veridical.models.language_head import head_states
+from veridical.models.local_model import LocalModel
 
 if TYPE_CHECKING:
     import torch

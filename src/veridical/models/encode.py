@@ -1,56 +1,44 @@
-"""Cases as token ids, with the characters of the response and of the sources that every token stands for.
+"""Encode cases as one text each: token ids, and the characters of response and sources that every token stands for.
 
-Alignment comes from the tokenizer's own offsets alone. Prompt and response are tokenised together, so that tokens are
-those the model knows (for an encoder-decoder apart, as its two sides read them); sources too long for the model are
-read in windows, the response never cut.
+Prompt and response are tokenised together, so that the model sees the tokens that it knows; an encoder-decoder's two
+sides are tokenised apart. Sources too long for the model are read in windows; the response is never cut.
 """
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 from veridical.core.errors import CannotJudgeError
 from veridical.core.spans import Span
 from veridical.core.types import Case
-from veridical.models.load import LocalModel
+from veridical.models.local_model import LocalModel
 from veridical.models.template import Piece, Rendered, Template, render
+from veridical.models.tokenization import SpecialTokens, Tokens, response_spans, special_tokens, tokenize
 
-__all__ = [
-    "Encoded",
-    "SourceSpan",
-    "SpecialTokens",
-    "Tokens",
-    "default_template",
-    "encode",
-    "response_spans",
-    "special_tokens",
-    "tokenize",
-    "tokenize_texts",
-]
+__all__ = ["Encoded", "SourceSpan", "default_template", "encode"]
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _LEAST_ROOM = 16  # tokens; a window that shows less of a source is not worth a pass
 _OVERLAP = 4  # windows share a quarter, so that what one cuts is complete in the next
 
-SourceSpan = tuple[int, str, Span]  # (index of a token, a source's id, characters of that source)
+SourceSpan = tuple[int, str, Span]
+"""The index of a token, the id of a source, and the characters of that source that the token stands for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
     """One sequence for the model: the prompt (or a window of it), then the complete response.
 
-    `ids[response_start : response_end]` are the response's tokens and `spans` says which characters of the response
-    each stands for: None for a token without characters (white space that the tokenizer leaves out). Tokens that
-    share a character (an emoji in byte-level pieces) all have its span; a character that the tokenizer drops belongs to
-    the token before it. `source_spans` says the same of the sources' tokens.
-    For an encoder-decoder the prompt is in `encoder_ids`, which `source_spans` index then, and `ids` are the decoder's:
-    its start token, what the model puts before a text, and the response. Elsewhere `encoder_ids` is empty.
-    `scored_from` is the first response token (0 or 1) that has a token before it to be predicted from.
+    Attributes:
+        ids: The tokens; `ids[response_start : response_end]` are the response's. Of an encoder-decoder, the decoder's:
+            its start token, the special tokens before a text, and the response.
+        response_start: The index of the response's first token.
+        spans: The characters of the response that each of its tokens stands for (`tokenization.response_spans`).
+        source_spans: The same for tokens of the sources.
+        notes: Notes for the judgement.
+        encoder_ids: The prompt of an encoder-decoder, which `source_spans` index then; elsewhere empty.
     """
 
     ids: tuple[int, ...]
@@ -62,7 +50,7 @@ class Encoded:
 
     @property
     def tokens(self) -> int:
-        """How many the model reads, on both sides."""
+        """The number of tokens that the model reads, on both sides."""
         return len(self.encoder_ids) + len(self.ids)
 
     @property
@@ -72,29 +60,12 @@ class Encoded:
 
     @property
     def scored_from(self) -> int:
-        """1 if the response begins at the very first token, which nothing predicts; else 0."""
+        """The first response token (0 or 1) with a token before it that predicts it."""
         return int(self.response_start == 0)
 
 
-@dataclass(frozen=True, slots=True)
-class SpecialTokens:
-    """Special tokens before and behind a text; `decoder`: what an encoder-decoder's decoder reads first, else None."""
-
-    before: tuple[int, ...]
-    after: tuple[int, ...]
-    decoder: tuple[int, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Tokens:
-    """Token ids and their (start, end) characters in the text."""
-
-    ids: list[int]
-    offsets: list[tuple[int, int]]
-
-
 def default_template(model: LocalModel) -> str:
-    """The template where none is named: an encoder-decoder, made for one text from another, reads the bare source."""
+    """Return the template to use if none is named: "bare" for an encoder-decoder, which rewrites one text."""
     return "bare" if model.kind == "seq2seq" else "general"
 
 
@@ -158,42 +129,10 @@ def encode(
     return [_encoded(r, t, s, around, (*rendered.notes, note)) for r, t, s in windows]
 
 
-def special_tokens(model: LocalModel) -> SpecialTokens:
-    """The special tokens that the model expects around a text.
-
-    They are those that the tokenizer adds. A decoder whose tokenizer adds none gets its begin-of-text token if it has
-    one, and nothing after the text, which has not ended for it. Of an encoder-decoder they stand around the encoder's
-    input; its decoder reads its start token, then the one that generation forces (BART's begin-of-text, a language),
-    else what the tokenizer puts before a text, which the model's targets began with, too.
-    """
-
-    def token_id(name: str) -> int | None:
-        configs = (model.model.generation_config, model.model.config)
-        return next((int(v) for config in configs if isinstance(v := getattr(config, name, None), int)), None)
-
-    tokenizer = model.tokenizer
-    bare = tokenizer("a", add_special_tokens=False)["input_ids"]
-    full = tokenizer("a", add_special_tokens=True)["input_ids"]
-    at = next((i for i in range(len(full)) if full[i : i + len(bare)] == bare), 0)
-    before, after, decoder = tuple(full[:at]), tuple(full[at + len(bare) :]), None
-    if model.kind == "causal":
-        before = before or (() if tokenizer.bos_token_id is None else (tokenizer.bos_token_id,))
-        after = ()
-    elif model.kind == "seq2seq":
-        if not before and not after and tokenizer.eos_token_id is not None:
-            after = (tokenizer.eos_token_id,)  # an encoder reads something even where there is no prompt
-        names = ("decoder_start_token_id", "bos_token_id", "pad_token_id", "eos_token_id")
-        start = next((token for token in map(token_id, names) if token is not None), 0)
-        forced = token_id("forced_bos_token_id")
-        first = before if forced is None else (forced,)
-        decoder = (start,) if first == (start,) else (start, *first)
-    return SpecialTokens(before, after, decoder)
-
-
 def _tokenise(model: LocalModel, rendered: Rendered) -> tuple[Tokens, int]:
-    """The tokens of the text, and the index of the response's first."""
+    """Tokenise the text; also return the index of the response's first token."""
     text, edge = rendered.text, rendered.response.start
-    if model.kind == "seq2seq":  # white space that only parts prompt from response is no part of what is summarised
+    if model.kind == "seq2seq":  # the text to rewrite does not end with the white space before the response
         return _apart(model, text[:edge].rstrip(), text[edge:], rendered)
     tokens = tokenize(model.tokenizer, text, markup=rendered.markup, literal=rendered.literal)
     start = next((i for i, (_, end) in enumerate(tokens.offsets) if end > edge), len(tokens.ids))
@@ -206,70 +145,13 @@ def _tokenise(model: LocalModel, rendered: Rendered) -> tuple[Tokens, int]:
 
 
 def _apart(model: LocalModel, prompt: str, response: str, rendered: Rendered) -> tuple[Tokens, int]:
-    """The tokens of `prompt`, then those of `response`, of which `rendered` consists; and the prompt's number."""
+    """Tokenise the two parts of `rendered` separately; also return the number of the prompt's tokens."""
     edge = rendered.response.start
     literal = [Span(span.start, min(span.end, len(prompt))) for span in rendered.literal if span.start < len(prompt)]
     first = tokenize(model.tokenizer, prompt, markup=rendered.markup, literal=literal)
     second = tokenize(model.tokenizer, response)
     offsets = first.offsets + [(s + edge, e + edge) for s, e in second.offsets]
     return Tokens(first.ids + second.ids, offsets), len(first.ids)
-
-
-def tokenize(tokenizer: Any, text: str, *, markup: bool = False, literal: Sequence[Span] = ()) -> Tokens:
-    """Return the tokens of `text` with their characters, without special tokens around it.
-
-    Args:
-        tokenizer: A fast tokenizer.
-        text: The text.
-        markup: Whether special tokens written out in it stand for themselves; "</s>" is four characters otherwise.
-        literal: With `markup`, the stretches in which they are plain characters, too; in order, not overlapping.
-    """
-    encoding = tokenizer(
-        _SURROGATE.sub("\ufffd", text),
-        add_special_tokens=False,
-        return_offsets_mapping=True,
-        return_attention_mask=False,
-        split_special_tokens=not markup,
-        truncation=False,
-        padding=False,
-        verbose=False,
-    )
-    tokens = Tokens(encoding["input_ids"], encoding["offset_mapping"])
-    if not markup or not literal:
-        return tokens
-    special = {i: token.content for i, token in tokenizer.added_tokens_decoder.items() if token.special}
-    markup_offsets = [  # written out: an unknown character is a special token, too
-        (start, end)
-        for i, (start, end) in zip(tokens.ids, tokens.offsets, strict=True)
-        if text[start:end].strip() == special.get(i)
-    ]
-    if not any(start < span.end and span.start < end for start, end in markup_offsets for span in literal):
-        return tokens
-    ids: list[int] = []
-    offsets: list[tuple[int, int]] = []
-    edges = [0, *(edge for span in literal for edge in (span.start, span.end)), len(text)]
-    for n, (begin, end) in enumerate(pairwise(edges)):
-        part = tokenize(tokenizer, text[begin:end], markup=n % 2 == 0)
-        ids += part.ids
-        offsets += [(s + begin, e + begin) for s, e in part.offsets]
-    return Tokens(ids, offsets)
-
-
-def tokenize_texts(tokenizer: Any, texts: Sequence[str]) -> list[Tokens]:
-    """The tokens of each text, as `tokenize` gives them; many texts are tokenised on all cores at once."""
-    if not texts:
-        return []
-    encodings = tokenizer(
-        [_SURROGATE.sub("\ufffd", text) for text in texts],
-        add_special_tokens=False,
-        return_offsets_mapping=True,
-        return_attention_mask=False,
-        split_special_tokens=True,
-        truncation=False,
-        padding=False,
-        verbose=False,
-    )
-    return [Tokens(*pair) for pair in zip(encodings["input_ids"], encodings["offset_mapping"], strict=True)]
 
 
 def _encoded(
@@ -299,41 +181,12 @@ def _encoded(
     return Encoded(ids, len(around.before) + start, spans, tuple(source_spans), notes)
 
 
-def response_spans(response: str, offsets: Sequence[tuple[int, int]]) -> tuple[Span | None, ...]:
-    """Which characters of a response each of its tokens stands for; every one but white space is in some token.
-
-    Args:
-        response: The text.
-        offsets: (start, end) characters of each token as the tokenizer gives them.
-
-    >>> response_spans("In Rome", [(0, 2), (3, 7), (7, 7)])
-    (Span(start=0, end=2), Span(start=3, end=7), None)
-    """
-    spans = list(offsets)
-    covered = 0
-    last = None
-    for i, (begin, end) in enumerate(spans):
-        if begin > covered and (gap := response[covered:begin].rstrip()) and gap.strip():
-            # dropped by the tokenizer's normaliser: the neighbour speaks for it
-            if last is None:
-                spans[i] = (covered + len(gap) - len(gap.lstrip()), end)
-            else:
-                spans[last] = (spans[last][0], covered + len(gap))
-        if end > covered:
-            covered = end
-            last = i
-    tail = response[covered:].rstrip()
-    if tail and last is not None:
-        spans[last] = (spans[last][0], covered + len(tail))
-    return tuple(Span(s, e) if e > s else None for s, e in spans)
-
-
 def _windows(
     model: LocalModel, case: Case, template: Template | str, rendered: Rendered, room: int, most: int | None
 ) -> list[tuple[Rendered, Tokens, int]]:
-    """The case rendered with one stretch of its sources after another, each of at most `room` tokens; `most` of them.
+    """Render the case with one stretch of its sources after another, each of at most `room` tokens; `most` of them.
 
-    Empty if, beside the response and what surrounds the sources, too little room is left for them.
+    Return [] if response and template leave too little room for the sources.
     """
     pieces: list[Piece] = []  # the smallest, between two tokens, that a window may begin or end with
     for place in rendered.sources:
@@ -363,7 +216,7 @@ def _windows(
 def _longest_window(
     model: LocalModel, case: Case, template: Template | str, pieces: Sequence[Piece], room: int
 ) -> tuple[tuple[Rendered, Tokens, int], int] | None:
-    """The longest start of `pieces` that fits, rendered; and how many pieces that is."""
+    """Render the longest beginning of `pieces` that fits; also return its number of pieces."""
     count = len(pieces)
     while count > 0:
         shown: dict[str, Span] = {}

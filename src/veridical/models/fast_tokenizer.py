@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from veridical.core.errors import DataError, WireError
 from veridical.core.files import read_text
-from veridical.core.serialization import parse
-from veridical.models.load import require_models
+from veridical.core.strict_json import parse
+from veridical.models.local_model import require_models
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

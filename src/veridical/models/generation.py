@@ -17,8 +17,8 @@ from veridical.core.spans import Span
 from veridical.core.types import Case
 from veridical.models.cached_forward import CachedForward, read_prompts
 from veridical.models.encode import encode
-from veridical.models.head import unrounded
-from veridical.models.load import LocalModel
+from veridical.models.language_head import unrounded
+from veridical.models.local_model import LocalModel
 from veridical.models.sampling import Sampler
 
 if TYPE_CHECKING:

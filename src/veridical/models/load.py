@@ -1,7 +1,7 @@
-"""A Hugging Face model and its tokenizer, ready to read with: from a folder, a GGUF file, or the hub by name.
+"""Load a Hugging Face model and its tokenizer from a folder, a GGUF file, or the hub by name.
 
-Weights come from safetensors or GGUF only; no code of the model's repository runs unless that is asked for. Loaded
-models are kept until `unload` or the end of the process.
+Weights come from safetensors or GGUF only, and no code of the model's repository runs unless the user asks for it.
+Loaded models stay in memory until `unload` or the end of the process.
 """
 
 from __future__ import annotations
@@ -13,39 +13,31 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from veridical.core.errors import InputError, MissingExtraError, UnknownNameError
-from veridical.core.telemetry import import_without_telemetry
-from veridical.models.hhem import HHEM_NAMES, hhem_parts, is_hhem
+from veridical.core.files import read_text
+from veridical.core.strict_json import parse
+from veridical.models.local_model import Kind, LocalModel, positions_of, require_models
 
 if TYPE_CHECKING:
     import torch
 
 __all__ = [
     "DTYPES",
-    "FORCED",
+    "HHEM",
     "HUB_NAME",
-    "OFFSET_POSITIONS",
-    "READERS",
-    "Kind",
-    "LocalModel",
     "computes_bf16",
     "is_gguf",
     "kind_of",
     "load",
     "out_of_memory",
-    "positions_of",
     "quiet",
-    "reads_any_length",
-    "require_models",
     "unload",
 ]
 
-Kind = Literal["causal", "classifier", "encoder", "masked", "seq2seq"]
 _KINDS: dict[Kind, str] = {
     "causal": "a decoder (a causal language model)",
     "classifier": "a sequence classifier",
@@ -60,64 +52,12 @@ _CLASSES: dict[Kind, str] = {
     "masked": "AutoModelForMaskedLM",
     "seq2seq": "AutoModelForSeq2SeqLM",
 }
-READERS: tuple[Kind, ...] = ("causal", "encoder")  # those that have a state for every token of one text
-FORCED: tuple[Kind, ...] = ("causal", "seq2seq")  # those that say how likely a given response is
 DTYPES = ("auto", "fp32", "bf16", "fp16")
 _DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
+HHEM = "HHEMv2ForSequenceClassification"
+"""The class of HHEM-2.1-Open (Vectara) in its configuration: a T5 encoder with a linear layer on the first token."""
+_HHEM_WEIGHTS = {r"^t5\.": ""}  # from its names of weights to those of transformers' T5ForTokenClassification
 HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
-_UNBOUNDED = 1 << 30  # tokenizers write a huge number where there is no limit
-_DEFAULT_POSITIONS = 2048
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LocalModel:
-    """A model in evaluation mode whose parameters need no gradient, and its (fast) tokenizer.
-
-    `max_positions` is the most tokens it can read at once (an encoder-decoder: its encoder). `revision` is the commit
-    of a model from the hub, None for a folder. `hash` is of the configuration and the tokenizer: what is trained on a
-    model's inside fits only that.
-    """
-
-    model: Any
-    tokenizer: Any
-    name: str
-    revision: str | None
-    kind: Kind
-    max_positions: int
-    device: torch.device
-    dtype: torch.dtype
-    hash: str
-
-    @property
-    def response_positions(self) -> int:
-        """The most tokens of an encoder-decoder's decoder side; elsewhere the same as `max_positions`."""
-        count = getattr(self.model.config, "max_decoder_position_embeddings", None)
-        return int(count) if count else self.max_positions
-
-    @property
-    def dtype_name(self) -> str:
-        """The precision as `load` names it."""
-        return {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}[str(self.dtype).removeprefix("torch.")]
-
-    @property
-    def has_weights(self) -> bool:
-        """Whether torch can compute with it; without them it gives configuration and tokenizer to an ONNX session."""
-        return hasattr(self.model, "forward")
-
-    @property
-    def model_type(self) -> str:
-        """The architecture as the configuration names it ("llama", "gpt2" …)."""
-        return str(self.model.config.get_text_config().model_type)
-
-
-def require_models(what: str = "a local language model") -> None:
-    """Raise `MissingExtraError`, which names `what` needs them, unless torch and transformers are installed."""
-    try:
-        import torch  # noqa: F401
-
-        import_without_telemetry("transformers")
-    except ImportError as error:
-        raise MissingExtraError(what, "models") from error
 
 
 _loaded: dict[tuple[object, ...], LocalModel] = {}
@@ -133,19 +73,18 @@ def load(
     trust_remote_code: bool = False,
     kinds: tuple[Kind, ...] = ("causal",),
 ) -> LocalModel:
-    """Return the model in the folder or GGUF file `spec`, or that of the hub name "owner/model" if there is neither.
+    """Load the model in the folder or GGUF file `spec`, or that of the hub name "owner/model" if there is neither.
 
-    The weights of a GGUF file are dequantised; a tokenizer.json beside it takes the place of the file's own tokenizer.
+    The weights of a GGUF file are dequantised; a tokenizer.json beside it replaces the file's own tokenizer.
 
     Args:
         spec: A folder, a file that ends in .gguf, or a hub name.
-        revision: The commit of a hub model; None: looked up once and pinned. Name one to get the same weights every
-            time.
+        revision: The commit of a hub model; None: the newest. Name one to get the same weights every time.
         device: "auto" (a GPU where there is one), "cpu", "cuda", "cuda:N" or "mps".
         dtype: "auto" (bf16 where the device computes in it, else fp32), "fp32", "bf16" or "fp16".
         trust_remote_code: Whether code of the model's repository may run.
-        kinds: What the caller can work with. With "masked" an encoder is loaded with its language-model head, with
-            "classifier" whatever was saved as a sequence classifier with its classification head.
+        kinds: The kinds that the caller can use. "masked" loads an encoder with its language-model head, "classifier"
+            a saved sequence classifier with its classification head.
 
     Raises:
         InputError: For a folder without configuration or safetensors, a tokenizer without offsets, or a model of
@@ -190,13 +129,13 @@ def load(
 
 
 def is_gguf(place: str | Path) -> bool:
-    """Whether it is a file whose name ends in .gguf."""
+    """Return whether `place` is a file whose name ends in .gguf."""
     file = Path(place).expanduser()
     return file.suffix.lower() == ".gguf" and file.is_file()
 
 
 def unload(model: LocalModel | None = None) -> None:
-    """Forget `model`, or every loaded model, so that its memory is free once nobody else holds it.
+    """Forget `model`, or every loaded model, so that its memory is freed once nothing else holds it.
 
     The next `load` of the same name reads the weights again.
     """
@@ -240,9 +179,9 @@ def _load(
         folder, weights["gguf_file"] = str(Path(place).parent), Path(place).name
     own_tokenizer = {} if (Path(folder) / "tokenizer.json").is_file() else weights
     try:
-        rebuilt = is_hhem(folder)
+        rebuilt = _is_hhem(Path(folder))
         if rebuilt:
-            config, tokenizer = hhem_parts(Path(folder))
+            config, tokenizer = _hhem_parts(Path(folder))
         else:
             config = transformers.AutoConfig.from_pretrained(folder, **common, **weights)
         commit = getattr(config, "_commit_hash", None)
@@ -263,7 +202,7 @@ def _load(
             weights["quantization_config"] = packed(dequantize=True)
         model_class = _CLASSES[kind]
         if rebuilt:
-            model_class, weights["key_mapping"] = "T5ForTokenClassification", HHEM_NAMES
+            model_class, weights["key_mapping"] = "T5ForTokenClassification", _HHEM_WEIGHTS
         with quiet():
             model, report = getattr(transformers, model_class).from_pretrained(
                 folder, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True, **common, **weights
@@ -298,6 +237,31 @@ def _load(
     return LocalModel(model, tokenizer, place, commit, kind, positions_of(config, tokenizer), device, dtype, digest)
 
 
+def _is_hhem(folder: Path) -> bool:
+    path = folder / "config.json"
+    return path.is_file() and HHEM in read_text(path)
+
+
+def _hhem_parts(folder: Path) -> tuple[Any, Any]:
+    """Return configuration and tokenizer of the model that HHEM-2 was made from; its own code never runs.
+
+    They lie in a folder inside with that model's name, or come from the hub; `InputError` if they are in neither.
+    """
+    import transformers
+
+    foundation = str(parse(read_text(folder / "config.json")).get("foundation", "google/flan-t5-base"))
+    inside = folder / Path(foundation).name
+    place = inside if inside.is_dir() else foundation
+    try:
+        config = transformers.AutoConfig.from_pretrained(place, num_labels=2, architectures=[HHEM])
+        return config, transformers.AutoTokenizer.from_pretrained(place)
+    except (OSError, ValueError):
+        raise InputError(
+            f"{folder} was made from {foundation}, which cannot be had",
+            hint=f"copy config.json, tokenizer.json and tokenizer_config.json of {foundation} to {inside}",
+        ) from None
+
+
 @contextmanager
 def quiet() -> Iterator[None]:
     """Switch off the progress bars and warnings of transformers while the context lasts."""
@@ -315,7 +279,7 @@ def quiet() -> Iterator[None]:
 
 
 def kind_of(config: Any) -> Kind:
-    """What a model of this configuration is."""
+    """Return the kind of a model of this configuration."""
     from transformers.models.auto import modeling_auto
 
     if getattr(config, "is_encoder_decoder", False):
@@ -328,7 +292,7 @@ def kind_of(config: Any) -> Kind:
 
 
 def _placement(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
-    """The device and the precision that the names stand for on this machine."""
+    """Return the device and the precision that the names stand for on this machine."""
     import torch
 
     available: dict[str, Callable[[], bool]] = {
@@ -347,7 +311,7 @@ def _placement(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
 
 
 def computes_bf16(device: torch.device) -> bool:
-    """Whether a device computes in bf16; most processors only emulate it, which is slower than fp32."""
+    """Return whether a device computes in bf16; most processors only emulate it, which is slower than fp32."""
     import torch
 
     if device.type == "cuda":
@@ -356,36 +320,8 @@ def computes_bf16(device: torch.device) -> bool:
     return device.type == "cpu" and any(getattr(torch.cpu, name, bool)() for name in tests)
 
 
-def positions_of(config: Any, tokenizer: Any) -> int:
-    """The most tokens that a model of this configuration reads at once."""
-    text = config.get_text_config()
-    for name in _POSITIONS:
-        count = getattr(text, name, None)
-        if isinstance(count, int) and count > 0:
-            # these count positions from behind the padding index
-            return count - text.pad_token_id - 1 if text.model_type in OFFSET_POSITIONS else count
-    limit = tokenizer.model_max_length
-    return int(limit) if limit and limit < _UNBOUNDED else _DEFAULT_POSITIONS
-
-
-def reads_any_length(config: Any) -> bool:
-    """Whether a model of this configuration knows only distances, so that no number of tokens is too large for it."""
-    return config.model_type in ("t5", "mt5", "umt5") or getattr(config, "position_biased_input", True) is False
-
-
-_POSITIONS = (
-    "max_encoder_position_embeddings",
-    "max_position_embeddings",
-    "n_positions",
-    "max_sequence_length",
-    "seq_length",
-    "n_ctx",
-)
-OFFSET_POSITIONS = frozenset({"camembert", "mpnet", "roberta", "roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl"})
-
-
 def out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out; torch's allocator for CPUs has no error class of its own."""
+    """Return whether memory ran out; torch's allocator for CPUs has no error class of its own."""
     import torch
 
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):

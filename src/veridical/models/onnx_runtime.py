@@ -7,25 +7,18 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
-from numpy.typing import NDArray
-
 from veridical.core.errors import DataError, InputError, UnknownNameError, WireError
 from veridical.core.files import read_text
-from veridical.core.serialization import parse
+from veridical.core.strict_json import parse
 from veridical.core.telemetry import import_without_telemetry
 from veridical.models.fast_tokenizer import TOKENIZER, FastTokenizer
-from veridical.models.load import LocalModel, kind_of, positions_of, require_models
-from veridical.models.pair_network import Floats, PairRunner, row_length
-from veridical.models.pairs import Window
+from veridical.models.local_model import Kind, LocalModel, positions_of, require_models
+from veridical.models.pair_runner import Batch, Floats, inputs_of
 
 if TYPE_CHECKING:
     import torch
@@ -34,8 +27,8 @@ __all__ = [
     "FILES",
     "KEPT",
     "PRECISIONS",
+    "OnnxEngine",
     "OnnxExport",
-    "OnnxRunner",
     "described",
     "description_file",
     "load_onnx",
@@ -65,7 +58,7 @@ class OnnxExport:
             for a sequence classifier, between logits.
         cosine: The lowest cosine similarity between the states of a token; for a sequence classifier, the similarity of
             all logits.
-        kind: The kind of model (`models.load.Kind`); None in files of earlier versions.
+        kind: The kind of model (`models.local_model.Kind`); None in files of earlier versions.
         max_positions: The most tokens that it reads at once; None in files of earlier versions.
         tokenizer: The hash of the model's `tokenizer.json`; None where only transformers can read the tokenizer.
     """
@@ -86,92 +79,46 @@ def description_file(folder: Path, precision: str) -> Path:
     return folder / f"{FILES[precision]}.json"
 
 
-class OnnxRunner(PairRunner):
-    """A `PairRunner` that computes states in an ONNX session; `model` provides tokenizer and configuration only.
+class OnnxEngine:
+    """An engine (`pair_runner.Engine`) that computes in an ONNX session; `model` provides the configuration only.
 
-    Each row holds windows of one case and runs by itself, on as many threads as `threads` returns. So nothing is
-    padded, and the scores of a case do not depend on its neighbours. In int8 they otherwise would: another rounding in
-    another batch can move a number to the next of its 255 steps.
+    Each row runs by itself, on one of as many threads as `threads` returns, and holds windows of one case. So nothing
+    is padded, and the scores of a case do not depend on its neighbours. In int8 they otherwise would: another rounding
+    in another batch can move a number to the next of its 255 steps.
     """
 
-    def __init__(
-        self,
-        model: LocalModel,
-        session: Any,
-        mode: str = "offline",
-        attention: str = "full",
-        *,
-        max_batch_tokens: int | None = None,
-    ) -> None:
-        super().__init__(model, mode, attention, max_batch_tokens=max_batch_tokens)
+    alone = True
+
+    def __init__(self, model: LocalModel, session: Any) -> None:
+        self.model = model
         self.session = session
+        self.classifies = model.kind == "classifier"
+        self.threads = threads()
         ranks = {argument.name: len(argument.shape) for argument in session.get_inputs()}
+        self.takes_mask = ranks.get("attention_mask") == 4
         self._names = set(ranks) - {KEPT}
-        self._takes_types = "token_type_ids" in ranks
-        self._takes_mask = ranks.get("attention_mask") == 4
         self._keeps = KEPT in ranks
-        self._threads = threads()
-        self.by_case = self.shares_prompts
 
-    def batches(self, windows: Sequence[Window]) -> list[list[list[int]]]:
-        """Return each row as a batch by itself, the longest first."""
-        rows = self.rows(windows)
-        return [[row] for row in sorted(rows, key=lambda row: -row_length([windows[i] for i in row]))]
-
-    def each(self, batches: Iterable[Sequence[Sequence[Window]]]) -> Iterator[tuple[Floats, list[list[int]]]]:
-        """Yield the states of each batch, in order; several batches are computed at a time."""
-        batches = list(batches)
-        if self._threads == 1 or len(batches) == 1:
-            yield from super().each(batches)
-            return
-        with ThreadPoolExecutor(self._threads) as pool:
-            running: deque[Future[tuple[Floats, list[list[int]]]]] = deque()
-            for batch in batches:
-                running.append(pool.submit(self.states, batch))
-                if len(running) > 2 * self._threads:
-                    yield running.popleft().result()
-            while running:
-                yield running.popleft().result()
-
-    def takes_mask(self, rows: Sequence[Sequence[Window]]) -> bool:
-        """Return whether the exported file takes a mask, whatever the rows are."""
-        return self._takes_mask
-
-    def states(self, rows: Sequence[Sequence[Window]]) -> tuple[Floats, list[list[int]]]:
-        """Compute the states as `PairRunner.states` does.
-
-        A file with the input `KEPT` returns only the states of the row's first token and of the responses' tokens.
-        """
-        inputs, starts = self.inputs(rows)
+    def states(self, batch: Batch) -> Floats:
+        """Compute the states at the wanted places; a file with the input `KEPT` computes no others."""
+        inputs = inputs_of(self.model, batch)
         if "attention_mask" not in self._names:
             del inputs["attention_mask"]  # a row by itself has no padding
-        if set(inputs) != self._names or (super().takes_mask(rows) and not self._takes_mask):
+        if set(inputs) != self._names or (batch.allowed is not None and not self.takes_mask):
             raise InputError(
                 f"the ONNX file reads {', '.join(sorted(self._names))}, not {', '.join(sorted(inputs))}",
                 hint="export it again: veridical export FOLDER",
             )
+        (places,) = batch.wanted_by_row
         if self._keeps:
-            positions = [self.kept(window, start) for window, start in zip(rows[0], starts[0], strict=True)]
-            inputs[KEPT] = np.concatenate(positions)
-            ends = np.cumsum([len(of_window) for of_window in positions]).tolist()
-            if self.attention == "full":
-                starts = [[1]]
-            else:
-                starts = [[end - len(of_window) for end, of_window in zip(ends, positions, strict=True)]]
-        (states,) = self.session.run(None, inputs)
-        return states, starts
-
-    def kept(self, window: Window, start: int) -> NDArray[np.int64]:
-        """Return the positions whose states a window needs, in order: its response's tokens, and that of the whole.
-
-        `start` is the position of the response's first token.
-        """
-        tokens = np.arange(start, start + window.count)
-        return np.unique(np.append(tokens, self.whole_position(window, start)))
+            inputs[KEPT] = places
+        ((states,),) = self.session.run(None, inputs)
+        found: Floats = states if self._keeps else states[places]
+        return found
 
 
 def open_session(data: bytes) -> Any:
-    """Open a session for the ONNX file `data`. It runs on the calling thread; `OnnxRunner` calls it from several."""
+    """Open a session for the ONNX file `data`. It runs on the calling thread; `PairRunner` calls it from several."""
     onnxruntime = import_without_telemetry("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
@@ -224,7 +171,9 @@ def described(folder: str | Path, precision: str) -> OnnxExport:
         raise DataError("a field is missing", path=about, hint="export it again: veridical export FOLDER") from None
 
 
-def load_onnx(folder: str | Path, backbone: str | Path, weights: str | None, precision: str) -> tuple[LocalModel, Any]:
+def load_onnx(
+    folder: str | Path, backbone: str | Path, weights: str | None, precision: str, kind: Kind | None = None
+) -> OnnxEngine:
     """Load the tokenizer and configuration in `backbone`, and open a session for an ONNX file.
 
     This imports neither torch nor transformers, unless the tokenizer needs them (`OnnxExport.tokenizer`).
@@ -234,6 +183,7 @@ def load_onnx(folder: str | Path, backbone: str | Path, weights: str | None, pre
         backbone: The Hugging Face folder of the original model; its weights are not loaded and may be missing.
         weights: The hash of the weights that the file must come from; None: any.
         precision: "fp32" or "int8".
+        kind: The kind of model; None: as the file's description says.
 
     Raises:
         DataError: If the file is missing, is damaged or belongs to another model, or the tokenizer is another.
@@ -246,29 +196,47 @@ def load_onnx(folder: str | Path, backbone: str | Path, weights: str | None, pre
         raise DataError("not the file that its description names (damaged or of another export)", path=path)
     if weights is not None and about.weights != weights:
         raise DataError("made from another model's weights", path=path, hint="export it again: veridical export FOLDER")
-    if about.tokenizer is None or about.kind is None or about.max_positions is None:
-        model = _read_with_transformers(backbone, about)
+    kind = kind or cast("Kind | None", about.kind)
+    if about.tokenizer is None or kind is None or about.max_positions is None:
+        require_models(f"the tokenizer of {backbone}")
+        import transformers
+
+        from veridical.models.load import kind_of
+
+        config = transformers.AutoConfig.from_pretrained(backbone, local_files_only=True)
+        tokenizer: Any = transformers.AutoTokenizer.from_pretrained(backbone, local_files_only=True)
+        kind = kind or kind_of(config)
     else:
-        model = _read_plain(Path(backbone), about)
-    return model, open_session(data)
+        config, tokenizer = _read_plain(Path(backbone), about.tokenizer)
+    model = LocalModel(
+        model=SimpleNamespace(config=config),
+        tokenizer=tokenizer,
+        name=str(backbone),
+        revision=None,
+        kind=kind,
+        max_positions=about.max_positions or positions_of(config, tokenizer),
+        device=cast("torch.device", SimpleNamespace(type="cpu")),  # only the names of device and dtype are read
+        dtype=cast("torch.dtype", "float32"),
+        hash=about.weights,
+    )
+    return OnnxEngine(model, open_session(data))
 
 
-def _read_plain(backbone: Path, about: OnnxExport) -> LocalModel:
-    """Read the model without its weights, from the JSON files alone."""
+def _read_plain(backbone: Path, tokenizer: str) -> tuple[SimpleNamespace, FastTokenizer]:
+    """Read configuration and tokenizer from their JSON files; `tokenizer` is the hash of the latter."""
     for name, what in (("config.json", "configuration"), (TOKENIZER, "tokenizer")):
         if not (backbone / name).is_file():
             raise DataError(f"no {what} ({name}) in it", path=backbone, hint="copy the whole folder of the detector")
     path = backbone / TOKENIZER
-    if hashlib.sha256(path.read_bytes()).hexdigest() != about.tokenizer:
+    if hashlib.sha256(path.read_bytes()).hexdigest() != tokenizer:
         raise DataError(
             "not the tokenizer of the ONNX file", path=path, hint="export it again: veridical export FOLDER"
         )
     path = backbone / "config.json"
     try:
-        document = parse(read_text(path))
+        return _config(parse(read_text(path))), FastTokenizer(backbone)
     except WireError as error:
         raise DataError(error.message, path=path) from None
-    return _model(_config(document), FastTokenizer(backbone), str(backbone), about)
 
 
 def _config(document: dict[str, Any]) -> SimpleNamespace:
@@ -279,27 +247,3 @@ def _config(document: dict[str, Any]) -> SimpleNamespace:
     inner = document.get("text_config")
     config.get_text_config = lambda: _config(inner) if isinstance(inner, dict) else config
     return config
-
-
-def _read_with_transformers(backbone: str | Path, about: OnnxExport) -> LocalModel:
-    """Read the model without its weights; transformers reads configuration and tokenizer."""
-    require_models(f"the tokenizer of {backbone}")
-    import transformers
-
-    config = transformers.AutoConfig.from_pretrained(backbone, local_files_only=True)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(backbone, local_files_only=True)
-    return _model(config, tokenizer, str(backbone), about)
-
-
-def _model(config: Any, tokenizer: Any, name: str, about: OnnxExport) -> LocalModel:
-    return LocalModel(
-        model=SimpleNamespace(config=config),
-        tokenizer=tokenizer,
-        name=name,
-        revision=None,
-        kind=cast("Any", about.kind) or kind_of(config),
-        max_positions=about.max_positions or positions_of(config, tokenizer),
-        device=cast("torch.device", SimpleNamespace(type="cpu")),  # only the names of device and dtype are read
-        dtype=cast("torch.dtype", "float32"),
-        hash=about.weights,
-    )

@@ -23,9 +23,9 @@ from veridical.core.spans import Span
 from veridical.core.stemmer import stem
 from veridical.core.stopwords import STOP_WORDS
 from veridical.core.types import Case
-from veridical.models.encode import response_spans, special_tokens, tokenize, tokenize_texts
-from veridical.models.load import LocalModel
+from veridical.models.local_model import LocalModel
 from veridical.models.template import Rendered, get_template, render
+from veridical.models.tokenization import response_spans, special_tokens, tokenize, tokenize_texts
 
 __all__ = ["EVIDENCE", "PairEncoder", "PairEncoding", "PairForm", "PairSettings", "Window"]
 

@@ -10,10 +10,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from veridical.core.edits import diff
+from veridical.core.diff import diff
 from veridical.core.segment import has_words
 from veridical.core.types import Case, Claim, Edit, Usage
-from veridical.detectors.claims.citations import ResponseCitations
+from veridical.detectors.claims.cited_claims import ResponseCitations
 from veridical.detectors.claims.claim_checker import Question
 from veridical.detectors.claims.llm_checker import LLMChecker, chat_messages
 from veridical.detectors.claims.source_chunks import format_sources

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from veridical.core.errors import DataError, InputError
 from veridical.core.files import MAX_BYTES
-from veridical.core.serialization import named
+from veridical.core.strict_json import named
 from veridical.core.types import Case
 from veridical.rows.columns import LABELS, Columns, as_case, own_case, own_turns
 from veridical.rows.json_values import JsonPlace, json_values

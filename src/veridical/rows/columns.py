@@ -10,7 +10,8 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from veridical.core.errors import InputError
-from veridical.core.serialization import TAG, decode_case, decode_cases, parse
+from veridical.core.serialization import TAG, decode_case, decode_cases
+from veridical.core.strict_json import parse
 from veridical.core.types import Case
 from veridical.rows.tables import list_in
 

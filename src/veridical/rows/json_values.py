@@ -16,7 +16,7 @@ from typing import Any
 from veridical.core.errors import DataError, InputError
 from veridical.core.files import NAME_ENCODING, not_text, open_text
 from veridical.core.jsonl import is_text, json_error
-from veridical.core.serialization import STRICT
+from veridical.core.strict_json import STRICT
 
 __all__ = ["JsonPlace", "JsonValue", "json_values"]
 

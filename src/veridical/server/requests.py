@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 from pydantic import ConfigDict, Field, StrictBool, StrictFloat, StrictInt, TypeAdapter, ValidationError
 
 from veridical.core.errors import InputError, UnknownNameError, WireError
-from veridical.core.serialization import decode, decode_cases, parse
+from veridical.core.serialization import decode, decode_cases
+from veridical.core.strict_json import parse
 from veridical.core.types import Case, Checked
 from veridical.server.batching import characters_of
 from veridical.server.errors import Refused

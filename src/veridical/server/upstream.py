@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 
 from veridical.core.errors import WireError
-from veridical.core.serialization import parse
+from veridical.core.strict_json import parse
 from veridical.llm.endpoint import resolve_server
 from veridical.server.batching import in_thread
 from veridical.server.errors import Refused

@@ -18,7 +18,8 @@ from veridical.core.errors import InputError
 from veridical.core.segment import sentences, words
 from veridical.core.stopwords import STOP_WORDS
 from veridical.core.types import Case, Example, Judgement, Source
-from veridical.models.load import LocalModel, load
+from veridical.models.load import load
+from veridical.models.local_model import LocalModel
 from veridical_lab.corrupt import attempts, corrupt, masked
 from veridical_lab.corrupt.masked import Masked, MaskedOptions, maskable
 from veridical_lab.models.filling import PieceSampling

@@ -7,7 +7,7 @@ from typing import Any
 
 from veridical.core.spans import Span
 from veridical.core.types import Case, Example, Judgement, Omission, Source, Verdict
-from veridical.models.load import LocalModel
+from veridical.models.local_model import LocalModel
 from veridical_lab.detectors.classifier.artifact import ClassifierSettings
 from veridical_lab.training.classifier import ClassifierTraining, train_classifier
 

@@ -22,7 +22,8 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from veridical.models.load import LocalModel, load  # noqa: E402
+from veridical.models.load import load  # noqa: E402
+from veridical.models.local_model import LocalModel  # noqa: E402
 from veridical_lab.detectors.align.similarity import best_matches  # noqa: E402
 from veridical_lab.models.testing import tiny  # noqa: E402
 

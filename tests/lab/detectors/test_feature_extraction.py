@@ -14,7 +14,8 @@ from tests.lab.models.test_masked import masked_folder
 from veridical.core.segment import words
 from veridical.core.spans import Span
 from veridical.core.types import Case, Source
-from veridical.models.load import LocalModel, load
+from veridical.models.load import load
+from veridical.models.local_model import LocalModel
 from veridical_lab.detectors.features.extraction import FeatureExtractor, FeatureSettings
 from veridical_lab.detectors.features.statistics import WordStatistics, count_words
 from veridical_lab.detectors.features.tagger import RuleTagger

@@ -22,9 +22,10 @@ pytest.importorskip("transformers")
 
 from tests.lab.probes.samples import WRONG, example, examples  # noqa: E402
 from veridical.models import template  # noqa: E402
-from veridical.models.artifact import save_artifact  # noqa: E402
 from veridical.models.encode import encode  # noqa: E402
-from veridical.models.load import LocalModel, load  # noqa: E402
+from veridical.models.load import load  # noqa: E402
+from veridical.models.local_model import LocalModel  # noqa: E402
+from veridical.models.saving import save_artifact  # noqa: E402
 from veridical_lab.detectors.local.probe import Probe  # noqa: E402
 from veridical_lab.models.monitor import ProbeMonitor  # noqa: E402
 from veridical_lab.models.runner import RequestedOutputs, Runner, RunnerResult  # noqa: E402

@@ -12,7 +12,8 @@ import torch
 from veridical.core.errors import InputError
 from veridical.core.segment import words
 from veridical.core.spans import Span
-from veridical.models.load import LocalModel, load, unload
+from veridical.models.load import load, unload
+from veridical.models.local_model import LocalModel
 from veridical_lab.models import filling
 from veridical_lab.models.filling import Filler, PieceSampling, _head_rows
 from veridical_lab.models.testing import ENCODERS, tiny

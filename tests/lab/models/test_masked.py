@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from veridical.core.errors import InputError
 from veridical.core.segment import words
 from veridical.core.spans import Span
-from veridical.models.load import LocalModel, load, unload
+from veridical.models.load import load, unload
+from veridical.models.local_model import LocalModel
 from veridical_lab.models.masked import mask_in_turn
 from veridical_lab.models.testing import tiny
 

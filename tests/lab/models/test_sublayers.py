@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from veridical.core.errors import InputError
-from veridical.models.load import READERS, LocalModel, load
+from veridical.models.load import load
+from veridical.models.local_model import READERS, LocalModel
 from veridical_lab.models.sublayers import (
     SUBLAYER_LAYOUTS,
     SublayerLayout,

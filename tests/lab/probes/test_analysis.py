@@ -21,7 +21,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from tests.lab.probes.samples import example, examples  # noqa: E402
-from veridical.models.load import LocalModel, load  # noqa: E402
+from veridical.models.load import load  # noqa: E402
+from veridical.models.local_model import LocalModel  # noqa: E402
 from veridical_lab.models.testing import tiny  # noqa: E402
 from veridical_lab.probes import activation_store as store_module  # noqa: E402
 from veridical_lab.probes import dataset as dataset_module  # noqa: E402

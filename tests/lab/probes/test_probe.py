@@ -24,8 +24,9 @@ from tests.lab.probes.samples import example, examples  # noqa: E402
 from veridical.core.serialization import encode  # noqa: E402
 from veridical.datasets.split import split_by_document  # noqa: E402
 from veridical.metrics.registry import METRICS  # noqa: E402
-from veridical.models.load import LocalModel, load  # noqa: E402
-from veridical.models.token_words import joined_tokens  # noqa: E402
+from veridical.models.load import load  # noqa: E402
+from veridical.models.local_model import LocalModel  # noqa: E402
+from veridical.models.tokenization import joined_tokens  # noqa: E402
 from veridical_lab.datasets.consensus import majority  # noqa: E402
 from veridical_lab.detectors.local.probe import Probe  # noqa: E402
 from veridical_lab.models.testing import tiny  # noqa: E402

@@ -15,7 +15,8 @@ pytest.importorskip("transformers")
 
 from veridical.core.serialization import encode as to_json  # noqa: E402
 from veridical.models.encode import encode  # noqa: E402
-from veridical.models.load import LocalModel, load  # noqa: E402
+from veridical.models.load import load  # noqa: E402
+from veridical.models.local_model import LocalModel  # noqa: E402
 from veridical.models.template import get_template, render  # noqa: E402
 from veridical_lab.models.testing import tiny  # noqa: E402
 from veridical_lab.tasks.grounded import TASKS, UNLABELLED, Writing, find_task, inputs_of, label_responses, write  # noqa: E402

@@ -15,7 +15,7 @@ from veridical.core.errors import InputError
 from veridical.core.spans import Span
 from veridical.core.types import Case, Judgement, Source, Verdict
 from veridical.detectors import load_detector
-from veridical.detectors.claims.citations import CitationPolicy, ResponseCitations
+from veridical.detectors.claims.cited_claims import CitationPolicy, ResponseCitations
 from veridical.detectors.claims.verify import Verify
 from veridical.llm.protocol import Failure, Reply, Request
 from veridical.llm.scripted import Scripted

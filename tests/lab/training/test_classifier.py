@@ -21,7 +21,8 @@ from veridical.core.segment import sentences  # noqa: E402
 from veridical.core.spans import Span  # noqa: E402
 from veridical.core.types import Case, Evidence, Example, Level, Source, Verdict  # noqa: E402
 from veridical.detectors import load_detector  # noqa: E402
-from veridical.models.load import LocalModel, load  # noqa: E402
+from veridical.models.load import load  # noqa: E402
+from veridical.models.local_model import LocalModel  # noqa: E402
 from veridical_lab.detectors.classifier.artifact import TUNING_METHODS, ClassifierSettings  # noqa: E402
 from veridical_lab.detectors.classifier.network import ClassifierNetwork, label_tokens  # noqa: E402
 from veridical_lab.detectors.classifier.presentation import EncodedPart, case_parts  # noqa: E402

@@ -11,7 +11,7 @@ from veridical.core.errors import InputError, MissingExtraError, UnknownNameErro
 from veridical.core.types import Case, Example, Judgement, Span, Verdict
 from veridical.datasets.split import split_by_document
 from veridical.metrics.tokens import labelled_phrase
-from veridical.models.linear import LinearClassifier
+from veridical.models.heads import LinearClassifier
 from veridical_lab.detectors.features.detector import FeatureDetector, TrainedFeatures
 from veridical_lab.detectors.features.extraction import FeatureSettings
 from veridical_lab.training.features import FeatureOptions, labelled_units, save_features, train_features

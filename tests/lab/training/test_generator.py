@@ -17,7 +17,8 @@ from veridical.core.types import Case, Source  # noqa: E402
 from veridical.datasets import read  # noqa: E402
 from veridical.llm.connection import Connection  # noqa: E402
 from veridical.llm.protocol import Failure, Message, Reply, Request  # noqa: E402
-from veridical.models.load import LocalModel, load  # noqa: E402
+from veridical.models.load import load  # noqa: E402
+from veridical.models.local_model import LocalModel  # noqa: E402
 from veridical_lab.corrupt.argument_responses import composed  # noqa: E402
 from veridical_lab.models.testing import tiny  # noqa: E402
 from veridical_lab.models.tuned import TunedChat, reads_bare_tasks, task_tokens  # noqa: E402

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from veridical.models.load import LocalModel, load, require_models
+from veridical.models.load import load
+from veridical.models.local_model import LocalModel, require_models
 from veridical_lab.annotate.select import Embed
 
 __all__ = ["phrase_vectors"]

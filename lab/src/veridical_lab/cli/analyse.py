@@ -27,7 +27,7 @@ from veridical_lab.cli.training_options import FeatureInputOptions, ProbeTrainin
 
 if TYPE_CHECKING:
     from veridical.core.spans import Span
-    from veridical.models.load import LocalModel
+    from veridical.models.local_model import LocalModel
     from veridical_lab.detectors.local.probe import Probe
     from veridical_lab.probes.analysis import Analysis, AnalysisConfig
 
@@ -56,7 +56,7 @@ class AnalysisOptions(ProbeTrainingOptions):
 
     def prepare(self, model: str) -> tuple[LocalModel, AnalysisConfig]:
         """Load the model, and return it with the settings that all analyses share."""
-        from veridical.models.load import READERS
+        from veridical.models.local_model import READERS
         from veridical_lab.probes.analysis import AnalysisConfig
 
         config = AnalysisConfig(

@@ -43,7 +43,8 @@ def export_command(
     import json
 
     from veridical.detectors.entailment.scorers import ClassifierScorer
-    from veridical.detectors.tokens.detector import ONNX, Tokens
+    from veridical.detectors.tokens.artifact import ONNX
+    from veridical.detectors.tokens.detector import Tokens
     from veridical.models.artifact import described_kind
     from veridical.models.checkpoint import read_config
     from veridical_lab.detectors.export import export

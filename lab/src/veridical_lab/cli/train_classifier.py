@@ -107,7 +107,8 @@ def classifier_command(
     from dataclasses import fields
 
     from veridical.core.errors import InputError
-    from veridical.models.load import READERS, load
+    from veridical.models.load import load
+    from veridical.models.local_model import READERS
     from veridical_lab.detectors.classifier.artifact import KIND, ClassifierSettings
     from veridical_lab.training.classifier import ClassifierTraining, train_classifier
 

@@ -22,8 +22,8 @@ from veridical.core.spans import Span
 from veridical.core.stopwords import STOP_WORDS
 from veridical.core.types import Edit, Example
 from veridical.core.vocabulary import MONTHS, WEEKDAYS
-from veridical.models.artifact import base_of
-from veridical.models.load import LocalModel
+from veridical.models.base_model import base_of
+from veridical.models.local_model import LocalModel
 from veridical_lab.corrupt.gold import with_errors
 from veridical_lab.corrupt.name_kinds import find_kinds
 from veridical_lab.corrupt.passages import VALUE, implied

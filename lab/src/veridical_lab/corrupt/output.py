@@ -16,8 +16,9 @@ from pathlib import Path
 from veridical.core.errors import DataError, InputError, OutputError
 from veridical.core.files import read_text, write_whole
 from veridical.core.jsonl import append_lines
-from veridical.core.serialization import decode, encode, parse
+from veridical.core.serialization import decode, encode
 from veridical.core.spans import length
+from veridical.core.strict_json import parse
 from veridical.core.types import Example
 from veridical_lab.corrupt import Attempt, is_grounded
 

@@ -7,7 +7,8 @@ from typing import Literal
 
 from veridical.core.types import Case, Source
 from veridical.detectors.entailment.scorers import ClassifierScorer
-from veridical.detectors.tokens.detector import ONNX, Tokens
+from veridical.detectors.tokens.artifact import ONNX
+from veridical.detectors.tokens.detector import Tokens
 from veridical.models.onnx_runtime import OnnxExport
 from veridical.models.pairs import PairEncoding
 from veridical_lab.models.onnx import export_onnx

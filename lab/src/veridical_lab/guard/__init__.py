@@ -17,7 +17,8 @@ from veridical.core.judging import thresholds_in_force
 from veridical.core.types import Case, Level
 from veridical.detectors import load_detector
 from veridical.models.generation import Generation, TokenPrompt, prompt_of
-from veridical.models.load import LocalModel, load
+from veridical.models.load import load
+from veridical.models.local_model import LocalModel
 from veridical.models.sampling import Sampler
 from veridical_lab.detectors.local.logprob import TOKEN_SCORES, Logprob
 from veridical_lab.detectors.local.probe import Probe

@@ -19,9 +19,9 @@ from veridical.core.judging import judge
 from veridical.core.segment import sentences
 from veridical.core.spans import Span, trimmed
 from veridical.core.types import Case, Judgement, Verdict
-from veridical.models.artifact import check_base
+from veridical.models.base_model import check_base
 from veridical.models.generation import Generation
-from veridical.models.load import LocalModel
+from veridical.models.local_model import LocalModel
 from veridical_lab.detectors.local.logprob import Logprob
 from veridical_lab.detectors.local.probe import Probe
 from veridical_lab.models.monitor import ProbeMonitor

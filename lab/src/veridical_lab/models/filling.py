@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from veridical.core.errors import InputError
 from veridical.core.spans import Span
 from veridical.core.stopwords import STOP_WORDS
-from veridical.models.encode import special_tokens, tokenize
-from veridical.models.load import LocalModel
+from veridical.models.local_model import LocalModel
+from veridical.models.tokenization import special_tokens, tokenize
 
 if TYPE_CHECKING:
     import torch

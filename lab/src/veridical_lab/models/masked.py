@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from veridical.core.errors import InputError
 from veridical.core.spans import Span
-from veridical.models.encode import special_tokens, tokenize
-from veridical.models.load import LocalModel
+from veridical.models.local_model import LocalModel
+from veridical.models.tokenization import special_tokens, tokenize
 
 __all__ = ["MaskedOutputs", "mask_in_turn"]
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridical.core.errors import CannotJudgeError, InputError
-from veridical.models.load import LocalModel
+from veridical.models.local_model import LocalModel
 from veridical_lab.models.probe_heads import Probes, StreamingProbes
 from veridical_lab.models.sublayers import capture_sublayers
 

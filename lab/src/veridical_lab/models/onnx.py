@@ -20,12 +20,14 @@ import numpy as np
 
 from veridical.core.errors import DataError, InputError, MissingExtraError, UnknownNameError
 from veridical.core.files import replacing, write_whole
-from veridical.models.artifact import base_of
+from veridical.models.base_model import base_of
 from veridical.models.fast_tokenizer import TOKENIZER, FastTokenizer
-from veridical.models.load import LocalModel, quiet
-from veridical.models.onnx_runtime import FILES, PRECISIONS, OnnxExport, OnnxRunner, description_file, open_session
-from veridical.models.pair_network import PairRunner, outputs_of, relative_positions
+from veridical.models.load import quiet
+from veridical.models.local_model import LocalModel
+from veridical.models.onnx_runtime import FILES, PRECISIONS, OnnxEngine, OnnxExport, description_file, open_session
+from veridical.models.pair_runner import PairRunner, inputs_of
 from veridical.models.pairs import Window
+from veridical.models.torch_engine import outputs_of, relative_positions
 from veridical_lab.models.onnx_graph import attention_table, join_attention, keep_tokens, quantise
 
 if TYPE_CHECKING:
@@ -72,7 +74,7 @@ def export_onnx(
             quantise(graph, by_token=runner.shares_prompts)
         onnx.save(graph, part)
         data = part.read_bytes()
-        other = OnnxRunner(runner.model, open_session(data), runner.mode, runner.attention)
+        other = PairRunner(OnnxEngine(runner.model, open_session(data)), runner.mode, runner.attention)
         pairs = list(zip(runner.run(windows), other.run(windows), strict=True))
         if runner.model.kind == "classifier":
             a, b = (np.concatenate([pair[i].whole for pair in pairs])[None] for i in (0, 1))
@@ -115,8 +117,9 @@ def _exported(runner: PairRunner, windows: Sequence[Window]) -> onnx.ModelProto:
     import torch
 
     rows = [[windows[i] for i in row] for row in runner.rows(windows)[:2]]
-    inputs, _ = runner.inputs(rows * 2 if len(rows) == 1 else rows)
-    if not runner.takes_mask(rows):  # rows run one by one need no padding mask, and attention is faster without it
+    laid = runner.lay(rows * 2 if len(rows) == 1 else rows)
+    inputs, masked = inputs_of(runner.model, laid), laid.allowed is not None
+    if not masked:  # rows run one by one need no padding mask, and attention is faster without it
         del inputs["attention_mask"]
     names = list(inputs)
     model = runner.model
@@ -134,7 +137,7 @@ def _exported(runner: PairRunner, windows: Sequence[Window]) -> onnx.ModelProto:
     tensors = tuple(torch.from_numpy(inputs[name]) for name in names)
     batch, width = torch.export.Dim("batch", min=1, max=4096), torch.export.Dim("width", min=2, max=1 << 16)
     shapes = tuple({0: batch, 1: width} if t.ndim == 2 else {0: batch, 2: width, 3: width} for t in tensors)
-    attention = _one_attention(masked=runner.takes_mask(rows)) if model.model_type == "mpnet" else nullcontext()
+    attention = _one_attention(masked=masked) if model.model_type == "mpnet" else nullcontext()
     with torch.no_grad(), quiet(), _no_empty_masks(), attention, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about the exporter's internals
         program = torch.onnx.export(

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from veridical.models.encode import Encoded, special_tokens, tokenize_texts
-from veridical.models.load import LocalModel
+from veridical.models.encode import Encoded
+from veridical.models.local_model import LocalModel
+from veridical.models.tokenization import special_tokens, tokenize_texts
 from veridical_lab.models.runner import Runner
 
 __all__ = ["mean_surprisal"]

@@ -20,8 +20,9 @@ import numpy as np
 from veridical.core.errors import InputError
 from veridical.models.cached_forward import CachedForward, cache_argument, shared_beginnings
 from veridical.models.encode import Encoded
-from veridical.models.head import finished, unrounded
-from veridical.models.load import FORCED, LocalModel, out_of_memory
+from veridical.models.language_head import finished, unrounded
+from veridical.models.load import out_of_memory
+from veridical.models.local_model import FORCED, LocalModel
 from veridical_lab.models.autograd_memory import release_memory
 from veridical_lab.models.sublayers import capture_sublayers, check_layout, sublayer_count
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from veridical.core.errors import InputError
-from veridical.models.load import READERS, LocalModel, load
+from veridical.models.load import load
+from veridical.models.local_model import READERS, LocalModel
 
 if TYPE_CHECKING:
     import torch

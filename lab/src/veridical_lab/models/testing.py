@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from veridical.core.errors import UnknownNameError
-from veridical.models.load import quiet, require_models
+from veridical.models.load import quiet
+from veridical.models.local_model import require_models
 
 __all__ = ["ARCHITECTURES", "ENCODERS", "ENCODER_DECODERS", "TOKENIZERS", "tiny", "tiny_tokenizer"]
 

@@ -12,9 +12,10 @@ from typing import Any
 from veridical.core.errors import DataError
 from veridical.llm.local import LocalChat
 from veridical.llm.protocol import ChatModel, Request, model_fingerprint
-from veridical.models.artifact import DETECTOR, load_artifact, load_base
-from veridical.models.encode import special_tokens
-from veridical.models.load import LocalModel
+from veridical.models.artifact import DETECTOR, load_artifact
+from veridical.models.base_model import load_base
+from veridical.models.local_model import LocalModel
+from veridical.models.tokenization import special_tokens
 from veridical_lab.models.tuning import virtual_tokens
 
 __all__ = ["GENERATOR", "PROMPT", "TunedChat", "reads_bare_tasks", "task_tokens"]

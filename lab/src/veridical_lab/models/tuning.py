@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from veridical.core.errors import MissingExtraError
-from veridical.models.head import head_states
-from veridical.models.load import LocalModel
+from veridical.models.language_head import head_states
+from veridical.models.local_model import LocalModel
 
 if TYPE_CHECKING:
     import torch

@@ -18,9 +18,9 @@ import numpy as np
 
 from veridical.core.errors import DataError, OutputError, UnknownNameError, WireError
 from veridical.core.files import read_text, replacing, write_whole
-from veridical.core.serialization import parse
-from veridical.models.artifact import base_of
-from veridical.models.load import LocalModel
+from veridical.core.strict_json import parse
+from veridical.models.base_model import base_of
+from veridical.models.local_model import LocalModel
 from veridical_lab.models.runner import Runner
 from veridical_lab.probes.activations import (
     Indices,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridical.core.errors import InputError
-from veridical.models.load import LocalModel
+from veridical.models.local_model import LocalModel
 from veridical_lab.models.runner import RequestedOutputs, Runner
 from veridical_lab.models.sublayers import sublayer_count
 from veridical_lab.probes.labelled_sequences import EncodedExamples

@@ -11,7 +11,7 @@ import numpy as np
 from veridical.core.errors import InputError
 from veridical.core.types import Example
 from veridical.datasets.split import content_hash, document_of, split_by_document
-from veridical.models.load import LocalModel
+from veridical.models.local_model import LocalModel
 from veridical_lab.models.runner import Runner
 from veridical_lab.probes.activation_store import ActivationStore, write_store
 from veridical_lab.probes.activations import (

@@ -21,7 +21,7 @@ from veridical.metrics.measure import Metric, Project
 from veridical.metrics.registry import LABELLED_SCORES, METRICS
 from veridical.metrics.response import f1
 from veridical.metrics.spans import coverage_rows
-from veridical.models.token_words import joined_tokens
+from veridical.models.tokenization import joined_tokens
 from veridical_lab.detectors.local.probe import judgement_of
 from veridical_lab.probes.activations import Indices
 from veridical_lab.probes.fitting import ScoresBySequence

@@ -17,7 +17,7 @@ from veridical.core.spans import Span
 from veridical.core.types import GOLD_THRESHOLD, Example, judged_spans
 from veridical.metrics.tokens import unit_labels
 from veridical.models.encode import Encoded, encode
-from veridical.models.load import LocalModel
+from veridical.models.local_model import LocalModel
 from veridical_lab.datasets.consensus import majority
 
 __all__ = ["EncodedExamples", "ProbeLabels", "encode_examples", "labels_of", "with_token_consensus"]

@@ -19,8 +19,10 @@ from veridical.core.types import Example
 from veridical.datasets.split import FRACTIONS
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.registry import METRICS
-from veridical.models.artifact import Artifact, base_of, save_artifact, versions
-from veridical.models.load import LocalModel
+from veridical.models.artifact import Artifact
+from veridical.models.base_model import base_of
+from veridical.models.local_model import LocalModel
+from veridical.models.saving import save_artifact, versions
 from veridical.models.template import get_template
 from veridical_lab.detectors.local.probe import Head
 from veridical_lab.detectors.local.probe_settings import ProbeHeadSettings, ProbeSettings

@@ -20,7 +20,7 @@ from veridical.core.segment import sentences
 from veridical.core.types import Case, Example, Judgement, Thresholds
 from veridical.models.encode import Encoded, encode
 from veridical.models.generation import generate
-from veridical.models.load import LocalModel
+from veridical.models.local_model import LocalModel
 from veridical.models.sampling import Sampler
 from veridical.models.template import Template, get_template, render
 

@@ -19,7 +19,7 @@ from veridical.core.judging import judge, thresholds_in_force
 from veridical.core.segment import has_words
 from veridical.core.types import DEFAULT_THRESHOLD, Case, Usage
 from veridical.datasets.split import content_hash
-from veridical.detectors.claims.citations import CitationPolicy
+from veridical.detectors.claims.cited_claims import CitationPolicy
 from veridical.detectors.claims.llm_checker import LLMChecker
 from veridical.detectors.claims.verify import Verify
 from veridical.llm.prompts import fill, prompt

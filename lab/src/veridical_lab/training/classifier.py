@@ -24,8 +24,8 @@ from veridical.core.types import GOLD_THRESHOLD, Example
 from veridical.datasets.split import content_hash
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.ranking import roc_auc
-from veridical.models.artifact import versions
-from veridical.models.load import LocalModel
+from veridical.models.local_model import LocalModel
+from veridical.models.saving import versions
 from veridical_lab.detectors.classifier.artifact import ClassifierSettings, save_classifier
 from veridical_lab.detectors.classifier.network import ClassifierNetwork
 from veridical_lab.detectors.classifier.presentation import CasePart, EncodedPart, case_parts

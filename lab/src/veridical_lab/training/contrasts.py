@@ -15,7 +15,7 @@ from itertools import groupby
 from veridical.core.segment import sentences
 from veridical.core.spans import Span
 from veridical.core.types import Case, Example, Judgement, Source, Verdict
-from veridical.detectors.default.absence import matter_of_absence
+from veridical.detectors.default.wording import matter_of_absence
 from veridical.detectors.overlap.matching import WORDS, Profile
 
 __all__ = ["contrasts", "corrected", "exchanged", "inserted", "joined", "moved", "without_evidence"]

@@ -18,11 +18,14 @@ from typing import TYPE_CHECKING
 from veridical.core.files import write_whole
 from veridical.datasets.split import content_hash
 from veridical.detectors.default.detector import ENCODER, KIND, Default
-from veridical.detectors.tokens.detector import ONNX, Tokens
-from veridical.models.artifact import DETECTOR, FORMAT, versions
-from veridical.models.load import READERS, computes_bf16, load
+from veridical.detectors.tokens.artifact import ONNX
+from veridical.detectors.tokens.detector import Tokens
+from veridical.models.artifact import DETECTOR, FORMAT
+from veridical.models.load import computes_bf16, load
+from veridical.models.local_model import READERS
 from veridical.models.onnx_runtime import split
 from veridical.models.pairs import PairSettings
+from veridical.models.saving import versions
 from veridical_lab.detectors.export import export
 from veridical_lab.models.sublayers import first_layers
 from veridical_lab.training.default_data import Examples, part_of, some_of_each
@@ -138,7 +141,7 @@ def assemble(
     """Export the encoder in `classifier`, fit the regressions on `validation`, and write the detector to `out`."""
     exported = export(Tokens(classifier), "int8")
     progress(f"int8: {exported.bytes / 1e6:.1f} MB")
-    rows, kinds = level_rows(Tokens(classifier, onnx="int8"), validation, progress=progress)
+    rows, kinds = level_rows(Tokens(classifier, onnx="int8").scorer, validation, progress=progress)
     models, figures = fit_levels(rows)
     contradiction, figures["contradiction"] = fit_contradiction(kinds)
     encoder_folder = out / ENCODER

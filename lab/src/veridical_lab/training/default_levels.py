@@ -16,13 +16,12 @@ from veridical.core.segment import words
 from veridical.core.types import DEFAULT_THRESHOLD, GOLD_THRESHOLD, Example, Level
 from veridical.detectors.default.combining import COLUMNS, SIGNS, LevelModel, sentence_rows, source_rows, word_table
 from veridical.detectors.default.detector import score
-from veridical.detectors.tokens.detector import Tokens
-from veridical.detectors.tokens.scoring import ScoredResponse
+from veridical.detectors.tokens.scoring import PairScorer, ScoredResponse
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Floats
 from veridical.metrics.ranking import roc_auc
 from veridical.metrics.tokens import unit_labels
-from veridical.models.linear import LinearClassifier
+from veridical.models.heads import LinearClassifier
 from veridical_lab.training.token_evaluation import response_target, told_contradiction
 
 __all__ = ["PENALTY", "SWAPPED", "LevelRows", "fit_contradiction", "fit_level", "fit_levels", "level_rows"]
@@ -52,7 +51,7 @@ class LevelRows:
 
 
 def level_rows(
-    encoder: Tokens, data: Mapping[str, list[Example]], *, progress: Callable[[str], None] = lambda line: None
+    scorer: PairScorer, data: Mapping[str, list[Example]], *, progress: Callable[[str], None] = lambda line: None
 ) -> tuple[dict[Level, LevelRows], LevelRows]:
     """Return the inputs of the regressions for labelled examples by set, and those of the contradiction curve.
 
@@ -61,7 +60,7 @@ def level_rows(
     """
     by_level, kinds = {level: LevelRows() for level in COLUMNS}, LevelRows()
     for name, examples in data.items():
-        scored = score(encoder, [e.case for e in examples], of_sources=name.endswith(SWAPPED))
+        scored = score(scorer, [e.case for e in examples], of_sources=name.endswith(SWAPPED))
         for example, one in zip(examples, scored, strict=True):
             if not one.problem and np.isfinite(one.logits).any():
                 _add(by_level, name, example, one)

@@ -28,10 +28,11 @@ from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Floats
 from veridical.metrics.ranking import roc_auc
 from veridical.metrics.tokens import labelled_phrase, unit_labels
-from veridical.models.artifact import base_of, versions, write_folder
+from veridical.models.base_model import base_of
 from veridical.models.encode import default_template
-from veridical.models.linear import LinearClassifier
-from veridical.models.load import LocalModel
+from veridical.models.heads import LinearClassifier
+from veridical.models.local_model import LocalModel
+from veridical.models.saving import versions, write_folder
 from veridical.models.template import get_template
 from veridical_lab.detectors.features.detector import TrainedFeatures
 from veridical_lab.detectors.features.extraction import FeatureExtractor, FeatureSettings, TokenScores

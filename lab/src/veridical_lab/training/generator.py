@@ -20,9 +20,11 @@ from veridical.core.detector import digest_of
 from veridical.core.errors import InputError
 from veridical.core.types import Example
 from veridical.datasets.split import content_hash, split_by_document
-from veridical.models.artifact import Artifact, base_of, save_artifact, versions
+from veridical.models.artifact import Artifact
+from veridical.models.base_model import base_of
 from veridical.models.generation import end_token_ids
-from veridical.models.load import LocalModel
+from veridical.models.local_model import LocalModel
+from veridical.models.saving import save_artifact, versions
 from veridical_lab.corrupt.argument_responses import composed
 from veridical_lab.datasets.topics import Topic
 from veridical_lab.models.tuned import GENERATOR, PROMPT, task_tokens

@@ -22,8 +22,9 @@ from veridical.detectors.entailment.forms import FORMS, Form, histograms
 from veridical.detectors.entailment.scorers import ClassifierScorer, TokensScorer
 from veridical.metrics.arrays import Bools, Floats
 from veridical.metrics.ranking import roc_auc
-from veridical.models.artifact import Artifact, save_artifact, versions
-from veridical.models.linear import LogisticLayer
+from veridical.models.artifact import Artifact
+from veridical.models.heads import LogisticLayer
+from veridical.models.saving import save_artifact, versions
 
 __all__ = ["train_summac"]
 
@@ -86,9 +87,9 @@ def _table(scorer: ClassifierScorer | TokensScorer, form: Form, examples: Sequen
     labels: list[bool] = []
     for example, compared in zip(examples, compare(scorer, form, [e.case for e in examples]), strict=True):
         label = pairs(Level.RESPONSE, example, Judgement(example.case.id, "anybody", hallucination=0.0))
-        if label is None or compared.matrix is None or not compared.matrix.known.any():
+        if label is None or compared.matrix is None or not compared.matrix.is_read.any():
             continue
-        rows.append(histograms(compared.matrix.entailment[compared.matrix.known], form.bins).mean(0))
+        rows.append(histograms(compared.matrix.entailment[compared.matrix.is_read], form.bins).mean(0))
         labels.append(bool(label[0, 0] > 0))
     return np.array(rows), np.array(labels, dtype=bool)
 

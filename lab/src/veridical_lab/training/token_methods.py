@@ -20,8 +20,10 @@ from veridical.core.spec import Spec, parse_spec
 from veridical.core.types import Example
 from veridical.detectors import load_detector
 from veridical.detectors.tokens.detector import Tokens
-from veridical.models.load import READERS, load
-from veridical.models.pair_network import ATTENTIONS, MODES, POOLINGS
+from veridical.models.heads import POOLINGS
+from veridical.models.load import load
+from veridical.models.local_model import READERS
+from veridical.models.pair_runner import ATTENTIONS, MODES
 from veridical.models.pairs import PairSettings
 from veridical_lab.detectors.features.detector import FeatureDetector
 from veridical_lab.detectors.features.extraction import FeatureSettings

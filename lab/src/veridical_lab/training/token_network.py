@@ -14,14 +14,17 @@ from veridical.core.errors import InputError
 from veridical.core.types import GOLD_THRESHOLD
 from veridical.detectors.tokens.lexical import FEATURES
 from veridical.detectors.tokens.scoring import LabelledWindow
-from veridical.models.load import LocalModel, unload
-from veridical.models.pair_network import HeadSettings, PairHead, PairRunner, torch_head
+from veridical.models.heads import HeadSettings, PairHead
+from veridical.models.load import unload
+from veridical.models.local_model import LocalModel
+from veridical.models.pair_runner import PairRunner
+from veridical.models.torch_engine import TorchEngine
 from veridical_lab.training.token_options import TokenTraining
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Item", "TokenNetwork", "eager_attention"]
+__all__ = ["Item", "TokenNetwork", "eager_attention", "torch_head"]
 
 _SHORT = 512  # tokens
 
@@ -60,6 +63,7 @@ class TokenNetwork:
 
         model = runner.model
         self.runner, self.options, self.backbone = runner, options, model.model
+        self._engine = TorchEngine(model)
         width = int(model.model.config.get_text_config().hidden_size)
         hidden = width if options.hidden is None else options.hidden
         features = len(FEATURES) if options.reads_lexical else 0
@@ -176,13 +180,12 @@ class TokenNetwork:
         autocast = torch.autocast(model.device.type, dtype=torch.bfloat16) if enabled else nullcontext()
         gradients = torch.no_grad() if self.options.frozen else nullcontext()
         with autocast, gradients:  # type: ignore[attr-defined]
-            states, starts_by_row = self.runner.forward([[item.labelled.window for item in row] for row in rows])
-        items, starts, wholes = [], [], []
-        for r, (row, row_starts) in enumerate(zip(rows, starts_by_row, strict=True)):
-            for item, start in zip(row, row_starts, strict=True):
-                items.append(item)
-                starts.append(r * states.shape[1] + start)
-                wholes.append(r * states.shape[1] + self.runner.whole_position(item.labelled.window, start))
+            batch = self.runner.lay([[item.labelled.window for item in row] for row in rows])
+            states = self._engine.forward(batch)
+        width = states.shape[1]
+        items = [item for row in rows for item in row]
+        starts = [r * width + start for r, of_row in enumerate(batch.starts) for start in of_row]
+        wholes = [r * width + whole for r, of_row in enumerate(batch.wholes) for whole in of_row]
         return states.float().reshape(-1, states.shape[-1]), items, starts, wholes
 
     def _pooled(
@@ -242,3 +245,32 @@ def _set_dropout(model: LocalModel, rate: float) -> None:
         for name in ("dropout_prob", "attention_dropout"):
             if isinstance(getattr(module, name, None), float):
                 setattr(module, name, rate)
+
+
+def torch_head(width: int, settings: HeadSettings, seed: int) -> Any:
+    """Return a module with the parameters of a `PairHead`, initialised by `seed`.
+
+    Called with states of units and of whole responses, it returns the logits of both, and those of contradiction (None
+    without that head).
+    """
+    import torch
+
+    class Head(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            size = width + settings.features
+            self.hidden = torch.nn.Linear(size, settings.hidden) if settings.hidden else None
+            self.units = torch.nn.Linear(settings.hidden or size, 1)
+            self.pair = torch.nn.Linear(size, 1)
+            self.contradiction = torch.nn.Linear(size, 1) if settings.contradiction else None
+
+        def forward(
+            self, units: torch.Tensor, whole: torch.Tensor
+        ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+            hidden = units if self.hidden is None else torch.tanh(self.hidden(units))
+            kinds = None if self.contradiction is None else self.contradiction(whole)[:, 0]
+            return self.units(hidden)[:, 0], self.pair(whole)[:, 0], kinds
+
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return Head()

@@ -18,15 +18,20 @@ from veridical.core.errors import CannotJudgeError, InputError
 from veridical.core.spans import Span
 from veridical.core.types import GOLD_THRESHOLD, Example
 from veridical.datasets.split import FRACTIONS, content_hash, split_by_document
-from veridical.detectors.tokens.artifact import TokenSettings, save_tokens
+from veridical.detectors.tokens.artifact import BACKBONE, KIND, TokenSettings
 from veridical.detectors.tokens.lexical import lexical_features
 from veridical.detectors.tokens.scoring import PairScorer, ScoredResponse, label_windows
 from veridical.metrics.tokens import labelled_phrase, unit_labels
-from veridical.models.artifact import versions
-from veridical.models.load import LocalModel
-from veridical.models.pair_network import PairHead, PairRunner, row_length
+from veridical.models.artifact import Artifact, Base
+from veridical.models.base_model import base_of
+from veridical.models.heads import PairHead
+from veridical.models.load import load, quiet, unload
+from veridical.models.local_model import READERS, LocalModel
+from veridical.models.pair_runner import PairRunner, row_length
 from veridical.models.pairs import PairEncoder
-from veridical.models.token_words import units_of
+from veridical.models.saving import save_artifact, versions
+from veridical.models.tokenization import units_of
+from veridical.models.torch_engine import TorchEngine
 from veridical_lab.training.checkpoint import CHECKPOINT, TrainingStopped
 from veridical_lab.training.token_evaluation import (
     contradiction_target,
@@ -103,7 +108,7 @@ class _Training(Tuning):
         self.options, self.progress, self.model = options, progress, model
         relevant = replace(options.pairs, evidence="relevant")
         self.encoder, self.evaluating = PairEncoder(model, relevant), PairEncoder(model, options.pairs)
-        self.runner = PairRunner(model, options.mode, options.attention)
+        self.runner = PairRunner(TorchEngine(model), options.mode, options.attention)
         self.sets, self.fractions = list(data), dict(FRACTIONS) if validation is None else None
         everything = [*data.values(), *(validation or {}).values()]
         self.data_hash = content_hash(example for examples in everything for example in examples)
@@ -277,8 +282,22 @@ class _Training(Tuning):
         }
         figures = {name: validation_figures(pairs) for name, pairs in judged.items()}
         validation = {"history": self.reached.history, "sets": figures, "notes": notes}
-        save_tokens(self.model, settings, self.network.numpy_head(), self.out, training, validation)
-        return self.out
+        tensors = self.network.numpy_head().tensors
+        artifact = Artifact(KIND, self._saved_base(), asdict(settings), dict(tensors), training, validation)
+        return save_artifact(artifact, self.out)
+
+    def _saved_base(self) -> Base:
+        """Save the backbone if it was trained, and return its record."""
+        if self.options.frozen:
+            return base_of(self.model)
+        folder = self.out / BACKBONE
+        with quiet():
+            self.model.model.save_pretrained(folder)
+            self.model.tokenizer.save_pretrained(folder)
+        saved = load(folder, device="cpu", dtype="fp32", kinds=READERS)  # saving adds some settings
+        base = replace(base_of(saved), name=BACKBONE, revision=None)
+        unload(saved)
+        return base
 
 
 def given_units(example: Example) -> list[Span] | None:

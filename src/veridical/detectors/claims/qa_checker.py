@@ -19,7 +19,8 @@ from veridical.core.segment import has_words, words
 from veridical.core.types import Evidence, Usage
 from veridical.detectors.claims.claim_checker import ClaimResult, Question
 from veridical.detectors.claims.llm_checker import ask_by_chunk, chat_messages
-from veridical.detectors.overlap.matching import WORDS, Profile, clipped_overlap
+from veridical.detectors.overlap.counting import clipped_overlap
+from veridical.detectors.overlap.matching import WORDS, Profile
 from veridical.llm.prompts import PromptTemplate, fill, prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request
 from veridical.llm.reply_parser import strip_reasoning

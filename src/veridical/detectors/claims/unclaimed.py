@@ -13,10 +13,146 @@ from veridical.core.segment import sentences
 from veridical.core.spans import Span
 from veridical.core.types import Source
 from veridical.detectors.claims.citations import find_citations, resolve_citation
-from veridical.detectors.claims.framing import framing_sentences, is_refusal, may_frame
 from veridical.detectors.claims.markup import blanked, without_markup
 
-__all__ = ["without_unclaimed"]
+__all__ = ["framing_sentences", "is_refusal", "may_frame", "without_unclaimed"]
+
+
+def may_frame(text: str) -> bool:
+    """Check quickly whether `text` may have a framing sentence: most texts have none."""
+    return _MAY_FRAME.search(text) is not None
+
+
+def framing_sentences(text: str, sentences: Sequence[Span]) -> list[Span]:
+    """Return those of `sentences` that only introduce or end an answer, are small talk, or refuse to answer.
+
+    "Certainly." is included only beside other sentences: alone it is an answer.
+
+    >>> text = "Sure! Here is a summary of the text: Ann left. Let me know if you need more."
+    >>> spans = [Span(0, 5), Span(6, 36), Span(37, 46), Span(47, 76)]
+    >>> [span.of(text) for span in framing_sentences(text, spans)]
+    ['Sure!', 'Here is a summary of the text:', 'Let me know if you need more.']
+    """
+    if not may_frame(text):
+        return []
+    plain = {span: _plain(span.of(text)) for span in sentences}
+    short = {span: words for span, words in plain.items() if len(words) <= 300}
+    framing = {span for span, words in short.items() if _FRAME.fullmatch(words) or _REFUSAL.fullmatch(words)}
+    polite = {span for span, words in plain.items() if _POLITE.fullmatch(words)}
+    if len(framing | polite) < len(plain) or framing:
+        framing |= polite
+    return [span for span in sentences if span in framing]
+
+
+def is_refusal(sentence: str) -> bool:
+    """Check whether `sentence` only says that there is no answer, without naming the question.
+
+    >>> is_refusal("I'm sorry, but I don't know."), is_refusal("The text does not say when it was built.")
+    (True, False)
+    """
+    return len(sentence) <= 300 and _REFUSAL.fullmatch(_plain(sentence)) is not None
+
+
+def _plain(sentence: str) -> str:
+    """Return `sentence` without emphasis, outer marks and repeated spaces."""
+    return " ".join(sentence.replace("**", "").split()).strip("*_#>-• ").rstrip(".!? ")
+
+
+_MAY_FRAME = re.compile(
+    r"\b(?:here(?:['’]s| is| are)|below|following|let me|feel free|hesitate|hope|questions?|anything else|"
+    r"would you|could you|can you|do you want|if you|should you|no problem|welcome|hello|hi|hey|day|happy|glad|"
+    r"summary|overview|answer|conclusion|response|key|main|sure|certainly|of course|absolutely|okay|ok|good|thanks?|"
+    r"help|please|"
+    r"sorry|afraid|apolog\w+|an ai|how are you|bye|goodbye|care|regards|understood|got it|noted|no worries|nice to|"
+    r"know|known|unknown|unclear|n/?a|no idea|information|data|details?|context|able|unable|cannot|can ?not|can['’]t|"
+    r"couldn['’]t|could not|not|doesn['’]t|don['’]t|insufficient|unanswerable|no comment)\b",
+    re.IGNORECASE,
+)
+_POLITE = re.compile(r"(?:sure|certainly|of course|absolutely|okay|ok)(?: thing)?,?", re.IGNORECASE)
+_WHAT = (
+    "summary|summaries|overview|answers?|list|points|steps|details|information|breakdown|response|explanation|"
+    "highlights|takeaways|facts"
+)
+_GREETING = (
+    r"(?:hello|hi|hey|welcome|greetings|good (?:morning|afternoon|evening|day))"
+    r"(?:,? (?:there|everyone|all|again|back))?"
+)
+_OFFER = (
+    r"(?:how|what) (?:can|may|could) i (?:help|assist|do)(?: for)?(?: you)?(?: out)?(?: with)?"
+    r"(?: (?:today|that|this|now|further))*"
+)
+_CANNOT = r"(?:do not|don['’]t|cannot|can ?not|can['’]t|am (?:not able|unable) to)"
+_FRAME = re.compile(
+    r"(?:(?:that(?:['’]s| is)|what) an? )?(?:great|good|excellent|interesting) question"
+    r"|thank(?:s| you) for (?:your question|asking)\b.{0,60}|no problem|you(?:['’]re| are) welcome"
+    rf"|{_GREETING}|(?:{_GREETING},? |and |so |now,? )?{_OFFER}"
+    r"|how are you(?: doing)?(?: today)?|nice to meet you|(?:good)?bye|take care|(?:kind|best|warm) (?:regards|wishes)"
+    r"|understood|got it|noted|no worries|have an? (?:great|nice|good|wonderful) (?:day|one|weekend|evening)"
+    r"|thank(?:s| you)(?: (?:so|very) much| a lot)?"
+    r"(?: for (?:your|asking|reaching out|waiting|the (?:question|clarification|feedback))\b.{0,60})?"
+    r"|(?:(?:i['’]?m |i am |we are |we['’]re )?(?:very |so |really )?sorry"
+    r"|(?:i |we |please accept my |my )apolog(?:i[sz]e|ies))"
+    r"(?: (?:for|about) (?:the|any|this|that|my|all) (?:\w+ )?(?:confusion|inconvenience|mistake|error|delay|trouble|"
+    r"misunderstanding)\b.{0,40}| to hear (?:that|this))?"
+    r"|let me (?:check|see|think|look)(?: (?:that|this|it|into)\b.{0,40})?"
+    r"|(?:could|can|would) you (?:please )?(?:clarify|rephrase|specify|provide|share|paste|upload|tell me)\b\D{0,120}"
+    r"|please (?:clarify|rephrase|specify|provide|share|paste|upload)\b[^\d]{0,120}"
+    rf"|(?:as an ai\b.{{0,60}},? )?i {_CANNOT} (?:have|access|browse|give|provide|express|form) "
+    r"(?:any |the |real-time |personal )*"
+    r"(?:access|internet|opinions?|feelings|emotions|preferences|beliefs|experiences?|advice|ability)\b[^\d]{0,80}"
+    r"|i(?:['’]m| am) here to (?:help|assist)\b.{0,60}"
+    r"|(?:i(?:['’]d| would) be |i['’]m |i am )?(?:happy|glad) (?:i could |to )(?:help|assist|be of help)"
+    r"(?: you)?(?: out)?(?: with (?:that|this|your question))?"
+    r"|(?:final |short )?(?:summary|overview|answer|conclusion|response):?"
+    r"|(?:key|main) (?:points|takeaways|findings|facts):?"
+    r"|(?:(?:sure|certainly|of course|absolutely|okay|ok|yes)[!,.]? )?"
+    r"(?:(?:based on|according to|from) (?:the |your )?(?:provided |given |above )?(?:[a-z]+ ){0,2}[a-z]+, )?"
+    r"(?:here(?:['’]s| is| are)|below (?:is|are)|the following (?:is|are))"
+    rf" (?:[^\d:]{{0,80}} )?(?:{_WHAT})\b[^\d:]{{0,120}}:"
+    r"|(?:and |so |but )?(?:please |just )?(?:let me know|feel free|do(?:n['’]t| not) hesitate)\b.{0,160}"
+    r"|i(?: do)? hope (?:this|that|it|these)\b.{0,80}\b(?:helps?|helpful|useful|clarif\w+|answers?)\b.{0,80}"
+    r"|(?:if you (?:have|need|want|would like)|if you['’]d like|should you (?:have|need))\b.{0,80}"
+    r"\b(?:questions?|help|assistance|details|information|clarification)\b.{0,80}"
+    r"|is there anything else\b.{0,80}"
+    r"|(?:would you like|do you want) (?:me to|more|to know more|any)\b.{0,120}"
+    r"|(?:do you have|any) (?:any |other |more |further )*questions\b.{0,60}",
+    re.IGNORECASE,
+)
+_DOCUMENTS = (
+    "texts?|contexts?|documents?|sources?|passages?|articles?|information|materials?|excerpts?|contents?|paragraphs?|"
+    "reports?|references?"
+)
+_LOOSE = (  # words after a refusal that do not name the question
+    r"(?:,? (?:you|with|to|on|in|for|from|by|based|about|at|that|this|these|those|it|so|an?|the|your|any|such|more|"
+    r"further|moment|provided|given|above|available|supplied|retrieved|here|questions?|answers?|requests?|topic|matter|"
+    rf"answer|determine|say|tell|help|assist|respond|sure|certain|anything|{_DOCUMENTS}))*"
+)
+_NO = r"(?:can(?: ?not|['’]t)|could(?: not|n['’]t)|(?:am|['’]m|are|was) (?:not able|unable) to|won['’]t)"
+_DONT = r"(?:do(?:es)? not|do(?:es)?n['’]t|did not|didn['’]t)"
+_SORRY = (
+    r"(?:(?:(?:i['’]?m |i am |we are )?(?:very |so |really )?(?:sorry|afraid)|unfortunately|(?:my )?apologies|"
+    r"i apologi[sz]e)[,.:;]? ?(?:but |that |however,? )?)?"
+)
+_REFUSALS = (
+    rf"(?:i|we) (?:really )?{_DONT} (?:actually )?know(?: for sure)?",
+    r"i(?:['’]m| am) not (?:really )?(?:sure|certain)|i have no (?:idea|information|answer|comment)",
+    rf"(?:i|we) ?{_NO} (?:help|assist|answer|do|comply|provide|determine|say|tell|find|respond|be sure)",
+    r"(?:that|this|it)(?: is|['’]s| was) (?:unknown|unclear|not (?:known|clear|specified|stated|mentioned))",
+    r"(?:the|an) (?:answer|(?:requested )?information) (?:is|was) not "
+    r"(?:known|stated|mentioned|provided|given|available)",
+    r"unknown|unclear|unanswerable|n/?a|no (?:answer|information|data|idea|comment|mention)",
+    r"not (?:applicable|specified|stated|mentioned|provided|given|known|available|found|sure|answerable)",
+    r"(?:not enough|insufficient) (?:information|context|data)",
+    r"(?:information|answer) not (?:available|found|provided|specified)",
+    rf"(?:there(?: is|['’]s)|(?:i|we) {_DONT} have) "
+    r"(?:(?:no|not|enough|insufficient|sufficient|any|the|relevant|such) )+"
+    r"(?:information|details?|data|context|mention|answer)",
+    rf"(?:(?:the|this|these|your|none of the) )?(?:(?:provided|given|available|above|retrieved) )*(?:{_DOCUMENTS})"
+    rf"(?: (?:provided|given|above|supplied|available))? {_DONT} (?:seem to )?"
+    r"(?:mention|say|specify|provide|contain|state|include|give|discuss|answer|tell|cover|have|address)",
+    rf"it {_DONT} (?:mention|say|specify|state)",
+)
+_REFUSAL = re.compile(rf"{_SORRY}(?:{'|'.join(_REFUSALS)}){_LOOSE}", re.IGNORECASE)
 
 
 def without_unclaimed(

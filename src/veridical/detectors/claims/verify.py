@@ -26,7 +26,8 @@ from veridical.core.spans import Span
 from veridical.core.spec import Spec
 from veridical.core.types import Case, Claim, Example, Judgement, Level, Source, Usage, Verdict
 from veridical.detectors.claims.aggregate import AGGREGATES, aggregate_claims, aggregate_coverage, sentences_to_cover
-from veridical.detectors.claims.citations import DANGLING, MISSING, WRONG, CitationPolicy, ResponseCitations
+from veridical.detectors.claims.citations import DANGLING, MISSING, WRONG
+from veridical.detectors.claims.cited_claims import CitationPolicy, ResponseCitations
 from veridical.detectors.claims.claim_checker import ClaimChecker, ClaimResult, DetectorChecker, Question
 from veridical.detectors.claims.claims import Claims, nothing_to_check, sentence_claims, split_by_model
 from veridical.detectors.claims.few_shot import draw_few_shot, few_shot_option

@@ -16,13 +16,11 @@ from numpy.typing import NDArray
 
 from veridical.core.errors import DataError
 from veridical.core.types import Case, Level, check_threshold
-from veridical.detectors.claims.framing import is_refusal
-from veridical.detectors.default.absence import lacking, matter_of_absence
-from veridical.detectors.default.copies import is_copied
-from veridical.detectors.default.misplaced import misplaced
+from veridical.detectors.claims.unclaimed import is_refusal
+from veridical.detectors.default.wording import is_copied, lacking, matter_of_absence, misplaced
 from veridical.detectors.tokens.lexical import FEATURES, lexical_features
 from veridical.detectors.tokens.scoring import ScoredResponse
-from veridical.models.linear import LinearClassifier
+from veridical.models.heads import LinearClassifier
 
 __all__ = [
     "COLUMNS",

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +27,7 @@ from veridical.core.segment import has_words, word_forms
 from veridical.core.spans import Span, complement
 from veridical.core.spec import Spec
 from veridical.core.types import Case, Judgement, Level, Omission, Source, SourceSpan, Verdict
-from veridical.detectors.claims.framing import may_frame
-from veridical.detectors.claims.unclaimed import without_unclaimed
-from veridical.detectors.default.absence import answers
+from veridical.detectors.claims.unclaimed import may_frame, without_unclaimed
 from veridical.detectors.default.combining import (
     LevelModel,
     level_models,
@@ -39,14 +37,20 @@ from veridical.detectors.default.combining import (
     with_copies,
     word_table,
 )
-from veridical.detectors.default.other_forms import in_forms_of_response
-from veridical.detectors.default.short_answers import with_question, without_question
+from veridical.detectors.default.reading import in_forms_of_response, with_question, without_question
+from veridical.detectors.default.wording import answers
 from veridical.detectors.explanation import explained
 from veridical.detectors.scope import limits_of
-from veridical.detectors.tokens.detector import Tokens
+from veridical.detectors.tokens.artifact import BACKBONE, ONNX, load_tokens
 from veridical.detectors.tokens.lexical import word_count
-from veridical.detectors.tokens.scoring import ScoredResponse
+from veridical.detectors.tokens.scoring import PairScorer, ScoredResponse
 from veridical.models.artifact import DETECTOR, description
+from veridical.models.onnx_runtime import load_onnx
+from veridical.models.pair_runner import PairRunner
+from veridical.models.pairs import PairEncoder
+
+if TYPE_CHECKING:
+    from veridical.detectors.tokens.detector import Tokens
 
 __all__ = ["ENCODER", "KIND", "PACKAGED", "Default", "coverage_case", "score"]
 
@@ -121,9 +125,21 @@ class Default:
             raise DataError(message, path=self.path / DETECTOR, hint="copy or train it again") from error
 
     @cached_property
-    def encoder(self) -> Tokens:
-        """The token classifier that scores words and sentences."""
+    def scorer(self) -> PairScorer:
+        """The scorer of words and sentences; in "int8" and "fp32" it needs onnxruntime only."""
         self._levels  # noqa: B018 - report a missing detector before a missing encoder
+        if self.precision == "torch":
+            return self._encoder().scorer
+        folder = self.path / ENCODER
+        artifact, settings, head = load_tokens(folder)
+        engine = load_onnx(folder / ONNX, folder / BACKBONE, artifact.base.weights, self.precision)
+        runner = PairRunner(engine, settings.mode, settings.attention)
+        return PairScorer(runner, PairEncoder(engine.model, settings.pairs), head)
+
+    def _encoder(self) -> Tokens:
+        """Return the encoder as a detector of its own."""
+        from veridical.detectors.tokens.detector import Tokens
+
         onnx = None if self.precision == "torch" else self.precision
         return Tokens(self.path / ENCODER, onnx=onnx, dtype="fp32", name=self.name)
 
@@ -136,7 +152,7 @@ class Default:
 
     def fingerprint(self) -> dict[str, Any]:
         """Identify everything that the scores depend on: the regressions and the encoder."""
-        encoder = self.encoder.fingerprint()
+        encoder = self._encoder().fingerprint()
         digest = hashlib.sha256((self.path / DETECTOR).read_bytes()).hexdigest()[:16]
         return {"default": digest, "encoder": encoder}
 
@@ -145,7 +161,7 @@ class Default:
         coverage = [(i, source) for i, case in enumerate(cases) for source in _to_cover(case)]
         readable = [coverage_case(cases[i], source) for i, source in coverage if has_words(cases[i].response)]
         of_response = self._read(cases)
-        covered = iter(score(self.encoder, readable, of_sources=True))
+        covered = iter(score(self.scorer, readable, of_sources=True))
         omissions: dict[int, list[tuple[Source, list[Omission]]]] = {}
         for i, source in coverage:
             scored = next(covered) if has_words(cases[i].response) else None
@@ -173,7 +189,7 @@ class Default:
     def _read(self, cases: Sequence[Case]) -> dict[int, ScoredResponse]:
         """Score the responses of cases whose sources have words; return the logits by the index of the case."""
         to_read = [i for i, case in enumerate(cases) if any(has_words(source.text) for source in case.sources)]
-        return dict(zip(to_read, score(self.encoder, [cases[i] for i in to_read]), strict=True))
+        return dict(zip(to_read, score(self.scorer, [cases[i] for i in to_read]), strict=True))
 
     def _contradicted(self, scored: ScoredResponse | None) -> list[tuple[Span, float]]:
         if self._contradiction is None or scored is None or scored.problem:
@@ -268,15 +284,15 @@ def _span_of(scored: ScoredResponse, units: NDArray[np.int64]) -> Span:
     return Span(scored.units[units[0]].start, scored.units[units[-1]].end)
 
 
-def score(encoder: Tokens, cases: Sequence[Case], *, of_sources: bool = False) -> list[ScoredResponse]:
+def score(scorer: PairScorer, cases: Sequence[Case], *, of_sources: bool = False) -> list[ScoredResponse]:
     """Return the logits of each response, before the regressions: the encoder's logits, lowered for copied sentences.
 
-    The encoder reads each sentence with as much of the sources as fits, and a short answer with its question
-    (`short_answers`). It skips text that makes no claim
-    (`claims.unclaimed`), and reads values and words of the sources in the form that the response uses (`other_forms`).
+    The encoder reads each sentence with as much of the sources as fits, and a short answer with its question. It skips
+    text that makes no claim (`claims.unclaimed`), and reads values and words of the sources in the form that the
+    response uses (`reading`).
 
     Args:
-        encoder: The token classifier that reads the cases.
+        scorer: Reads the cases.
         cases: The cases.
         of_sources: Whether the responses are sources to cover. These are read whole; of more than `MOST` sentences,
             only those that share the most words with the response are read.
@@ -290,7 +306,7 @@ def score(encoder: Tokens, cases: Sequence[Case], *, of_sources: bool = False) -
         ]
     cases = [in_forms_of_response(case) for case in cases]
     asked = [(case, 0) if of_sources else with_question(case) for case in cases]
-    scored = encoder.scorer.score([case for case, _ in asked], most=MOST if of_sources else None)
+    scored = scorer.score([case for case, _ in asked], most=MOST if of_sources else None)
     scored = [without_question(each, length) for each, (_, length) in zip(scored, asked, strict=True)]
     if of_sources:
         scored = [_filled(each) for each in scored]

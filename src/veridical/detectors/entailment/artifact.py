@@ -1,4 +1,4 @@
-"""The layer of SummaC Conv as a folder: `detector.json` with the form, and its weights; the model stays where it is."""
+"""Read and describe the layer of SummaC Conv in a folder; the model that it was trained on stays where it is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from veridical.core.errors import DataError, InputError
 from veridical.detectors.entailment.forms import Form
 from veridical.models.artifact import DETECTOR, Artifact, Base, load_artifact
-from veridical.models.linear import LogisticLayer
+from veridical.models.heads import LogisticLayer
 
 __all__ = ["KIND", "TrainedLayer", "layer_artifact", "load_layer"]
 
@@ -22,7 +22,7 @@ KIND = "summac"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainedLayer:
-    """A layer with what it was trained on: a model, what its classes stand for (separated by "|"), and the form."""
+    """A layer with its base model, the meanings of that model's classes (separated by "|"), and the form."""
 
     base: Base
     form: Form
@@ -31,7 +31,7 @@ class TrainedLayer:
 
 
 def layer_artifact(trained: TrainedLayer, training: Mapping[str, Any], validation: Mapping[str, Any]) -> Artifact:
-    """The artifact of a layer, with what is known of its making and its figures on validation data."""
+    """Return the artifact of a layer, with records of its training and figures on validation data."""
     layer = trained.layer
     settings = {"form": asdict(trained.form), "labels": trained.labels}
     tensors = {"weight": layer.weight, "bias": np.array([layer.bias])}
@@ -39,7 +39,7 @@ def layer_artifact(trained: TrainedLayer, training: Mapping[str, Any], validatio
 
 
 def load_layer(folder: Path) -> TrainedLayer:
-    """The layer in `folder`; `DataError` if it holds none, or is damaged."""
+    """Read the layer in `folder`; raise `DataError` if it holds none, or is damaged."""
     from pydantic import TypeAdapter, ValidationError
 
     artifact = load_artifact(folder, KIND)

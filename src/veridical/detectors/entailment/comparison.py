@@ -1,4 +1,4 @@
-"""Cases compared with their sources: the matrix of probabilities of each, hypotheses by premises."""
+"""Compare cases with their sources: one matrix of probabilities for each, hypotheses by premises."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Compared", "Matrix", "compare"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Matrix:
-    """What a scorer says of one case (`models.cross_encoder.PairScores`); each has the shape (hypotheses, premises)."""
+    """The scores of one case (`models.cross_encoder.PairScores`). *Shape:* (hypotheses, premises) each"""
 
     entailment: Floats
     contradiction: Floats | None
@@ -26,14 +26,14 @@ class Matrix:
     whole: NDArray[np.bool_]
 
     @property
-    def known(self) -> NDArray[np.bool_]:
+    def is_read(self) -> NDArray[np.bool_]:
         """Which hypotheses have probabilities. *Shape:* (hypotheses,)"""
         return np.asarray(np.isfinite(self.entailment).all(axis=1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compared:
-    """A case with its hypotheses, premises and matrix; without one `problem` says why."""
+    """A case with its hypotheses, premises and matrix; `problem` says why there is no matrix."""
 
     case: Case
     hypotheses: tuple[Claim, ...] = ()
@@ -43,7 +43,7 @@ class Compared:
 
 
 def compare(scorer: PairScorer, form: Form, cases: Sequence[Case]) -> list[Compared]:
-    """Each case compared, in order; the pairs of all cases go to the scorer in one call."""
+    """Compare each case; the pairs of all cases are scored in one call."""
     texts: list[tuple[tuple[Claim, ...], list[SourceSpan]]] = []
     pairs: list[tuple[str, str]] = []
     problems = [nothing_to_check(case) for case in cases]
@@ -56,16 +56,16 @@ def compare(scorer: PairScorer, form: Form, cases: Sequence[Case]) -> list[Compa
         shown = [premise.span.of(case.source(premise.source_id).text) for premise in premises]
         pairs += [(text, claim.text) for claim in texts[-1][0] for text in shown]
     scores = scorer.score(pairs) if pairs else None
-    compared, at = [], 0
-    for case, problem, (hypotheses, found) in zip(cases, problems, texts, strict=True):
-        shape = len(hypotheses), len(found)
-        part = slice(at, at + shape[0] * shape[1])
-        at = part.stop
+    compared, end = [], 0
+    for case, problem, (hypotheses, premises) in zip(cases, problems, texts, strict=True):
+        shape = len(hypotheses), len(premises)
+        part = slice(end, end + shape[0] * shape[1])
+        end = part.stop
         if problem or scores is None:
             compared.append(Compared(case, problem=problem))
             continue
-        against = None if scores.contradiction is None else scores.contradiction[part].reshape(shape)
+        contradiction = None if scores.contradiction is None else scores.contradiction[part].reshape(shape)
         read, whole = scores.read[part].reshape(shape), scores.whole[part].reshape(shape)
-        matrix = Matrix(scores.entailment[part].reshape(shape), against, read, whole)
-        compared.append(Compared(case, hypotheses, tuple(found), matrix))
+        matrix = Matrix(scores.entailment[part].reshape(shape), contradiction, read, whole)
+        compared.append(Compared(case, hypotheses, tuple(premises), matrix))
     return compared

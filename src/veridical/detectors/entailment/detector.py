@@ -1,7 +1,6 @@
-"""Entailment by any cross-encoder: each sentence of a response against the sources, in the form of a published method.
+"""Check each sentence of a response against the sources with a cross-encoder, in the form of a published method.
 
-The methods differ in what a premise and a hypothesis is and in how a matrix of probabilities becomes a score
-(`forms`); the pairs of all cases are scored in one call.
+The methods differ in their premises and hypotheses, and in the arithmetic from probabilities to a score (`forms`).
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from veridical.detectors.entailment.forms import CHOICES, FORMS, Floats, Form, s
 from veridical.detectors.entailment.scorers import ClassifierScorer, PairScorer, ScorerOptions, open_scorer
 from veridical.models.artifact import described_kind
 from veridical.models.checkpoint import checkpoint_folder
-from veridical.models.linear import LogisticLayer
+from veridical.models.heads import LogisticLayer
 
 __all__ = ["CONTRADICTION", "UNSUPPORTED", "Entailment"]
 
@@ -39,12 +38,12 @@ _SCORER_OPTIONS = ("labels", "device", "dtype", "onnx", "max_tokens", "batch_tok
 class Entailment:
     """Sentences that no source entails, by a cross-encoder in a published form (SummaC, MiniCheck, HHEM, AlignScore).
 
-    One verdict per sentence with the premise it rests on as evidence; its label says whether a source contradicts it
-    or none has it, where the model tells the two apart.
+    Each sentence gets a verdict with its best premise as evidence. If the model can tell, the label says whether a
+    source contradicts the sentence or none has it.
 
     Args:
-        scorer: What scores the pairs (`scorers.open_scorer`).
-        form: The name of a form, or one of your own.
+        scorer: Scores the pairs (`scorers.open_scorer`).
+        form: The name of a form, or a form of your own.
         layer: The trained layer of SummaC Conv, for a form with bins.
         name: The detector's name.
     """
@@ -78,20 +77,20 @@ class Entailment:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Entailment:
-        """`entailment:FOLDER[,form=…,premise=…,hypothesis=…,words=N,contradiction=yes,response=…,labels=…,…]`.
+        """Make the detector for `entailment:FOLDER[,form=…,premise=…,hypothesis=…,words=N,contradiction=yes,…]`.
 
         FOLDER is a sequence classifier in Hugging Face format or its hub name, a classifier of `veridical train
         tokens`, or what `veridical train summac` wrote.
         """
         if spec.accept((*_FORM_OPTIONS, *_SCORER_OPTIONS, "model"), values=1).value is None:
             raise InputError(f"{spec.name} needs a model", hint=f"{spec.name}:FOLDER or {spec.name}:OWNER/NAME")
-        named = spec.options.get("form", "nli")
-        if named not in FORMS:
-            raise UnknownNameError("form of entailment", named, FORMS)
+        form = spec.options.get("form", "nli")
+        if form not in FORMS:
+            raise UnknownNameError("form of entailment", form, FORMS)
         place = checkpoint_folder(spec.values[0])
         whole = {name: spec.whole(name) for name in ("max_tokens", "batch_tokens") if name in spec.options}
         given = {name: spec.options[name] for name in ("labels", "device", "dtype", "onnx") if name in spec.options}
-        options = ScorerOptions(**given, **whole, answers=FORMS[named].answers)  # type: ignore[arg-type]
+        options = ScorerOptions(**given, **whole, answers=FORMS[form].answers)  # type: ignore[arg-type]
         model = spec.options.get("model")
         if described_kind(place) != KIND:
             scorer = open_scorer(place, options, model=model)
@@ -105,52 +104,50 @@ class Entailment:
                 f"the model of {place} is not in {trained.base.name!r} any more",
                 hint=f"say where it is: {spec.name}:{place},model=FOLDER",
             )
-        found = open_scorer(Path(model or trained.base.name), replace(options, labels=trained.labels or None))
-        found.expected = trained.base
-        return cls(found, trained.form, layer=trained.layer, name=str(spec))
+        scorer = open_scorer(Path(model or trained.base.name), replace(options, labels=trained.labels or None))
+        scorer.expected = trained.base
+        return cls(scorer, trained.form, layer=trained.layer, name=str(spec))
 
     def fingerprint(self) -> dict[str, Any]:
-        """On what its scores depend: the form, the model, and the layer."""
+        """Identify everything that the scores depend on: the form, the model, and the layer."""
         layer = None if self.layer is None else digest_of([self.layer.weight.tolist(), self.layer.bias])
         return {"form": asdict(self.form), "layer": layer, **self.scorer.fingerprint()}
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """One judgement per case; the pairs of all cases go to the scorer in one call."""
+        """Judge each case; the pairs of all cases are scored in one call."""
         return [self._judgement(compared) for compared in compare(self.scorer, self.form, cases)]
 
     def _judgement(self, compared: Compared) -> Judgement:
         matrix, case = compared.matrix, compared.case
         if matrix is None:
             return not_judged(case, self.name, compared.problem or "there is nothing to compare")
-        known = matrix.known
-        found: list[ClaimResult] = []
+        is_read = matrix.is_read
+        results: list[ClaimResult] = []
         whole = None
-        if known.any():
-            against = None if matrix.contradiction is None else matrix.contradiction[known]
-            values, whole = sentence_scores(matrix.entailment[known], against, self.form, self.layer)
-            rows = iter(values.tolist())
+        if is_read.any():
+            contradiction = None if matrix.contradiction is None else matrix.contradiction[is_read]
+            scores, whole = sentence_scores(matrix.entailment[is_read], contradiction, self.form, self.layer)
+            next_score = iter(scores.tolist())
         for i, claim in enumerate(compared.hypotheses):
-            if not known[i]:
-                found.append(ClaimResult(None, "the model has no token for it"))
+            if not is_read[i]:
+                results.append(ClaimResult(None, "the model has no token for it"))
                 continue
             row = None if matrix.contradiction is None else matrix.contradiction[i]
-            result = _result(next(rows), matrix.entailment[i], row, compared.premises)
+            result = _result(next(next_score), matrix.entailment[i], row, compared.premises)
             read = int(matrix.read[i].min())
             unread = (Span(read, len(claim.text)),) if read < len(claim.text) else ()
-            found.append(replace(result, unjudged=unread))
-        results = list(zip(compared.hypotheses, found, strict=True))
-        judgement = aggregate_claims(case, self.name, results, Claims(compared.hypotheses))
+            results.append(replace(result, unjudged=unread))
+        pairs = list(zip(compared.hypotheses, results, strict=True))
+        judgement = aggregate_claims(case, self.name, pairs, Claims(compared.hypotheses))
         cut = int((~matrix.whole).any(axis=0).sum())
         note = f"{cut} of {len(compared.premises)} premises are too long for the model: their ends were not read"
         return replace(judgement, hallucination=whole, notes=(*judgement.notes, *([note] if cut else [])))
 
 
 def _form(spec: Spec, scorer: PairScorer) -> Form:
-    """The form that the spec names, or that the model's classes suggest, with the options of the spec."""
-    named = spec.options.get("form")
-    if named is None:
-        named = scorer.usual_form if isinstance(scorer, ClassifierScorer) else "nli"
-    form = FORMS[named]
+    """Return the form that the spec names, or that the model's classes suggest, with the options of the spec."""
+    usual = scorer.usual_form if isinstance(scorer, ClassifierScorer) else "nli"
+    form = FORMS[spec.options.get("form", usual)]
     changes: dict[str, Any] = {
         name: spec.choice(name, getattr(form, name), CHOICES[name]) for name in ("premise", "hypothesis", "response")
     }
@@ -165,7 +162,7 @@ def _form(spec: Spec, scorer: PairScorer) -> Form:
 def _result(
     score: float, entailment: Floats, contradiction: Floats | None, premises: Sequence[SourceSpan]
 ) -> ClaimResult:
-    """The result for one hypothesis: where it rests on, or what contradicts it."""
+    """Return the result for one hypothesis, with the premise that entails or contradicts it as evidence."""
     best, weight = int(entailment.argmax()), float(entailment.max())
     label = UNSUPPORTED if score >= DEFAULT_THRESHOLD else None
     if contradiction is not None and contradiction.max() > max(weight, 0.5):

@@ -1,4 +1,4 @@
-"""The published ways to score a response by entailment, as settings of one: premises, hypotheses, and arithmetic.
+"""Score responses by entailment in published forms: settings for premises, hypotheses, and arithmetic.
 
 A matrix of P(entailment), hypotheses by premises, is reduced to a score per hypothesis and one for the response.
 SummaC: Laban et al. 2022, §4; MiniCheck: Tang et al. 2024, §3; AlignScore: Zha et al. 2023, §3.3; FactCC: Kryściński
@@ -19,7 +19,7 @@ from veridical.core.segment import has_words, words
 from veridical.core.spans import Span, trimmed
 from veridical.core.types import Claim, Source, SourceSpan
 from veridical.detectors.claims.citations import statements
-from veridical.models.linear import LogisticLayer
+from veridical.models.heads import LogisticLayer
 
 __all__ = ["CHOICES", "FORMS", "Form", "chunks", "histograms", "hypotheses_of", "premises_of", "sentence_scores"]
 
@@ -34,18 +34,19 @@ CHOICES = {
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What is a premise, what is a hypothesis, and how probabilities become scores.
+    """The premises, the hypotheses, and the arithmetic from probabilities to scores.
 
     Attributes:
         premise: A "sentence" of a source, a "chunk" of whole sentences, or each source as a "document".
         hypothesis: A "sentence" of the response, or all of the "response".
         words: The most words of a chunk; of tokens, with the `unit` "token".
-        contradiction: Whether the highest P(contradiction) is subtracted from the highest P(entailment).
-        response: Whether the response's score is the "mean" of its sentences' or that of the "worst".
-        joined: How the two texts are joined (`models.cross_encoder.CrossEncoder`).
-        unit: What counts in a chunk.
-        answers: The tokens with which an encoder-decoder says "unsupported" and "supported"; (): it is a classifier.
-        bins: How many bins a learned layer reads of each sentence's probabilities (SummaC Conv); 0: the highest counts.
+        contradiction: Whether to subtract the highest P(contradiction) from the highest P(entailment).
+        response: The response's score: the "mean" of its sentences' scores, or the "worst".
+        joined: The way to join the two texts (`models.cross_encoder.CrossEncoder`).
+        unit: The unit in which chunks are measured.
+        answers: The tokens that an encoder-decoder writes for "unsupported" and "supported"; (): it is a classifier.
+        bins: The bins of each sentence's probabilities that a trained layer reads (SummaC Conv); 0: the highest
+            probability counts.
     """
 
     premise: Literal["sentence", "chunk", "document"] = "chunk"
@@ -59,9 +60,9 @@ class Form:
     bins: int = 0
 
     def __post_init__(self) -> None:
-        for name, known in CHOICES.items():
-            if getattr(self, name) not in known:
-                raise UnknownNameError(f"{name} of entailment", str(getattr(self, name)), known)
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise UnknownNameError(f"{name} of entailment", str(getattr(self, name)), choices)
         if self.joined not in ("pair", "single") and not 0 <= self.joined.find("{premise}") < self.joined.find("{hyp"):
             raise InputError(f"the texts are joined by {self.joined!r}", hint="pair, single, or a template")
         if self.words < 1 or self.bins < 0:
@@ -93,39 +94,39 @@ FORMS = {
 
 
 def chunks(text: str, most: int, count: Callable[[str], int] | None = None) -> list[Span]:
-    """Whole sentences of `text` in chunks of at most `most` words; only a longer sentence is cut.
+    """Return whole sentences of `text` in chunks of at most `most` words; only a longer sentence is cut.
 
-    With `count`, which says how long a text is, that is what a chunk has at most; a sentence is still cut by its words.
+    With `count`, a chunk's size is the sum of what it returns for its sentences; a sentence is still cut by words.
 
     >>> text = "One two. Three four five. Six."
     >>> [span.of(text) for span in chunks(text, 4)]
     ['One two.', 'Three four five. Six.']
     """
-    found: list[Span] = []
+    spans: list[Span] = []
     size = 0
     for sentence in statements(text):
         inside = words(sentence.of(text))
         length = len(inside) if count is None else count(sentence.of(text))
-        if found and size + length <= most:
-            found[-1] = Span(found[-1].start, sentence.end)
+        if spans and size + length <= most:
+            spans[-1] = Span(spans[-1].start, sentence.end)
             size += length
             continue
         starts = [sentence.start, *(sentence.start + inside[i].start for i in range(most, len(inside), most))]
-        found += [Span(a, b) for a, b in zip(starts, [*starts[1:], sentence.end], strict=True)]
+        spans += [Span(a, b) for a, b in zip(starts, [*starts[1:], sentence.end], strict=True)]
         size = length - most * (len(starts) - 1)
-    return [inner for span in found if (inner := trimmed(span, text))]
+    return [inner for span in spans if (inner := trimmed(span, text))]
 
 
 def premises_of(
     sources: Sequence[Source], form: Form, most_words: int, count: Callable[[str], int]
 ) -> list[SourceSpan]:
-    """The premises of a case, in order: those parts of its sources that hold a word.
+    """Return the premises of a case, in order: those parts of its sources that hold a word.
 
     Args:
         sources: The sources.
-        form: What a premise is.
+        form: Its `premise` is the kind of part.
         most_words: The most words that the model can read beside a hypothesis; chunks are no longer than that.
-        count: How many tokens a text is to the model.
+        count: Counts the tokens of a text.
     """
     premises = []
     limit = most_words if form.unit == "word" else most_words * 8 // 7  # some 0.7 words a token, leaving 0.2 of them
@@ -142,7 +143,7 @@ def premises_of(
 
 
 def hypotheses_of(response: str, form: Form) -> tuple[Claim, ...]:
-    """What is checked of a response that holds a word: its sentences, or all of it."""
+    """Return the claims of a response that holds a word: its sentences, or all of it."""
     spans = statements(response)
     if form.hypothesis == "response":
         spans = [Span(spans[0].start, spans[-1].end)]
@@ -150,11 +151,11 @@ def hypotheses_of(response: str, form: Form) -> tuple[Claim, ...]:
 
 
 def histograms(entailment: Floats, bins: int) -> Floats:
-    """How many premises fall into each bin of P(entailment), per hypothesis: what SummaC Conv reads.
+    """Count the premises in each bin of P(entailment), per hypothesis, for SummaC Conv.
 
     Args:
         entailment: *Shape:* (hypotheses, premises).
-        bins: Their number; they divide [0, 1] evenly, the last one holds 1.
+        bins: The number of bins; they divide [0, 1] evenly, and 1 is in the last one.
 
     Returns:
         *Shape:* (hypotheses, bins).
@@ -167,15 +168,15 @@ def histograms(entailment: Floats, bins: int) -> Floats:
 def sentence_scores(
     entailment: Floats, contradiction: Floats | None, form: Form, layer: LogisticLayer | None
 ) -> tuple[Floats, float]:
-    """The score of each hypothesis, in [0, 1], and that of the response.
+    """Return the score of each hypothesis, in [0, 1], and that of the response.
 
-    Without a layer a hypothesis has 1 - the highest P(entailment) e over premises; with `form.contradiction`
-    (1 - (e - c)) / 2 with the highest P(contradiction) c. A layer reads the histogram of each; of the response it
-    reads their mean, which is the mean of their logits.
+    Without a layer, the score is 1 - e with the highest P(entailment) e over premises, or (1 - (e - c)) / 2 with the
+    highest P(contradiction) c if `form.contradiction`. A layer scores the histogram of each hypothesis, and the mean
+    histogram for the response, which equals the mean of the logits.
 
     Args:
         entailment: *Shape:* (hypotheses, premises), both at least 1.
-        contradiction: The same of P(contradiction).
+        contradiction: P(contradiction), of the same shape.
         form: The arithmetic.
         layer: The layer of SummaC Conv: P(hallucinated) from a histogram.
     """

@@ -1,4 +1,4 @@
-"""What scores pairs of texts: a sequence-classification folder, or a classifier of `veridical train tokens`."""
+"""Score pairs of texts with a sequence classifier, or with a classifier of `veridical train tokens`."""
 
 from __future__ import annotations
 
@@ -13,32 +13,34 @@ import numpy as np
 from veridical.core.errors import InputError
 from veridical.core.segment import words
 from veridical.core.types import Case, Source
-from veridical.detectors.tokens.detector import ONNX, Tokens
-from veridical.models.artifact import Base, base_of, check_base, described_kind, identity
-from veridical.models.checkpoint import architectures_of, checkpoint_folder, read_config
-from veridical.models.cross_encoder import (
-    AnswerRunner,
-    CrossEncoder,
-    PairScores,
+from veridical.detectors.tokens.artifact import ONNX
+from veridical.detectors.tokens.detector import Tokens
+from veridical.models.artifact import Base, described_kind
+from veridical.models.base_model import base_of, check_base, identity
+from veridical.models.checkpoint import (
     Role,
+    architectures_of,
+    checkpoint_folder,
     class_roles,
     label_names,
+    read_config,
     role_of,
 )
-from veridical.models.encode import tokenize
-from veridical.models.hhem import HHEM
-from veridical.models.load import Kind, LocalModel, load
-from veridical.models.onnx_runtime import OnnxRunner, load_onnx
-from veridical.models.pair_network import PairRunner
+from veridical.models.cross_encoder import CrossEncoder, PairScores
+from veridical.models.load import HHEM, load
+from veridical.models.local_model import Kind, LocalModel
+from veridical.models.onnx_runtime import load_onnx
+from veridical.models.pair_runner import Engine, PairRunner
+from veridical.models.tokenization import tokenize
 
 __all__ = ["ClassifierScorer", "PairScorer", "ScorerOptions", "TokensScorer", "open_scorer"]
 
 
 class PairScorer(Protocol):
-    """What says how likely a premise entails a hypothesis."""
+    """Gives the probability that a premise entails a hypothesis."""
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> PairScores:
-        """The probabilities for (premise, hypothesis) pairs."""
+        """Return the probabilities for (premise, hypothesis) pairs."""
         ...
 
     @property
@@ -47,31 +49,31 @@ class PairScorer(Protocol):
         ...
 
     def count(self, text: str) -> int:
-        """How many tokens a text is to it."""
+        """Count the tokens of a text."""
         ...
 
     @property
     def has_contradiction(self) -> bool:
-        """Whether it distinguishes contradiction from mere absence."""
+        """Whether it tells contradiction from absence."""
         ...
 
     def fingerprint(self) -> dict[str, Any]:
-        """On what its scores depend, as JSON."""
+        """Identify everything that its scores depend on, as JSON."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ScorerOptions:
-    """How a scorer's model is read and run.
+    """Options for reading and running a scorer's model.
 
     Attributes:
-        labels: What its classes stand for, separated by "|"; None: as its configuration says.
-        answers: The tokens that are the classes of an encoder-decoder, unsupported and supported; (): a classifier.
+        labels: The meanings of its classes, separated by "|"; None: as its configuration says.
+        answers: The tokens that an encoder-decoder writes for "unsupported" and "supported"; (): it is a classifier.
         device: As in `models.load`.
         dtype: As in `models.load`.
-        onnx: "fp32" or "int8": compute with the ONNX file that `veridical export` wrote; None: with torch.
+        onnx: "fp32" or "int8": run the ONNX file that `veridical export` wrote; None: use torch.
         max_tokens: The most tokens of a pair.
-        batch_tokens: The most tokens that are run at once, padding included.
+        batch_tokens: The most tokens to run at once, padding included.
     """
 
     labels: str | None = None
@@ -84,18 +86,18 @@ class ScorerOptions:
 
 
 class ClassifierScorer:
-    """A Hugging Face folder with a sequence classifier; weights are loaded on first use.
+    """A scorer from a Hugging Face folder with a sequence classifier; weights are loaded on first use.
 
     Args:
         folder: The folder.
-        options: How it is read and run.
+        options: The options.
 
     Attributes:
-        joined: How the two texts are joined (`models.cross_encoder.CrossEncoder`).
-        expected: What the model has to be, where something was trained on its probabilities.
+        joined: The way to join the two texts (`models.cross_encoder.CrossEncoder`).
+        expected: The record of the model, if something was trained on its probabilities.
 
     Raises:
-        InputError: If it is another kind of model, needs code of its own, or does not say what its classes stand for.
+        InputError: If the model is of another kind, needs code of its own, or does not name the meaning of its classes.
     """
 
     def __init__(self, folder: Path, options: ScorerOptions | None = None) -> None:
@@ -105,13 +107,13 @@ class ClassifierScorer:
         self.expected: Base | None = None
         config = read_config(folder)
         self.architecture = architectures_of(config)
-        what, wanted = "sequence classifier", "ForSequenceClassification"
+        kind, suffix = "sequence classifier", "ForSequenceClassification"
         if self.options.answers:
-            what, wanted = "encoder-decoder", "ForConditionalGeneration"
-        if wanted not in self.architecture:
+            kind, suffix = "encoder-decoder", "ForConditionalGeneration"
+        if suffix not in self.architecture:
             raise InputError(
-                f"{folder} holds no {what} ({self.architecture or 'no architecture is named'})",
-                hint=f"…{wanted} is needed here",
+                f"{folder} holds no {kind} ({self.architecture or 'no architecture is named'})",
+                hint=f"…{suffix} is needed here",
             )
         self.names = ["LABEL_0", "LABEL_1"] if self.options.answers else label_names(config)
         self.roles: tuple[Role, ...] = class_roles(self.names, self.options.labels, folder)
@@ -129,11 +131,11 @@ class ClassifierScorer:
 
     @property
     def base(self) -> Base:
-        """The model, as a layer that was trained on its probabilities records it."""
+        """The record of the model, for a layer that is trained on its probabilities."""
         return replace(base_of(self.load()), name=str(self.folder.resolve()))
 
     def load(self) -> LocalModel:
-        """The model with its weights."""
+        """Load the model with its weights."""
         kind: Kind = "seq2seq" if self.options.answers else "classifier"
         model = load(self.folder, device=self.options.device, dtype=self.options.dtype, kinds=(kind,))
         if self.expected is not None:
@@ -142,28 +144,30 @@ class ClassifierScorer:
 
     @cached_property
     def encoder(self) -> CrossEncoder:
-        """What runs the pairs."""
-        if self.options.onnx is not None and self.joined not in ("pair", "single"):
-            raise InputError(f"{self.folder} reads a prompt, which is not done with ONNX", hint="leave out onnx=")
-        limit = self.options.batch_tokens
-        if self.options.answers:
-            runner: PairRunner = AnswerRunner(self.load(), self.options.answers, max_batch_tokens=limit)
-        elif self.options.onnx is None:
-            runner = PairRunner(self.load(), max_batch_tokens=limit)
-        else:
+        """The cross-encoder, with its weights loaded."""
+        options = self.options
+        engine: Engine
+        if options.onnx is not None:
+            if self.joined not in ("pair", "single"):
+                raise InputError(f"{self.folder} reads a prompt, which is not done with ONNX", hint="leave out onnx=")
             weights = None if self.expected is None else self.expected.weights
-            model, session = load_onnx(self.folder / ONNX, self.folder, weights, self.options.onnx)
-            model = replace(model, kind="classifier")
-            runner = OnnxRunner(model, session, max_batch_tokens=limit)
-        return CrossEncoder(runner, self.roles, joined=self.joined, max_tokens=self.options.max_tokens)
+            engine = load_onnx(self.folder / ONNX, self.folder, weights, options.onnx, "classifier")
+            model = engine.model
+        else:
+            from veridical.models.torch_engine import AnswerEngine, TorchEngine
+
+            model = self.load()
+            engine = AnswerEngine(model, options.answers) if options.answers else TorchEngine(model)
+        runner = PairRunner(engine, max_batch_tokens=options.batch_tokens)
+        return CrossEncoder(runner, self.roles, joined=self.joined, max_tokens=options.max_tokens)
 
     @property
     def most_words(self) -> int:
-        """As `PairScorer.most_words`: 0.7 words per token that there is room for."""
+        """As in `PairScorer`: 0.7 words for each token that there is room for."""
         return max(1, int(0.7 * self.encoder.room))
 
     def count(self, text: str) -> int:
-        """As `PairScorer.count`."""
+        """Count the tokens of a text."""
         return len(tokenize(self.encoder.runner.model.tokenizer, text).ids)
 
     @property
@@ -172,19 +176,19 @@ class ClassifierScorer:
         return "contradiction" in self.roles
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> PairScores:
-        """The probabilities for (premise, hypothesis) pairs."""
+        """Return the probabilities for (premise, hypothesis) pairs."""
         return self.encoder.score(pairs)
 
     def fingerprint(self) -> dict[str, Any]:
-        """The identity of the model, what its classes stand for, and how it is run."""
+        """Identify the model, the meanings of its classes, and the options that change its numbers."""
         options = {name: getattr(self.options, name) for name in ("answers", "onnx", "max_tokens")}
         return {"model": identity(self.load()), "roles": list(self.roles), "joined": self.joined, **options}
 
 
 class TokensScorer:
-    """A classifier of `veridical train tokens` as a scorer of pairs: 1 - P(the hypothesis is hallucinated).
+    """A scorer from a classifier of `veridical train tokens`: 1 - P(the hypothesis is hallucinated).
 
-    `expected` is what the classifier has to be, where something was trained on its probabilities.
+    `expected` is the record of the classifier, if something was trained on its probabilities.
     """
 
     has_contradiction = False
@@ -196,49 +200,49 @@ class TokensScorer:
 
     @property
     def base(self) -> Base:
-        """The classifier, as a layer that was trained on its probabilities records it: `weights` identify all of it."""
+        """The record of the classifier, for a layer trained on its probabilities; `weights` identify all of it."""
         base = base_of(self.tokens.backbone())
         return replace(base, name=str(self.tokens.path.resolve()), weights=self.tokens.fingerprint()["tokens"])
 
     @property
     def most_words(self) -> int:
-        """No limit: it chooses evidence, or reads windows, by itself."""
+        """No limit, because the classifier chooses evidence or reads windows by itself."""
         return 1 << 30
 
     def count(self, text: str) -> int:
-        """How many words it has: its tokens do not matter where there is no limit."""
+        """Count the words of a text: its tokens do not matter, because there is no limit."""
         return len(words(text))
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> PairScores:
-        """The probabilities for (premise, hypothesis) pairs; equal pairs are run once."""
+        """Return the probabilities for (premise, hypothesis) pairs; equal pairs are run once."""
         if self.expected is not None and self.expected.weights != self.tokens.fingerprint()["tokens"]:
             raise InputError(
                 f"{self.tokens.path} is not the classifier that the layer was trained on: the weights differ",
                 hint="name that classifier with model=, or train the layer again",
             )
         self.expected = None
-        places = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}
-        cases = [Case(str(i), hypothesis, (Source("premise", premise),)) for (premise, hypothesis), i in places.items()]
+        numbers = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}
+        cases = [Case(str(i), claim, (Source("premise", premise),)) for (premise, claim), i in numbers.items()]
         scores = [judgement.hallucination for judgement in self.tokens.judge(cases)]
         entailment = np.array([np.nan if score is None else 1.0 - score for score in scores], dtype=np.float64)
-        back = np.array([places[pair] for pair in pairs], dtype=np.int64)
+        back = np.array([numbers[pair] for pair in pairs], dtype=np.int64)
         read = np.array([len(hypothesis) for _, hypothesis in pairs], dtype=np.int64)
         return PairScores(entailment[back], None, read, np.ones(len(pairs), dtype=bool))
 
     def fingerprint(self) -> dict[str, Any]:
-        """The classifier's own."""
+        """Return that of the classifier."""
         return self.tokens.fingerprint()
 
 
 def open_scorer(
     place: str | Path, options: ScorerOptions, *, model: str | None = None
 ) -> ClassifierScorer | TokensScorer:
-    """The scorer in a folder, or of a hub name.
+    """Open the scorer in a folder, or of a hub name.
 
     Args:
         place: A folder with a sequence classifier or one of `veridical train tokens`, or a hub name.
-        options: How it is read and run.
-        model: Where the backbone of one of `train tokens` is now, if it was frozen.
+        options: The options.
+        model: The current place of the backbone of one of `train tokens`, if it was frozen.
     """
     folder = checkpoint_folder(place)
     if described_kind(folder) is None:
@@ -256,5 +260,5 @@ def open_scorer(
         max_tokens=options.max_tokens,
         batch_tokens=options.batch_tokens,
     )
-    tokens.settings  # noqa: B018 - a folder that holds none is said before anything is judged
+    tokens.settings  # noqa: B018 - check that the folder holds a classifier before judging anything
     return TokensScorer(tokens)

@@ -19,8 +19,7 @@ from veridical.detectors.explanation.counterpart import (
     replacement,
     stated,
 )
-from veridical.detectors.explanation.sentence import Mention, Sentence, Token
-from veridical.detectors.explanation.sentence_index import SentenceIndex, WeightedWord
+from veridical.detectors.explanation.sentences import Mention, Sentence, SentenceIndex, Token, WeightedWord
 
 __all__ = ["Contradiction", "Place", "compared", "find_contradiction", "says_similar"]
 

@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 from veridical.core import quantities
 from veridical.core.spans import Span
-from veridical.detectors.explanation.sentence import Mention, Sentence
-from veridical.detectors.explanation.sentence_index import SentenceIndex, WeightedWord
+from veridical.detectors.explanation.sentences import Mention, Sentence, SentenceIndex, WeightedWord
 
 __all__ = [
     "Counterpart",

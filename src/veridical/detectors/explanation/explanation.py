@@ -20,8 +20,7 @@ from veridical.core.types import Case, Evidence, Judgement, Omission, Thresholds
 from veridical.detectors.claims.citations import DANGLING, MISSING, WRONG
 from veridical.detectors.explanation.contradiction import Place, compared, find_contradiction, says_similar
 from veridical.detectors.explanation.counterpart import MentionComparison, stated
-from veridical.detectors.explanation.sentence import Mention, Sentence
-from veridical.detectors.explanation.sentence_index import SentenceIndex, WeightedWord, index_of
+from veridical.detectors.explanation.sentences import Mention, Sentence, SentenceIndex, WeightedWord, index_of
 
 __all__ = ["ABSENCE", "CONTRADICTION", "explained", "likely_label"]
 

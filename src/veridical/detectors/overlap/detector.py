@@ -17,7 +17,8 @@ from veridical.core.perspectives import by_perspective
 from veridical.core.spans import Span
 from veridical.core.spec import Spec
 from veridical.core.types import Case, Evidence, Judgement, Omission, Source, SourceSpan, Verdict
-from veridical.detectors.overlap.matching import WORDS, CompoundMatches, Profile, clipped_overlap, compiled
+from veridical.detectors.overlap.counting import clipped_overlap
+from veridical.detectors.overlap.matching import WORDS, CompoundMatches, Profile, compiled
 
 __all__ = ["WORDS", "Overlap", "precision_recall"]
 

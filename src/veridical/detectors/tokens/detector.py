@@ -22,29 +22,22 @@ from veridical.core.spans import Span, complement
 from veridical.core.spec import Spec
 from veridical.core.types import Case, Judgement, Level, Verdict
 from veridical.detectors.explanation import likely_label
-from veridical.detectors.tokens.artifact import (
-    BACKBONE,
-    TokenScale,
-    TokenSettings,
-    load_checkpoint,
-    load_tokens,
-)
+from veridical.detectors.tokens.artifact import BACKBONE, ONNX, TokenScale, TokenSettings, load_tokens
 from veridical.detectors.tokens.scoring import PairScorer, ScoredResponse
-from veridical.detectors.tokens.streaming import TokenSession
-from veridical.models.artifact import DETECTOR, Artifact, base_of, load_base
-from veridical.models.load import READERS, LocalModel, load
-from veridical.models.onnx_runtime import PRECISIONS, OnnxRunner, described, load_onnx, parts_of
-from veridical.models.pair_network import PairHead, PairRunner
+from veridical.models.artifact import DETECTOR, Artifact
+from veridical.models.heads import PairHead
+from veridical.models.local_model import READERS, LocalModel
+from veridical.models.onnx_runtime import PRECISIONS, described, load_onnx, parts_of
+from veridical.models.pair_runner import Engine, PairRunner
 from veridical.models.pairs import PairEncoder
 from veridical.models.template import get_template
 
 if TYPE_CHECKING:
     from veridical.detectors.tokens.streaming import TokenSession
 
-__all__ = ["ONNX", "Tokens", "probabilities_of"]
+__all__ = ["Tokens", "probabilities_of"]
 
 _OPTIONS = ("batch_tokens", "device", "dtype", "evidence", "labels", "max_tokens", "model", "onnx", "template")
-ONNX = "onnx"  # the folder of ONNX exports, inside the artifact
 
 
 class Tokens:
@@ -120,7 +113,9 @@ class Tokens:
         else:
             if self.changes["template"] is not None:
                 get_template(self.changes["template"])
-            settings, head = load_checkpoint(self.path, labels=self.labels)
+            from veridical.detectors.tokens.checkpoint import load_checkpoint
+
+            settings, head = load_checkpoint(self.path, self.labels)
         changes = {name: value for name, value in self.changes.items() if value is not None}
         return artifact, replace(settings, pairs=replace(settings.pairs, **changes)), head
 
@@ -136,6 +131,9 @@ class Tokens:
 
     def backbone(self) -> LocalModel:
         """Load the backbone. Raise `InputError`, naming the difference, if it is not the one that was trained on."""
+        from veridical.models.base_model import load_base
+        from veridical.models.load import load
+
         artifact = self._loaded[0]
         if artifact is None:
             return load(self.path, device=self.device, dtype=self.dtype, kinds=READERS)
@@ -162,28 +160,29 @@ class Tokens:
     def scorer(self) -> PairScorer:
         """The scorer that computes the logits; with `onnx`, neither torch nor transformers is imported."""
         artifact, settings, head = self._loaded
+        engine: Engine
         if self.onnx is not None:
             place: str | Path = self.path
             if artifact is not None:
                 place = self.path / BACKBONE if settings.backbone else self.model or artifact.base.name
             weights = None if artifact is None else artifact.base.weights
-            model, session = load_onnx(self.path / ONNX, place, weights, self.onnx)
-            runner: PairRunner = OnnxRunner(
-                model,
-                session,
-                settings.mode,
-                settings.attention,
-                max_batch_tokens=self.batch_tokens,
-            )
+            engine = load_onnx(self.path / ONNX, place, weights, self.onnx)
         else:
-            model = self.backbone()
-            runner = PairRunner(model, settings.mode, settings.attention, max_batch_tokens=self.batch_tokens)
-        return PairScorer(runner, PairEncoder(model, settings.pairs), head)
+            from veridical.models.torch_engine import TorchEngine
+
+            engine = TorchEngine(self.backbone())
+        runner = PairRunner(engine, settings.mode, settings.attention, max_batch_tokens=self.batch_tokens)
+        return PairScorer(runner, PairEncoder(engine.model, settings.pairs), head)
 
     def fingerprint(self) -> dict[str, Any]:
         """Identify everything that the scores depend on: the settings, the head and the backbone."""
         artifact, settings, head = self._loaded
-        base = base_of(self.backbone()) if artifact is None else artifact.base
+        if artifact is None:
+            from veridical.models.base_model import base_of
+
+            base = base_of(self.backbone())
+        else:
+            base = artifact.base
         digest = hashlib.sha256(digest_of([asdict(settings), base.weights, base.config]).encode())
         for name, tensor in sorted(head.tensors.items()):
             digest.update(name.encode() + np.ascontiguousarray(tensor).tobytes())

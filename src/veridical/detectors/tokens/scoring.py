@@ -12,9 +12,10 @@ from veridical.core.errors import CannotJudgeError
 from veridical.core.spans import Span
 from veridical.core.types import Case
 from veridical.detectors.tokens.lexical import FEATURES, lexical_features
-from veridical.models.pair_network import PairHead, PairRunner, States
+from veridical.models.heads import PairHead
+from veridical.models.pair_runner import PairRunner, States
 from veridical.models.pairs import PairEncoder, PairEncoding, Window
-from veridical.models.token_words import token_ranges, units_of
+from veridical.models.tokenization import token_ranges, units_of
 
 __all__ = ["LabelledWindow", "PairScorer", "ScoredResponse", "label_windows"]
 

@@ -13,7 +13,7 @@ from veridical.core.types import Case, Verdict
 from veridical.detectors.tokens.lexical import lexical_features
 from veridical.detectors.tokens.scoring import PairScorer, ScoredResponse, label_windows
 from veridical.models.cached_forward import CachedForward
-from veridical.models.token_words import units_of
+from veridical.models.tokenization import units_of
 
 __all__ = ["TokenSession"]
 
@@ -45,7 +45,8 @@ class TokenSession:
         self.read = 0
         self._scorer, self._verdicts = scorer, verdicts
         self._case = replace(case, response="")
-        self._forward = CachedForward(scorer.runner.model) if scorer.runner.caches else None
+        model = scorer.runner.model
+        self._forward = CachedForward(model) if model.kind == "causal" and model.has_weights else None
         self._ids: list[int] = []
         self._states: list[np.ndarray] = []  # one for each token in the cache
         self._emitted = 0  # end of the last verdict, in characters

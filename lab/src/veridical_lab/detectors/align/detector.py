@@ -22,7 +22,7 @@ from veridical.core.spans import Span, complement
 from veridical.core.spec import Spec
 from veridical.core.types import Case, Evidence, Judgement, Omission, Source, SourceSpan, Verdict
 from veridical.metrics.arrays import Floats
-from veridical.models.artifact import identity
+from veridical.models.base_model import identity
 from veridical.models.load import DTYPES, load
 from veridical_lab.detectors.align.reader import AlignReader, CaseMatches, default_layer, unrelated_cosine
 from veridical_lab.detectors.align.words import WordMatches

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridical.core.errors import InputError
-from veridical.models.encode import Encoded, Tokens, special_tokens, tokenize
-from veridical.models.load import LocalModel
+from veridical.models.encode import Encoded
+from veridical.models.local_model import LocalModel
+from veridical.models.tokenization import Tokens, special_tokens, tokenize
 from veridical_lab.models.runner import RequestedOutputs, Runner
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 
 from veridical.core.errors import InputError
 from veridical.core.types import Case
-from veridical.models.load import LocalModel
+from veridical.models.local_model import LocalModel
 from veridical_lab.detectors.align.encoding import encode_texts
 from veridical_lab.detectors.align.similarity import Matches, best_matches
 from veridical_lab.detectors.align.words import EncodedText, WordMatches, match_words

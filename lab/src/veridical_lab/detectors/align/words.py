@@ -19,7 +19,7 @@ from veridical.core.names import is_name
 from veridical.core.segment import sentences, words
 from veridical.detectors.overlap.matching import WORDS, Profile, word_support
 from veridical.metrics.arrays import Bools, Floats
-from veridical.models.token_words import token_unit_pairs
+from veridical.models.tokenization import token_unit_pairs
 from veridical_lab.detectors.align.encoding import TextStates
 
 __all__ = ["EncodedText", "WordMatches", "match_words"]

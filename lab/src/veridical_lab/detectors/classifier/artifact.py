@@ -14,8 +14,10 @@ from veridical.calibration.calibrated import Scale
 from veridical.calibration.calibrators import Platt
 from veridical.core.errors import DataError, InputError, UnknownNameError
 from veridical.core.types import Level
-from veridical.models.artifact import DETECTOR, Artifact, base_of, load_artifact, save_artifact
-from veridical.models.load import LocalModel
+from veridical.models.artifact import DETECTOR, Artifact, load_artifact
+from veridical.models.base_model import base_of
+from veridical.models.local_model import LocalModel
+from veridical.models.saving import save_artifact
 from veridical_lab.detectors.classifier.presentation import CLASSIFIER_TASKS, READING_UNITS
 
 __all__ = ["KIND", "TUNING_METHODS", "ClassifierSettings", "load_classifier", "save_classifier"]

@@ -18,7 +18,8 @@ from veridical.core.segment import has_words
 from veridical.core.spans import Span
 from veridical.core.spec import Spec
 from veridical.core.types import Case, Judgement, Level, Omission, SourceSpan, Verdict
-from veridical.models.artifact import DETECTOR, Artifact, load_base
+from veridical.models.artifact import DETECTOR, Artifact
+from veridical.models.base_model import load_base
 from veridical_lab.detectors.classifier.artifact import ClassifierSettings, load_classifier
 from veridical_lab.detectors.classifier.network import ClassifierNetwork
 from veridical_lab.detectors.classifier.presentation import CasePart, EncodedPart, case_parts

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from veridical.core.errors import InputError
 from veridical.models.cached_forward import CachedForward, read_prompts
-from veridical.models.load import LocalModel
+from veridical.models.local_model import LocalModel
 from veridical_lab.detectors.classifier.artifact import ClassifierSettings
 from veridical_lab.detectors.classifier.presentation import CasePart, EncodedPart, encode_reading
 from veridical_lab.models.tuning import (

@@ -15,8 +15,8 @@ from typing import Any
 from veridical.core.segment import has_words, sentences
 from veridical.core.spans import Span
 from veridical.core.types import Case, Source
-from veridical.models.encode import special_tokens
-from veridical.models.load import LocalModel
+from veridical.models.local_model import LocalModel
+from veridical.models.tokenization import special_tokens
 
 __all__ = ["CLASSIFIER_TASKS", "READING_UNITS", "CasePart", "EncodedPart", "case_parts", "encode_reading"]
 

@@ -23,9 +23,10 @@ from veridical.core.segment import words
 from veridical.core.spans import Span, union
 from veridical.core.spec import Spec
 from veridical.core.types import Case, Judgement, Level, Verdict
-from veridical.models.artifact import DETECTOR, WEIGHTS, Base, load_base, read_base, read_folder
-from veridical.models.linear import LinearClassifier
-from veridical.models.load import LocalModel
+from veridical.models.artifact import DETECTOR, WEIGHTS, Base, read_base, read_folder
+from veridical.models.base_model import load_base
+from veridical.models.heads import LinearClassifier
+from veridical.models.local_model import LocalModel
 from veridical.models.template import get_template
 from veridical_lab.detectors.features.extraction import Extracted, FeatureExtractor, TokenScores
 from veridical_lab.detectors.features.settings import KIND, DetectorSettings

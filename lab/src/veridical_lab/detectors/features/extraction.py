@@ -24,8 +24,8 @@ from veridical.core.stopwords import STOP_WORDS
 from veridical.core.types import Case
 from veridical.detectors.overlap.matching import WORDS, Profile, word_support
 from veridical.metrics.arrays import Floats
-from veridical.models.load import LocalModel
-from veridical.models.token_words import tokens_of_units
+from veridical.models.local_model import LocalModel
+from veridical.models.tokenization import tokens_of_units
 from veridical_lab.detectors.features.statistics import WordStatistics
 from veridical_lab.detectors.features.tagger import ENTITIES, PARTS_OF_SPEECH, Tag, Tagger
 from veridical_lab.detectors.local.forced_decoding import NO_WORDS, decode_cases

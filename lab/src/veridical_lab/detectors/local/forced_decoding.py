@@ -9,7 +9,7 @@ from veridical.core.errors import CannotJudgeError
 from veridical.core.segment import words
 from veridical.core.types import Case
 from veridical.models.encode import Encoded, encode
-from veridical.models.load import LocalModel
+from veridical.models.local_model import LocalModel
 from veridical_lab.models.runner import RequestedOutputs, Runner, RunnerResult
 
 __all__ = ["NO_WORDS", "DecodedCase", "decode_cases"]

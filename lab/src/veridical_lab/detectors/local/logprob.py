@@ -20,9 +20,10 @@ from veridical.core.judging import not_judged
 from veridical.core.segment import words
 from veridical.core.spec import Spec
 from veridical.core.types import Case, Judgement, Level
-from veridical.models.artifact import identity
+from veridical.models.base_model import identity
 from veridical.models.encode import default_template
-from veridical.models.load import DTYPES, FORCED, LocalModel, load
+from veridical.models.load import DTYPES, load
+from veridical.models.local_model import FORCED, LocalModel
 from veridical.models.template import get_template
 from veridical_lab.detectors.local.forced_decoding import NO_WORDS, decode_cases
 from veridical_lab.detectors.local.word_scores import SCORED_UNITS, word_verdicts

@@ -27,9 +27,10 @@ from veridical.core.spans import Span
 from veridical.core.spec import Spec
 from veridical.core.types import Case, Judgement, Level
 from veridical.metrics.arrays import Floats
-from veridical.models.artifact import DETECTOR, Artifact, load_artifact, load_base
+from veridical.models.artifact import DETECTOR, Artifact, load_artifact
+from veridical.models.base_model import load_base
 from veridical.models.encode import encode
-from veridical.models.load import LocalModel
+from veridical.models.local_model import LocalModel
 from veridical.models.template import get_template
 from veridical_lab.detectors.local.forced_decoding import NO_WORDS, decode_cases
 from veridical_lab.detectors.local.probe_settings import ProbeSettings

@@ -14,7 +14,7 @@ from veridical.core.types import Case, Verdict
 from veridical.models.cached_forward import CachedForward
 from veridical.models.encode import encode
 from veridical.models.generation import IncrementalDecoder
-from veridical.models.load import LocalModel
+from veridical.models.local_model import LocalModel
 from veridical_lab.detectors.local.probe_settings import ProbeSettings
 from veridical_lab.detectors.local.word_scores import word_verdicts
 from veridical_lab.models.monitor import ProbeHead, ProbeMonitor, check_causal

@@ -26,9 +26,10 @@ from veridical.core.spans import Span, complement
 from veridical.core.spec import Spec
 from veridical.core.stopwords import STOP_WORDS
 from veridical.core.types import Case, Evidence, Judgement, Omission, Source, SourceSpan, Verdict
-from veridical.models.artifact import identity
+from veridical.models.base_model import identity
 from veridical.models.encode import Encoded, default_template, encode
-from veridical.models.load import DTYPES, FORCED, LocalModel, load
+from veridical.models.load import DTYPES, load
+from veridical.models.local_model import FORCED, LocalModel
 from veridical.models.template import get_template
 from veridical_lab.models.gradients import SALIENCE_KINDS, salience
 

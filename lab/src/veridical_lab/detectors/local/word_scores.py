@@ -8,7 +8,7 @@ import numpy as np
 
 from veridical.core.spans import Span, complement, trimmed
 from veridical.core.types import Verdict
-from veridical.models.token_words import tokens_of_units, units_of
+from veridical.models.tokenization import tokens_of_units, units_of
 
 __all__ = ["SCORED_UNITS", "word_verdicts"]
 

@@ -13,7 +13,7 @@ import numpy as np
 from veridical.core.errors import InputError
 from veridical.core.types import Example
 from veridical.datasets.split import content_hash
-from veridical.models.load import LocalModel
+from veridical.models.local_model import LocalModel
 from veridical_lab.probes.analysis.dataset import AnalysisConfig, dataset_of, objectives_of, read_data
 from veridical_lab.probes.analysis.model_size import add_best_and_ensemble
 from veridical_lab.probes.analysis.results import Analysis, At, Recorder

@@ -10,8 +10,8 @@ import json
 from dataclasses import asdict, dataclass, replace
 
 from veridical.core.errors import InputError
-from veridical.models.artifact import base_of
-from veridical.models.load import LocalModel
+from veridical.models.base_model import base_of
+from veridical.models.local_model import LocalModel
 from veridical_lab.bench.settings import BenchSettings, Loaded, load_data
 from veridical_lab.probes.activations import check_sublayers
 from veridical_lab.probes.dataset import ProbeDataset, build_dataset

@@ -11,7 +11,7 @@ from dataclasses import replace
 from veridical.core.errors import InputError
 from veridical.core.spans import subtract
 from veridical.core.types import GOLD_THRESHOLD, Example, judged_spans
-from veridical.models.load import LocalModel
+from veridical.models.local_model import LocalModel
 from veridical_lab.bench.evaluation import Evaluation
 from veridical_lab.probes.analysis.dataset import AnalysisConfig, dataset_of, objectives_of, read_data
 from veridical_lab.probes.analysis.peaks import peaks_of

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from veridical.models.load import LocalModel
+from veridical.models.local_model import LocalModel
 from veridical_lab.probes.analysis.dataset import AnalysisConfig, dataset_of, objectives_of, read_data
 from veridical_lab.probes.analysis.peaks import peaks_of
 from veridical_lab.probes.analysis.results import COMPARED, Analysis, Recorder, compare_findings, place_of

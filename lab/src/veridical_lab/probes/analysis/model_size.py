@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from veridical.core.errors import InputError
-from veridical.models.load import LocalModel
+from veridical.models.local_model import LocalModel
 from veridical_lab.bench.evaluation import Evaluation
 from veridical_lab.probes.analysis.dataset import AnalysisConfig, dataset_of, objectives_of, read_data
 from veridical_lab.probes.analysis.peaks import peaks_of

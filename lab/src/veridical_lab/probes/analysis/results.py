@@ -11,8 +11,8 @@ from typing import Any
 from veridical.core.detector import digest_of
 from veridical.core.serialization import encode, read_documents
 from veridical.metrics.registry import METRICS
-from veridical.models.artifact import base_of
-from veridical.models.load import LocalModel
+from veridical.models.base_model import base_of
+from veridical.models.local_model import LocalModel
 from veridical_lab.bench.compare import DetectorComparison, compare_pair, correct
 from veridical_lab.bench.evaluation import Evaluation
 from veridical_lab.bench.results import ResultRow

@@ -14,7 +14,7 @@ import numpy as np
 
 from veridical.core.errors import InputError
 from veridical.datasets.split import document_of
-from veridical.models.load import LocalModel
+from veridical.models.local_model import LocalModel
 from veridical_lab.probes.activations import ActivationStates, Indices
 from veridical_lab.probes.analysis.dataset import AnalysisConfig, dataset_of, objectives_of, read_data
 from veridical_lab.probes.analysis.results import Analysis, At, Recorder

@@ -13,7 +13,7 @@ from veridical.core.segment import has_words, sentences, words
 from veridical.core.types import Case, Checked, Outcome
 from veridical.llm.prompts import fill, prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Request
-from veridical.models.template import render_chat
+from veridical.models.chat_template import render_chat
 from veridical.revise import Revised, Reviser, revise
 from veridical_lab.models.tuned import reads_bare_tasks
 from veridical_lab.revise.omissions import put_in

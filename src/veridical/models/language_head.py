@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-    from veridical.models.load import LocalModel
+    from veridical.models.local_model import LocalModel
 
 __all__ = ["finished", "head_states", "unrounded"]
 

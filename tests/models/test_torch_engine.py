@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from veridical.core.types import Case, Source
-from veridical.models.load import LocalModel, load
-from veridical.models.packed_encoder import PackedEncoder
-from veridical.models.pair_network import PairRunner
+from veridical.models.load import load
+from veridical.models.local_model import LocalModel
+from veridical.models.pair_runner import PairRunner
 from veridical.models.pairs import PairEncoder, PairEncoding, PairSettings, Window
+from veridical.models.torch_engine import PackedEncoder, TorchEngine
 from veridical_lab.models.testing import tiny
 
 SOURCE = "The committee met on Monday. The river should be cleaned before summer. Paris is the capital of France."
@@ -44,6 +45,16 @@ def windows_of(model: LocalModel) -> list[Window]:
     return [window for each in encoded if isinstance(each, PairEncoding) for window in each.windows]
 
 
+def own_states(model: LocalModel, window: Window) -> np.ndarray:
+    """The states of a response as the model's own code computes them."""
+    import torch
+
+    with torch.inference_mode():
+        engine = TorchEngine(model)
+        states: np.ndarray = engine.forward(PairRunner(engine).lay([[window]]))[0].numpy()
+    return states[window.start : window.start + window.count]
+
+
 @pytest.mark.parametrize("mode", ["offline", "online"])
 @pytest.mark.parametrize("attention", ["full", "prefix"])
 @pytest.mark.parametrize("name", ARCHITECTURES)
@@ -51,17 +62,17 @@ def test_states_are_those_of_the_model(name: str, attention: str, mode: str, fol
     import torch
 
     model = encoder(name, folders)
-    runner = PairRunner(model, mode, attention)
+    engine = TorchEngine(model)
+    runner = PairRunner(engine, mode, attention)
     windows = windows_of(model)
     rows = [[windows[i] for i in row] for row in runner.rows(windows)]
+    batch = runner.lay(rows)
     with torch.inference_mode():
-        own = runner.forward(rows)[0].numpy()
-    ours, starts = runner.states(rows)
-    for r, row in enumerate(rows):
-        for window, start in zip(row, starts[r], strict=True):
-            at = [runner.whole_position(window, start), *range(start, start + window.count)]
-            np.testing.assert_allclose(ours[r, at], own[r, at], atol=1e-5)
-    assert ours.any(2).sum() < sum(len(w.ids) for w in windows)  # the prompt's states are not computed
+        own = engine.forward(batch).numpy()
+    wanted = np.concatenate([own[r, places] for r, places in enumerate(batch.wanted_by_row)])
+    ours = engine.states(batch)
+    np.testing.assert_allclose(ours, wanted, atol=1e-5)
+    assert len(ours) < sum(len(w.ids) for w in windows)  # the prompt's states are not computed
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
@@ -73,16 +84,17 @@ def test_logits_are_those_of_the_classifier(name: str, folders: Path) -> None:
     assert PackedEncoder.supports(model)
     if name == "mpnet":
         model.model.base_model.embeddings.padding_idx = model.tokenizer.pad_token_id
-    runner, rows = PairRunner(model), [[window] for window in windows_of(model)]
+    engine = TorchEngine(model)
+    batch = PairRunner(engine).lay([[window] for window in windows_of(model)])
     with torch.inference_mode():
-        own = runner.forward(rows)[0].numpy()
+        own = engine.forward(batch).numpy()
     assert np.ptp(own[:, 0, 0]) > 0.01  # the windows differ
-    np.testing.assert_allclose(runner.states(rows)[0], own, atol=1e-5)
+    np.testing.assert_allclose(engine.states(batch), own[:, 0], atol=1e-5)
 
 
 def test_bf16_is_near_fp32(folders: Path) -> None:
     wanted, found = (
-        np.concatenate([s.response for s in PairRunner(model).run(windows_of(model))])
+        np.concatenate([s.response for s in PairRunner(TorchEngine(model)).run(windows_of(model))])
         for model in (encoder("bert", folders), encoder("bert", folders, "bf16"))
     )
     assert 0 < np.abs(found - wanted).max() < 0.1
@@ -92,16 +104,14 @@ def test_changed_weights_are_packed_again(folders: Path) -> None:
     import torch
 
     model = encoder("bert", folders)
-    runner, windows = PairRunner(model), windows_of(model)
+    runner, windows = PairRunner(TorchEngine(model)), windows_of(model)
     before = runner.run(windows)[0].response
     with torch.no_grad():
         weight = model.model.base_model.encoder.layer[0].output.dense.weight
         weight *= 2.0
     try:
         after = runner.run(windows)[0].response
-        rows = [[window] for window in windows[:1]]
-        with torch.inference_mode():
-            own = runner.forward(rows)[0][0, windows[0].start : windows[0].start + windows[0].count].numpy()
+        own = own_states(model, windows[0])
     finally:
         with torch.no_grad():
             weight *= 0.5
@@ -111,7 +121,7 @@ def test_changed_weights_are_packed_again(folders: Path) -> None:
 
 def test_types_that_the_model_does_not_have(folders: Path) -> None:
     model = load(tiny("roberta", folders / "one_type", type_vocab_size=1), dtype="fp32", kinds=("encoder",))
-    (window, *_), runner = windows_of(model), PairRunner(model)
+    (window, *_), runner = windows_of(model), PairRunner(TorchEngine(model))
     typed = replace(window, types=np.ones_like(window.types))
     np.testing.assert_array_equal(runner.run([typed])[0].response, runner.run([window])[0].response)
 
@@ -122,12 +132,10 @@ def test_other_activations_and_no_onednn(activation: str, folders: Path, monkeyp
 
     model = load(tiny("bert", folders / activation, hidden_act=activation), dtype="fp32", kinds=("encoder",))
     windows = windows_of(model)
-    packed = PairRunner(model).run(windows)[1].response
+    packed = PairRunner(TorchEngine(model)).run(windows)[1].response
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
-    np.testing.assert_allclose(PairRunner(model).run(windows)[1].response, packed, atol=1e-5)
-    with torch.inference_mode():
-        own = PairRunner(model).forward([windows[1:2]])[0][0].numpy()
-    np.testing.assert_allclose(packed, own[windows[1].start :][: windows[1].count], atol=1e-5)
+    np.testing.assert_allclose(PairRunner(TorchEngine(model)).run(windows)[1].response, packed, atol=1e-5)
+    np.testing.assert_allclose(packed, own_states(model, windows[1]), atol=1e-5)
 
 
 def test_others_run_as_they_are(folders: Path) -> None:

@@ -1,13 +1,14 @@
-"""A faster implementation of BERT-like encoders and sequence classifiers on the CPU, in place of the model's own code.
+"""Compute the states of batches with torch.
 
-It gives the same numbers (1e-4 in fp32). Rows are laid end to end, so nothing is padded. Matrices are stored in the
-order of oneDNN, and bias, GELU and residual are computed in the same pass. Behind the last attention only the wanted
-tokens are computed.
+BERT-like encoders and sequence classifiers on the CPU run in an implementation of our own. It gives the same numbers
+(1e-4 in fp32) faster: rows lie end to end, so nothing is padded; matrices are stored in the order of oneDNN; bias, GELU
+and residual are computed in the same pass; behind the last attention only the wanted tokens are computed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -15,14 +16,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.models.load import OFFSET_POSITIONS, LocalModel
+from veridical.core.errors import InputError
+from veridical.models.local_model import LocalModel, first_position
+from veridical.models.pair_runner import Batch, Floats, inputs_of
+from veridical.models.tokenization import special_tokens
 
 if TYPE_CHECKING:
     import torch
 
     Product = Callable[[torch.Tensor, torch.Tensor | None], torch.Tensor]
 
-__all__ = ["PackedEncoder"]
+__all__ = ["AnswerEngine", "PackedEncoder", "TorchEngine", "outputs_of", "relative_positions"]
 
 # the paths of a layer's parts, in the order in which `_Layer.of` reads them
 _FEED_FORWARD = (
@@ -47,8 +51,120 @@ _PARTS = {
 }
 
 
+class TorchEngine:
+    """An engine (`pair_runner.Engine`) that computes with `model`: packed where possible, else with its own code."""
+
+    alone = False
+    takes_mask = False
+    threads = 1
+
+    def __init__(self, model: LocalModel) -> None:
+        self.model = model
+        self.classifies = model.kind == "classifier"
+        self._packed = PackedEncoder(model) if PackedEncoder.supports(model) else None
+
+    def states(self, batch: Batch) -> Floats:
+        """Compute the states at the wanted places, or the logits of a classifier, in fp32."""
+        import torch
+
+        with torch.inference_mode():
+            if self._packed is not None:
+                states = self._packed.states(batch)
+                if self.classifies:
+                    states = self._packed.logits(states)
+            else:
+                rows = self.forward(batch)
+                width = rows.shape[1]
+                places = np.concatenate([r * width + places for r, places in enumerate(batch.wanted_by_row)])
+                states = rows.flatten(0, 1)[torch.from_numpy(places).to(rows.device)]
+            found: Floats = states.float().cpu().numpy()
+        return found
+
+    def forward(self, batch: Batch) -> torch.Tensor:
+        """Run the model's own code, with gradients where they are enabled; return what `outputs_of` does."""
+        tensors = self.tensors(batch)
+        with relative_positions(self.model, tensors.get("position_ids")):
+            return outputs_of(self.model, tensors)
+
+    def tensors(self, batch: Batch) -> dict[str, torch.Tensor]:
+        """Return the model's inputs on its device."""
+        import torch
+
+        tensors = {name: torch.from_numpy(a).to(self.model.device) for name, a in inputs_of(self.model, batch).items()}
+        if tensors["attention_mask"].is_floating_point():
+            tensors["attention_mask"] = tensors["attention_mask"].to(self.model.dtype)
+        return tensors
+
+
+class AnswerEngine(TorchEngine):
+    """An engine for an encoder-decoder that answers with a label: its logits are those of the first token it writes.
+
+    Args:
+        model: A model of the kind "seq2seq".
+        answers: The token of each class.
+
+    Raises:
+        InputError: If the tokenizer has no such tokens.
+    """
+
+    def __init__(self, model: LocalModel, answers: Sequence[str]) -> None:
+        super().__init__(model)
+        self.classifies = True
+        vocabulary = model.tokenizer.get_vocab()
+        if not set(answers) <= vocabulary.keys():
+            raise InputError(
+                f"the tokenizer of {model.name!r} has no token {' or '.join(map(repr, answers))}",
+                hint="the checkpoint's own tokenizer is needed",
+            )
+        self._answers = [vocabulary[answer] for answer in answers]
+
+    def forward(self, batch: Batch) -> torch.Tensor:
+        """Return the logits of the answers. *Shape:* (rows, 1, answers)"""
+        import torch
+
+        begin = (special_tokens(self.model).decoder or (0,))[:1]
+        written = torch.tensor([begin] * len(batch.ids), device=self.model.device)
+        logits: torch.Tensor = self.model.model(
+            **self.tensors(batch), decoder_input_ids=written, use_cache=False
+        ).logits
+        return logits[:, :, self._answers]
+
+
+def outputs_of(model: LocalModel, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+    """Return the last hidden states of a batch, *(rows, width, size)*, or logits, *(rows, 1, classes)*.
+
+    HHEM-2 has logits at every token; those of the first one are the pair's.
+    """
+    if model.kind == "classifier":
+        logits: torch.Tensor = model.model(**inputs).logits
+        return logits[:, None] if logits.ndim == 2 else logits[:, :1]
+    options = {} if model.kind == "encoder" else {"use_cache": False}
+    states: torch.Tensor = model.model.base_model(**inputs, **options).last_hidden_state
+    return states
+
+
+@contextmanager
+def relative_positions(model: LocalModel, positions: torch.Tensor | None) -> Iterator[None]:
+    """Let MPNet, whose attention looks at distances, count them by `positions` *(rows, width)* in the context."""
+    if positions is None or model.model_type != "mpnet":
+        yield
+        return
+    encoder = model.model.base_model.encoder
+
+    def bias(states: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
+        buckets = encoder.relative_position_bucket(positions[:, None, :] - positions[:, :, None])
+        values: torch.Tensor = encoder.relative_attention_bias(buckets).permute(0, 3, 1, 2).contiguous()
+        return values
+
+    encoder.compute_position_bias = bias
+    try:
+        yield
+    finally:
+        del encoder.compute_position_bias
+
+
 class PackedEncoder:
-    """An encoder on the CPU that computes the last hidden states of chosen tokens, or the logits of rows.
+    """An encoder on the CPU that computes the last hidden states of wanted tokens, or the logits of rows.
 
     The matrices are packed at the first call, and again after the weights have changed. The packed copies take as much
     memory as the encoder's layers.
@@ -78,62 +194,49 @@ class PackedEncoder:
             and all(type(m) is torch.nn.Linear for m in model.model.modules() if isinstance(m, torch.nn.Linear))
         )
 
-    def states(
-        self,
-        ids: NDArray[np.int64],
-        types: NDArray[np.int64],
-        positions: NDArray[np.int64],
-        lengths: Sequence[int],
-        wanted: Sequence[NDArray[np.int64]],
-        masks: Sequence[NDArray[np.bool_]] | None = None,
-    ) -> torch.Tensor:
-        """Return the last hidden states of the wanted tokens, row by row. *Shape:* (wanted, width)
-
-        Args:
-            ids: The tokens of all rows, end to end. *Shape:* (tokens,)
-            types: Their segment ids, for models that have any. *Shape:* (tokens,)
-            positions: Their positions; each prompt's first token is at 0. *Shape:* (tokens,)
-            lengths: The number of tokens of each row.
-            wanted: For each row, the indices in the row of the wanted tokens.
-            masks: For each row, which token may attend to which, *(row's tokens, row's tokens)*; None: all to all.
-        """
+    def states(self, batch: Batch) -> torch.Tensor:
+        """Return the last hidden states of the wanted tokens, row by row. *Shape:* (wanted, width)"""
         import torch
 
+        lengths = batch.filled.sum(1).tolist()
         rows = _ranges(lengths)
-        with torch.inference_mode():
-            *layers, last = self._layers()
-            embeddings = self.base.embeddings
-            # some architectures number positions from the padding index + 1
-            shift = embeddings.padding_idx + 1 if self.model.model_type in OFFSET_POSITIONS else 0
-            x = embeddings.word_embeddings(torch.from_numpy(ids))
-            if hasattr(embeddings, "token_type_embeddings"):
-                x = x + embeddings.token_type_embeddings(torch.from_numpy(types))
-            x = embeddings.LayerNorm(x + embeddings.position_embeddings(torch.from_numpy(positions + shift)))
-            if hasattr(self.base, "embeddings_project"):
-                x = self.base.embeddings_project(x)
-            biases = [self._bias(positions[row], None if masks is None else masks[r]) for r, row in enumerate(rows)]
-            for layer in layers:
-                query, key, value = layer.read(x, None).chunk(3, -1)
-                x = layer.behind_attention(x, self._attended(query, key, value, rows, rows, biases))
-            key, value = last.read(x, None).chunk(2, -1)
-            x = x[torch.from_numpy(np.concatenate([row.start + i for row, i in zip(rows, wanted, strict=True)]))]
-            biases = [None if b is None else b[:, :, torch.from_numpy(i)] for b, i in zip(biases, wanted, strict=True)]
-            wanted_rows = _ranges([len(indices) for indices in wanted])
-            assert last.query is not None
-            return last.behind_attention(x, self._attended(last.query(x, None), key, value, wanted_rows, rows, biases))
+        wanted = batch.wanted_by_row
+        if batch.positions is None:
+            positions = np.concatenate([np.arange(length) for length in lengths])
+        else:
+            positions = batch.positions[batch.filled]
+        *layers, last = self._layers()
+        embeddings = self.base.embeddings
+        x = embeddings.word_embeddings(torch.from_numpy(batch.ids[batch.filled]))
+        if hasattr(embeddings, "token_type_embeddings"):
+            several = self.model.model.config.type_vocab_size > 1
+            types = batch.types[batch.filled] if several else np.zeros_like(positions)
+            x = x + embeddings.token_type_embeddings(torch.from_numpy(types))
+        numbers = torch.from_numpy(positions + first_position(self.model.model.config))
+        x = embeddings.LayerNorm(x + embeddings.position_embeddings(numbers))
+        if hasattr(self.base, "embeddings_project"):
+            x = self.base.embeddings_project(x)
+        masks = [None if batch.allowed is None else batch.allowed[r, :n, :n] for r, n in enumerate(lengths)]
+        biases = [self._bias(positions[row], mask) for row, mask in zip(rows, masks, strict=True)]
+        for layer in layers:
+            query, key, value = layer.read(x, None).chunk(3, -1)
+            x = layer.behind_attention(x, self._attended(query, key, value, rows, rows, biases))
+        key, value = last.read(x, None).chunk(2, -1)
+        x = x[torch.from_numpy(np.concatenate([row.start + i for row, i in zip(rows, wanted, strict=True)]))]
+        biases = [None if b is None else b[:, :, torch.from_numpy(i)] for b, i in zip(biases, wanted, strict=True)]
+        wanted_rows = _ranges([len(indices) for indices in wanted])
+        assert last.query is not None
+        return last.behind_attention(x, self._attended(last.query(x, None), key, value, wanted_rows, rows, biases))
 
     def logits(self, states: torch.Tensor) -> torch.Tensor:
         """Return a sequence classifier's logits, *(rows, classes)*, from the states *(rows, width)* of first tokens."""
-        import torch
-
         head = self.model.model
-        with torch.inference_mode():
-            if self.model.model_type == "bert":
-                logits: torch.Tensor = head.classifier(self.base.pooler(states[:, None]))
-            elif self.model.model_type == "distilbert":
-                logits = head.classifier(head.pre_classifier(states).relu())
-            else:
-                logits = head.classifier(states[:, None])
+        if self.model.model_type == "bert":
+            logits: torch.Tensor = head.classifier(self.base.pooler(states[:, None]))
+        elif self.model.model_type == "distilbert":
+            logits = head.classifier(head.pre_classifier(states).relu())
+        else:
+            logits = head.classifier(states[:, None])
         return logits
 
     def _bias(self, positions: NDArray[np.int64], mask: NDArray[np.bool_] | None) -> torch.Tensor | None:
