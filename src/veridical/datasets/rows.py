@@ -156,10 +156,11 @@ def _files(path: Path, split: str | None) -> list[Path]:
         raise DataError("no such file or folder", path=path)
     files = {path.stem: path}
     if path.is_dir():
-        files = {file.stem: file for file in sorted(path.iterdir()) if ending_of(file) in ENDINGS}
+        endings = [ending for ending in ENDINGS if ending != ".json"]  # in a folder, that describes the data
+        files = {file.stem: file for file in sorted(path.iterdir()) if ending_of(file) in endings}
         if not files:
             raise DataError(
-                "a folder without any file of rows", path=path, hint=f"files that end in {', '.join(ENDINGS)}"
+                "a folder without any file of rows", path=path, hint=f"files that end in {', '.join(endings)}"
             )
     if split is not None and split not in files:
         raise UnknownNameError(f"split in {path}:", split, files)

@@ -68,6 +68,7 @@ def test_all_options(command: Command) -> None:
         "context": "left",
         "template": "plain",
         "max_windows": None,
+        "paper": False,
         "token_scores": True,
         "probability": "causal",
     }

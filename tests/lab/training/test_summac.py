@@ -76,7 +76,7 @@ def test_a_layer_on_a_classifier_of_train_tokens(tmp_path: Path) -> None:
         options = TokenTraining(epochs=1, hidden=0, seed=seed)
         train_tokens(base, {"set": examples(80)}, options, out=tmp_path / name)
     classifier = str(tmp_path / "classifier")
-    command = ["train", "summac", f"jsonl:{data}", "--model", classifier, "--out", str(out), "--bins", "10"]
+    command = ["train", "summac", f"jsonl:{data}", "--model", classifier, "--out", str(out)]
     assert main([*command, "--dtype", "fp32"]) == 0
     assert load_layer(out).labels == ""
     cases = [example.case for example in examples(6)]

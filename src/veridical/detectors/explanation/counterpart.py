@@ -271,7 +271,7 @@ _NEARLY = Fraction(1, 10)
 def bound(sentence: Sentence, mention: Mention) -> str:
     """Return how a value is qualified: ">" ("more than 50"), "<", "~" ("about 50"), or "" if it is not.
 
-    >>> from veridical.detectors.explanation.sentence_index import SentenceIndex
+    >>> from veridical.detectors.explanation.sentences import SentenceIndex
     >>> (one,) = SentenceIndex(["At least 50 came, in under 9 minutes."]).sentences
     >>> [bound(one, mention) for mention in one.mentions]
     ['>', '<']
