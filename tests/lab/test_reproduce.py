@@ -99,7 +99,7 @@ def test_a_table_on_files_in_the_publishers_format(tmp_path: Path, capsys: pytes
     assert accuracy.ours is not None
     assert 50 < accuracy.ours[0] <= 100
     assert accuracy.difference == pytest.approx(accuracy.ours[0] - 62.25)
-    assert accuracy.command.startswith("veridical ")
+    assert accuracy.command.startswith("veridical")
     assert by_place["BERT", "Acc"].ours is None
     again = reproduce("liu2022", exhibit, "published", setting(tmp_path, run=run))
     assert again == made
