@@ -703,11 +703,30 @@ def contradictions(path: Path = ROWS / "explanations.jsonl") -> str:
         first = f"{row['data']} | {row['n']} | {told['value']:.3f} [{told['low']:.3f}, {told['high']:.3f}]"
         for label in ("contradiction", "absence"):
             found = [row[f"{label}_{figure}"] for figure in ("precision", "recall")]
-            cells = ["–" if f is None else f"{f['value']:.2f} [{f['low']:.2f}, {f['high']:.2f}]" for f in found]
+            cells = ["–" if f is None else _interval(f) for f in found]
             lines.append(f"| {first} | {row['by']} | `{label}` | {row[f'{label}_said']} | {' | '.join(cells)} |")
             first = " | | "
     dates = ", ".join(sorted({row["date"] for row in rows}))
     return "\n".join([*lines, "", f"Test documents; 95% intervals by bootstrap over documents; {dates}."])
+
+
+def corrections(path: Path = ROWS / "explanations.jsonl") -> str:
+    """How often a flagged place gets a correction, and how often it is right."""
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    rows = [row for row in rows if row["measure"] == "correction" and row["of"] != "value or name"]
+    kinds = {"value": "number, date, quantity", "name": "name", "other": "other words"}
+    lines = ["| data | flagged | places | given | right of given | equal of given | right of all |"]
+    lines.append("|---|---|---:|---:|---|---|---|")
+    for row in rows:
+        shares = [row[name] for name in ("right_of_given", "equal_of_given", "right_of_all")]
+        cells = ["–" if one is None else _interval(one) for one in shares]
+        lines.append(f"| {row['data']} | {kinds[row['of']]} | {row['n']} | {row['given']} | {' | '.join(cells)} |")
+    dates = ", ".join(sorted({row["date"] for row in rows}))
+    return "\n".join([*lines, "", f"Test documents; 95% intervals by bootstrap over documents; {dates}."])
+
+
+def _interval(one: dict[str, float]) -> str:
+    return f"{one['value']:.2f}" + (f" [{one['low']:.2f}, {one['high']:.2f}]" if "low" in one else "")
 
 
 def papers() -> str:
@@ -884,6 +903,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "detectors": ("docs/detectors/README.md", detector_table),
     "results-default": ("docs/detectors/default.md", default_results),
     "papers": ("docs/papers.md", papers),
+    "corrections": ("docs/explanations.md", corrections),
     "contradictions": ("docs/explanations.md", contradictions),
     "speed-default": ("docs/detectors/default.md", default_speed),
     "training-default": ("docs/detectors/default.md", default_training_sets),

@@ -339,7 +339,7 @@ class SentenceIndex:
     def has_number(self, number: str) -> bool:
         """Check whether a text has a number in these digits, with any unit or magnitude."""
         digits = re.compile(rf"(?<![0-9])(?<![0-9][.,]){re.escape(number)}(?![0-9]|[.,][0-9])")
-        return any(digits.search(text) for text in self._texts)
+        return any(number in text and digits.search(text) for text in self._texts)  # most texts do not have it
 
     def with_key(self, key: str) -> Sequence[int]:
         """Return the indices of the sentences that support a key."""
