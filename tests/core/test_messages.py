@@ -143,6 +143,15 @@ def test_evidence_is_what_was_there_before_the_turn() -> None:
     assert "Welcome." in [source.text for source in with_own.sources]
 
 
+def test_tags_may_repeat_or_stay_open_and_names_are_unique() -> None:
+    system = "<context>A <b>bold</b> <context>one.</context> No. <Context id='2'>\nTwo.\n</context> <context>open"
+    (case,) = read_conversation([("system", system), ("assistant", "Yes.")], system="context")
+    assert [(source.id, source.text) for source in case.sources] == [
+        ("system, message 1", "A <b>bold</b> <context>one."),
+        ("system, message 1 (2)", "Two."),
+    ]
+
+
 def test_an_elliptical_question_has_the_one_before() -> None:
     chat = [
         ("user", "What is a ticket?"),

@@ -46,7 +46,9 @@ def _killed(rng: Random, folder: Path, kill: Kill, times: int, *more: str) -> Fo
     seconds = time.monotonic() - began
     found.check(code in DONE, f"the run without a kill ended with {code}: {output[-150:]}")
     expected = files_in(whole)
-    while found.tried < times:
+    for _ in range(10 * times):  # a kill may miss
+        if found.tried == times:
+            break
         process = start(*_options(rows, out, *more))
         workers: list[int] = []
         try:
@@ -60,6 +62,7 @@ def _killed(rng: Random, folder: Path, kill: Kill, times: int, *more: str) -> Fo
             kill_group(process)
         if process.returncode in DONE or rng.random() < 0.2:  # finished before the kill, or begin again
             _empty(out)
+    found.check(found.tried == times, f"only {found.tried} of {times} kills hit a process")
     code, output = veridical(*_options(rows, out, *more)[2:])
     found.check(code in DONE, f"the run after the kills ended with {code}: {output[-150:]}")
     files = files_in(out)

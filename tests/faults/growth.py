@@ -16,6 +16,7 @@ from typing import Any
 
 from veridical.checking import check_cases
 from veridical.core.errors import WireError
+from veridical.core.messages import read_conversation
 from veridical.core.names import is_name
 from veridical.core.segment import sentences, words
 from veridical.core.serialization import decode_case
@@ -23,7 +24,7 @@ from veridical.core.strict_json import parse
 from veridical.core.types import Case, Judgement, Source
 from veridical.detectors.claims.qa_checker import read_questions
 from veridical.detectors.overlap.detector import Overlap
-from veridical.documents import document_text
+from veridical.documents import document_of
 from veridical.llm.reply_parser import json_object, labelled, yes_no
 from veridical.server.errors import Refused
 from veridical.server.protection import lines
@@ -111,6 +112,17 @@ def case_of_json(n: int) -> Callable[[], object]:
     return lambda: decode_case(text, default_id="1")
 
 
+def tags_without_an_end(n: int) -> Callable[[], object]:
+    chat = [("system", "<context>" * n + "<context " * n), ("assistant", "It rains.")]
+    return lambda: read_conversation(chat, system="context")
+
+
+def results_of_one_tool(n: int) -> Callable[[], object]:
+    results = [{"type": "tool_result", "tool_use_id": "a", "content": "It rains."}] * n
+    chat = [{"role": "user", "content": results}, ("assistant", "It rains.")]
+    return lambda: read_conversation(chat)
+
+
 class _Direct:
     """A detector without a queue: word overlap of whatever it gets."""
 
@@ -165,12 +177,12 @@ def proxied_stream(n: int) -> Callable[[], object]:
 
 def html_document(n: int) -> Callable[[], object]:
     data = b"<p>The <b>tower</b> is tall.</p>" * n
-    return lambda: document_text(data, Path("a.html"))
+    return lambda: document_of(data, Path("a.html"))
 
 
 def markdown_document(n: int) -> Callable[[], object]:
     data = b"- The **tower** is [tall](a).\n\n" * n
-    return lambda: document_text(data, Path("a.md"))
+    return lambda: document_of(data, Path("a.md"))
 
 
 def explained(n: int) -> Callable[[], object]:
@@ -191,6 +203,8 @@ PATHS: dict[Callable[[int], Callable[[], object]], int] = {
     all_capitals: 5_000,
     line_in_pieces: 40_000,
     case_of_json: 20_000,
+    tags_without_an_end: 20_000,
+    results_of_one_tool: 5_000,
     stream_of_sentences: 150,
     stream_without_a_sentence: 5_000,
     proxied_stream: 500,

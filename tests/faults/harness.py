@@ -117,14 +117,20 @@ class Served:
         else:
             raise RuntimeError(b"".join(self.log).decode())
         self.url = match[0].decode()
-        self._drain = threading.Thread(target=self._read, daemon=True)
-        self._drain.start()
+        self._reading = threading.Thread(target=self._read, daemon=True)
+        self._reading.start()
 
     def _read(self) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.log.append(line)
-            del self.log[:-5000]
+        with self.process.stdout as output:
+            for line in output:
+                self.log.append(line)
+                del self.log[:-5000]
+
+    def ended(self, seconds: float) -> bool:
+        """Return whether the process ends within so many seconds; its log is complete then."""
+        self._reading.join(seconds)
+        return until(lambda: self.process.poll() is not None, 1)
 
     def failures(self) -> list[str]:
         """Return the lines of the log about errors inside the server."""
@@ -141,9 +147,11 @@ def served(*options: str | Path, code: str | None = None, **more: Any) -> Iterat
     arguments = ("-c", code) if code else ("-m", "veridical", "serve", "--port", "0", *map(str, options))
     process = start(*arguments, **more)
     try:
-        yield Served(process)
+        service = Served(process)
+        yield service
     finally:
         kill_group(process)
+    service.ended(LIMIT)
 
 
 def number_case(i: int) -> dict[str, Any]:

@@ -69,7 +69,7 @@ def terminate(rng: Random, folder: Path) -> Found:
             until(lambda: len(load.statuses) > 20)
             time.sleep(rng.uniform(0.0, 1.0))
             service.process.send_signal(signal.SIGTERM)
-            found.check(until(lambda: service.process.poll() is not None, 60), "it did not end")
+            found.check(service.ended(60), "it did not end")
             found.check(service.process.returncode == 0, f"it ended with {service.process.returncode}")
         accepted = sum(b'"request"' in line and b'"status": 200' in line for line in service.log)
         _ended(found, load.statuses)

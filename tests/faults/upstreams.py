@@ -6,7 +6,7 @@ import json
 import socket
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -153,19 +153,22 @@ def _no_constant(name: str) -> None:
     raise ValueError(name)
 
 
-def _status(answer: httpx.Response, stream: bool, found: Found, name: str) -> str:
-    """Return the status of a reply as the client sees it; check that all of it is JSON."""
+def _read(answer: httpx.Response, found: Found, name: str) -> tuple[str, list[str]]:
+    """Return the status of a reply and the text of each choice as the client sees them; check that all is JSON."""
+    streamed = "event-stream" in answer.headers["content-type"]
     try:
-        documents = (
-            _events(answer.text) if stream and "event-stream" in answer.headers["content-type"] else [answer.json()]
-        )
+        documents = _events(answer.text) if streamed else [answer.json()]
     except ValueError:
         found.check(False, f"{name}: no JSON: {answer.text[:100]}")
-        return "none"
+        return "none", []
+    texts: defaultdict[int, str] = defaultdict(str)
+    for choice in (choice for document in documents for choice in document.get("choices", ())):
+        texts[choice.get("index", 0)] += choice["delta" if streamed else "message"].get("content") or ""
     last = documents[-1] if documents else {}
     if answer.status_code != 200 or "error" in last:
-        return "error"
-    return str(last.get("veridical", {}).get("status", answer.headers.get("x-veridical-status", "none")))
+        return "error", list(texts.values())
+    status = last.get("veridical", {}).get("status", answer.headers.get("x-veridical-status", "none"))
+    return str(status), list(texts.values())
 
 
 SERVICE = """
@@ -191,9 +194,9 @@ def _tried(rng: Random, action: str, rounds: int) -> Found:
                 found.tried += 1
                 answer = client.post("/v1/chat/completions", json={**CHAT, "stream": stream})
                 found.check(answer.status_code in OF_PROXY, f"{name}: {answer.status_code} {answer.text[:100]}")
-                status = _status(answer, stream, found, name)
+                status, texts = _read(answer, found, name)
                 statuses[status] += 1
-                if "moons" in answer.text:
+                if any(FALSE in text for text in texts):
                     found.check(status != "clear", f"{name}: a false reply was called clear")
                     found.check(action != "block", f"{name}: a false reply was shown")
                 if name == "as it should be":

@@ -48,7 +48,11 @@ def test_offsets_may_count_as_javascript_does(client: TestClient) -> None:
     case = {
         "response": "\U0001f355 The tower is 300 m tall.",
         "sources": [
-            {"text": "\U0001f355\U0001f355 The tower is 330 m tall.", "metadata": {"place": {"start": 9, "end": 9}}}
+            {
+                "text": "\U0001f355\U0001f355 The tower is 330 m tall.",
+                "metadata": {"place": {"start": 9, "end": 9}},
+                "pages": [0, 3],
+            }
         ],
     }
     answer = client.post(
@@ -62,11 +66,14 @@ def test_offsets_may_count_as_javascript_does(client: TestClient) -> None:
     (evidence,) = verdict["evidence"]
     assert evidence["span"]["end"] == len(case["sources"][0]["text"].encode("utf-16-le")) // 2
     assert result["case"]["sources"][0]["metadata"] == case["sources"][0]["metadata"]
+    assert result["case"]["sources"][0]["pages"] == [0, 5]
     with pytest.raises(InputError, match="offsets"):
         decode(result)
     (plain,) = client.post("/v1/check", json={"cases": [case], "include": ["sources"]}).json()["results"]
     assert decode(plain).flagged[0].text == "300"
     assert client.post("/v1/check", json={"cases": [case], "offsets": "bytes"}).status_code == 400
+    for route, what in (("revise", {"cases": [case]}), ("report", {"cases": [case]}), ("stream", {"case": case})):
+        assert client.post(f"/v1/{route}", json={**what, "offsets": "utf-16"}).status_code == 400
 
 
 def test_sources_come_back_only_if_asked_for(client: TestClient) -> None:

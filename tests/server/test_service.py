@@ -20,8 +20,9 @@ from starlette.testclient import TestClient
 
 from tests.processes import LIMIT
 from tests.server.services import CASE, Echo, Endless, client_of, until
+from veridical.cli.serve import CapacityOptions
 from veridical.core.detector import DetectorInfo
-from veridical.core.errors import CannotJudgeError, VeridicalError
+from veridical.core.errors import CannotJudgeError, InputError, VeridicalError
 from veridical.core.segment import sentences
 from veridical.core.serialization import decode, decode_case
 from veridical.core.spans import Span
@@ -285,7 +286,7 @@ def test_the_work_for_a_client_that_left_ends(path: str) -> None:
 
 def test_bodies_that_fill_the_memory_are_refused_and_leave_none() -> None:
     detector = Echo()
-    limits = Limits(batch_wait=0, memory_bytes=3000, body_bytes=2500)
+    limits = Limits(batch_wait=0, memory_bytes=3000, body_bytes=2500, document_bytes=2500)
     headers = {"Content-Type": "application/json"}
     with client_of(own={"echo": detector}, limits=limits) as client:
         until(lambda: client.get("/ready").json()["ready"])
@@ -305,6 +306,13 @@ def test_bodies_that_fill_the_memory_are_refused_and_leave_none() -> None:
         assert [answer.status_code for answer in refused] == [429] * 6
         assert all(answer.headers["retry-after"] == "1" for answer in refused)
         assert client.post("/v1/check", json=body).status_code == 200
+
+
+def test_the_memory_for_bodies_holds_the_largest_of_them() -> None:
+    with pytest.raises(InputError, match="less than one body"):
+        Limits(document_bytes=2000, body_bytes=10, memory_bytes=1999)
+    large = CapacityOptions(max_mb=256).limits()
+    assert large.memory_bytes >= large.document_bytes == 256 * 1024 * 1024
 
 
 def test_a_detector_that_has_to_be_paid_is_not_tried_at_the_start() -> None:

@@ -71,7 +71,12 @@ class CapacityOptions:
         float, Option(help="Time limit of one request, in seconds; a slower one gets the status 504.", min=0.1)
     ] = _DEFAULTS.timeout
     max_mb: Annotated[
-        int, Option(help="Refuse request bodies and documents of more than this many megabytes.", min=1)
+        int,
+        Option(
+            help="Refuse uploaded documents of more than this many megabytes. JSON bodies may have "
+            f"{_DEFAULTS.body_bytes // _MB} of them at most.",
+            min=1,
+        ),
     ] = _DEFAULTS.document_bytes // _MB
 
     def limits(self) -> Limits:
@@ -83,6 +88,7 @@ class CapacityOptions:
             timeout=self.time_limit,
             body_bytes=min(_DEFAULTS.body_bytes, self.max_mb * _MB),
             document_bytes=self.max_mb * _MB,
+            memory_bytes=max(_DEFAULTS.memory_bytes, self.max_mb * _MB),
         )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -19,9 +20,8 @@ from veridical.core.segment import sentences, words
 from veridical.core.text import is_blank
 from veridical.core.types import Case, Source, Turn
 
-__all__ = ["SYSTEM", "read_conversation"]
+__all__ = ["read_conversation"]
 
-SYSTEM = ("none", "all")
 _ROLES = {
     **dict.fromkeys(("system", "developer"), "system"),
     **dict.fromkeys(("user", "human"), "user"),
@@ -82,6 +82,7 @@ def read_conversation(
     """
     evidence = list(sources)
     names = {source.id for source in evidence}
+    repeats = Counter[str]()
     history: list[Turn] = []
     calls: dict[str, str] = {}
     cases: list[Case] = []
@@ -89,10 +90,10 @@ def read_conversation(
     def add(name: str, number: int, text: str) -> None:
         if is_blank(text):
             return
-        unique = variant = f"{name}, message {number}"
-        count = 2
+        unique = first = f"{name}, message {number}"
         while unique in names:
-            unique, count = f"{variant} ({count})", count + 1
+            repeats[first] += 1
+            unique = f"{first} ({repeats[first] + 1})"
         names.add(unique)
         evidence.append(Source(unique, text))
 
@@ -235,8 +236,14 @@ def _configured(text: str, system: str) -> list[str]:
         return []
     if system == "all":
         return [text]
-    tag = re.escape(system.strip("<>"))
-    return [match.strip() for match in re.findall(rf"<{tag}\b[^>]*>(.*?)</{tag}>", text, re.DOTALL | re.IGNORECASE)]
+    parts, start = list[str](), -1
+    for tag in re.finditer(rf"<(/?){re.escape(system.strip('<>'))}\b[^<>]*>", text, re.IGNORECASE):
+        if not tag[1]:
+            start = tag.end() if start < 0 else start
+        elif start >= 0:
+            parts.append(text[start : tag.start()].strip())
+            start = -1
+    return parts
 
 
 def _question(history: Sequence[Turn]) -> str | None:

@@ -29,7 +29,7 @@ class Intake:
         Raises:
             Refused: 429 if as many requests are being answered as queue and batch hold cases (one more would only be
                 read and then refused) or their bodies fill `limits.memory_bytes`, 413 for a body that no route takes,
-                504 after `limits.stream_timeout` seconds.
+                504 after `limits.stream_timeout` and `limits.body_timeout` seconds.
             ClientDisconnect: The client has left.
         """
         limits = self._limits
@@ -37,6 +37,7 @@ class Intake:
         if counts and self._requests >= limits.queue + limits.batch_cases:
             raise Refused(429, f"{self._requests} requests are being answered", hint="try again", retry_after=1)
         received: asyncio.Queue[Message | Refused] = asyncio.Queue()
+        most = max(limits.body_bytes, limits.document_bytes)
         size, answered = 0, False
 
         async def read() -> None:
@@ -45,8 +46,8 @@ class Intake:
                 length = len(message.get("body", b""))
                 size += length
                 self._bytes += length
-                if size > max(limits.body_bytes, limits.document_bytes):
-                    received.put_nowait(Refused(413, f"the body is larger than {limits.document_bytes:,} bytes"))
+                if size > most:
+                    received.put_nowait(Refused(413, f"the body is larger than {most:,} bytes"))
                 elif self._bytes > limits.memory_bytes:
                     problem = f"the bodies of {self._requests} requests fill the memory for them"
                     received.put_nowait(Refused(429, problem, hint="try again", retry_after=1))

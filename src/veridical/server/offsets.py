@@ -24,8 +24,12 @@ def check_json(checked: Checked, offsets: Offsets, *, sources: bool) -> str:
     if offsets == "code-points":
         return text
     document = json.loads(text)
-    judgements = with_offsets(document["judgements"], checked.case, offsets)
-    return json.dumps({**document, "judgements": judgements, "offsets": offsets}, ensure_ascii=False)
+    document["judgements"] = with_offsets(document["judgements"], checked.case, offsets)
+    for source in document["case"].get("sources", ()):
+        if "pages" in source:
+            places = _utf16(source["text"])
+            source["pages"] = [places[start] for start in source["pages"]]
+    return json.dumps({**document, "offsets": offsets}, ensure_ascii=False)
 
 
 def with_offsets(document: Any, case: Case, offsets: Offsets) -> Any:

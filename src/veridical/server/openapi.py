@@ -93,6 +93,7 @@ def components(requests: tuple[type[Any], ...], kinds: tuple[str, ...]) -> dict[
         record_schema = schema(kind)
         schemas |= record_schema.pop("$defs", {})
         schemas[kind] = {name: value for name, value in record_schema.items() if name != "$schema"}
+    schemas["check"]["properties"]["offsets"] = {"const": "utf-16"}  # as `server.offsets` adds it
     for request in requests:
         request_schema = TypeAdapter(request).json_schema()
         properties = request_schema["properties"]

@@ -8,6 +8,7 @@ import re
 import secrets
 import time
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, Request
@@ -20,7 +21,7 @@ from veridical.server.keys import find_key
 from veridical.server.observation import Metrics, log
 from veridical.server.settings import Limits, ServerSettings
 
-__all__ = ["SECURITY_HEADERS", "Protection", "lines", "read_body", "request_id_of", "timed"]
+__all__ = ["SECURITY_HEADERS", "Protection", "in_time", "lines", "read_body", "request_id_of"]
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'; "
@@ -42,7 +43,7 @@ def request_id_of(request: Request) -> str:
 async def read_body(
     request: Request, limits: Limits, *, kind: str = "application/json", most: int | None = None
 ) -> bytes:
-    """Return the whole body, and keep it in the request so that it can be read again.
+    """Return the whole body.
 
     Raises `Refused` for a content type other than `kind` (415), for more than `most` bytes (413; default
     `limits.body_bytes`), and for a body that does not arrive within `limits.body_timeout` seconds (408).
@@ -58,31 +59,23 @@ async def read_body(
         raise too_large
     chunks: list[bytes] = []
     size = 0
-    deadline = asyncio.get_running_loop().time() + limits.body_timeout
-    async for chunk in timed(request.stream(), limits, deadline):
-        size += len(chunk)
-        if size > most:
-            raise too_large
-        chunks.append(chunk)
-    request._body = b"".join(chunks)  # where `Request.form` looks
-    return request._body
+    async with in_time("the body", limits):
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size > most:
+                raise too_large
+            chunks.append(chunk)
+    return b"".join(chunks)
 
 
-async def timed(chunks: AsyncIterator[bytes], limits: Limits, late: float | None = None) -> AsyncIterator[bytes]:
-    """Yield `chunks` as they come: all of them before `late` (loop time), or each within `limits.body_timeout` seconds.
-
-    Raises `Refused` (408) if a chunk does not come in time.
-    """
-    loop = asyncio.get_running_loop()
-    while True:
-        try:
-            async with asyncio.timeout_at(late or loop.time() + limits.body_timeout):
-                chunk = await anext(chunks, None)
-        except TimeoutError:
-            raise Refused(408, f"the body did not arrive in {limits.body_timeout:g} s", hint="send it faster") from None
-        if chunk is None:
-            return
-        yield chunk
+@asynccontextmanager
+async def in_time(what: str, limits: Limits) -> AsyncIterator[None]:
+    """Raise `Refused` (408) if the block, which receives `what`, takes more than `limits.body_timeout` seconds."""
+    try:
+        async with asyncio.timeout(limits.body_timeout):
+            yield
+    except TimeoutError:
+        raise Refused(408, f"{what} did not arrive in {limits.body_timeout:g} s", hint="send it faster") from None
 
 
 async def lines(chunks: AsyncIterator[bytes], most: int, too_large: Refused) -> AsyncIterator[bytes]:

@@ -73,7 +73,8 @@ class CheckRequest(_Answer, HowToCheck):
         threshold: The score from which a span or response is flagged, for all levels or per level.
         flag_over: Make an outcome "flagged" only if a response-level score is above this number.
         explain: Add the closest passage and a correction to each flagged span.
-        offsets: The unit of the offsets in the answer: "code-points", or "utf-16" as in JavaScript strings.
+        offsets: The unit of the offsets in the answer: "code-points", or "utf-16" as in JavaScript strings. Offsets in
+            the request, such as the `pages` of a source, are code points.
         include: What results repeat of the request; without "sources", their cases come back without them.
     """
 

@@ -57,13 +57,14 @@ class Limits:
         batch_characters: The most characters of one batch, unless a single case has more.
         batch_wait: Seconds that a batch waits for more cases.
         wait: The longest expected wait in seconds, by the recent speed; a request that would wait longer gets 429.
-        timeout: Seconds until a request must be answered.
+        timeout: The most seconds that a detector, a revision or the reading of a document takes for one request.
         body_timeout: Seconds until a request must have arrived, head and body; also the longest pause of a client that
             reads an answer.
         idle: Seconds that a connection without a request stays open, unless a new one needs its place. Clients and load
             balancers keep theirs for 5 to 60 seconds. It should be longer than that: if the server closes first, a
             request that was just sent gets lost.
-        stream_timeout: Seconds until a whole streamed response must have ended, and any other request.
+        stream_timeout: The most seconds of a streamed response, from its beginning to its end. Any other request ends
+            `body_timeout` seconds later, whatever it waits for.
         revisions: The most requests to revise at the same time.
         connections: The most connections at the same time; a further one gets 503.
         client_connections: The most connections from one address; clients behind a reverse proxy share its address.
@@ -97,6 +98,11 @@ class Limits:
         for name in self.__slots__:
             if getattr(self, name) <= 0 and name != "batch_wait":
                 raise InputError(f"the limit {name} is {getattr(self, name)}", hint="a number above 0")
+        if self.memory_bytes < max(self.body_bytes, self.document_bytes):
+            raise InputError(
+                f"the memory for bodies holds {self.memory_bytes:,} bytes, less than one body may have",
+                hint="memory_bytes has to hold the largest body and the largest document",
+            )
         if self.cases > self.queue:
             raise InputError(
                 f"a request may hold {self.cases} cases and a queue only {self.queue}",

@@ -23,7 +23,7 @@ from veridical.core.serialization import encode
 from veridical.core.types import Case
 from veridical.server.batching import characters_of, in_thread
 from veridical.server.errors import Refused, error_body
-from veridical.server.protection import lines, read_body, request_id_of, timed
+from veridical.server.protection import in_time, lines, read_body, request_id_of
 from veridical.server.requests import (
     StreamRequest,
     check_case,
@@ -125,12 +125,8 @@ async def open_stream(request: Request, service: Service) -> Stream:
     further_lines: AsyncIterator[bytes] | None = None
     if kind in LINES:
         further_lines = _lines(request, service)
-        try:
-            async with asyncio.timeout(limits.body_timeout):
-                first = await anext(further_lines, b"")
-        except TimeoutError:
-            problem = f"the first line did not arrive in {limits.body_timeout:g} s"
-            raise Refused(408, problem, hint="send it faster") from None
+        async with in_time("the first line", limits):
+            first = await anext(further_lines, b"")
     else:
         first = await read_body(request, limits)
     stream_request = await in_thread(lambda: read_request(first, StreamRequest, limits))
@@ -155,6 +151,16 @@ async def _lines(request: Request, service: Service) -> AsyncIterator[bytes]:
     """Yield the lines of a body as they arrive, without blank lines."""
     limits = service.settings.limits
     too_large = Refused(413, f"the body is larger than {limits.body_bytes:,} bytes")
-    async for line in lines(timed(request.stream(), limits), limits.body_bytes, too_large):
+    chunks = request.stream()
+
+    async def timed() -> AsyncIterator[bytes]:
+        while True:
+            async with in_time("the next line", limits):
+                chunk = await anext(chunks, None)
+            if chunk is None:
+                return
+            yield chunk
+
+    async for line in lines(timed(), limits.body_bytes, too_large):
         if line.strip():
             yield line

@@ -9,7 +9,7 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
@@ -59,7 +59,8 @@ class Upstream:
 
         Raises `Refused`: 502 if there is no answer, or it is too large or not a JSON object; 504 if it is late.
         """
-        return await self._whole(await self._request(path, document, headers))
+        async with self._in_time():
+            return await self._whole(await self._request(path, document, headers))
 
     async def stream(
         self, path: str, document: Mapping[str, Any], headers: Mapping[str, str]
@@ -68,9 +69,10 @@ class Upstream:
 
         The caller closes the answer.
         """
-        response = await self._request(path, document, headers)
-        if response.status_code != 200:
-            return await self._whole(response)
+        async with self._in_time():
+            response = await self._request(path, document, headers)
+            if response.status_code != 200:
+                return await self._whole(response)
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
             await response.aclose()
             raise _bad("an answer that is not a stream")
@@ -92,6 +94,12 @@ class Upstream:
                     raise _bad("an event that is not a JSON object") from None
         raise _bad("a stream without an end")
 
+    @asynccontextmanager
+    async def _in_time(self) -> AsyncIterator[None]:
+        with _translated():
+            async with asyncio.timeout(self._settings.timeout):
+                yield
+
     async def _request(
         self, path: str, document: Mapping[str, Any] | None, headers: Mapping[str, str]
     ) -> httpx.Response:
@@ -104,10 +112,8 @@ class Upstream:
         if content is not None:
             request_headers["content-type"] = "application/json"
         method, url = "GET" if document is None else "POST", self._server.url + path
-        with _translated():
-            async with asyncio.timeout(self._settings.timeout):
-                request = self._client.build_request(method, url, content=content, headers=request_headers)
-                response = await self._client.send(request, stream=True)
+        request = self._client.build_request(method, url, content=content, headers=request_headers)
+        response = await self._client.send(request, stream=True)
         if response.headers.get("content-encoding", "identity") != "identity":
             await response.aclose()
             raise _bad("a compressed body, which was not asked for")
@@ -119,13 +125,11 @@ class Upstream:
     async def _whole(self, response: httpx.Response) -> tuple[int, dict[str, Any], dict[str, str]]:
         size, received = 0, []
         try:
-            with _translated():
-                async with asyncio.timeout(self._settings.timeout):
-                    async for chunk in response.aiter_raw():
-                        size += len(chunk)
-                        if size > self._settings.reply_bytes:
-                            raise _bad(f"more than {self._settings.reply_bytes:,} bytes")
-                        received.append(chunk)
+            async for chunk in response.aiter_raw():
+                size += len(chunk)
+                if size > self._settings.reply_bytes:
+                    raise _bad(f"more than {self._settings.reply_bytes:,} bytes")
+                received.append(chunk)
             answer = await in_thread(lambda: parse(b"".join(received).decode()))
         except (WireError, UnicodeDecodeError):
             raise _bad(f"status {response.status_code} and not a JSON object") from None
