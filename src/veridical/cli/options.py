@@ -322,27 +322,28 @@ class InputOptions(CaseFiles, ColumnOptions):
         return iter([self.case(self.must_cover, perspectives)])
 
     def total(self) -> int | None:
-        """Return the number of cases; None where only reading all of them tells."""
-        from veridical.core.files import STDIN
+        """Return the number of cases; None if they can be read only once, or not all of them."""
+        from veridical.core.errors import InputError
+        from veridical.rows import RowReader
 
         if not self.holds_cases:
             return 1
-        if self.response == STDIN:
+        if not self.response.is_file():
             return None
-        with self.response.open("rb") as file:
-            lines = (line.strip() for line in file)
-            first = next(filter(None, lines), b"")
-            return 1 + sum(map(bool, lines)) if first.startswith(b"{") and first.endswith(b"}") else None
+        reader = RowReader(self.response, self.form())
+        try:
+            return sum(len(reader.cases(row, "")) for row in reader.rows())
+        except InputError:  # `read` says what is wrong when it comes to it
+            return None
 
     def locations(self) -> Iterator[CaseLocations]:
-        """Yield, for each case of `read`, where its texts are in the files; nothing for cases on standard input."""
-        from veridical.core.files import STDIN
+        """Yield, for each case of `read`, where its texts are in the files; nothing if they can be read only once."""
         from veridical.report.locations import FileLocations, locate_cases
 
         if not self.holds_cases:
             sources = [*self.sources, *self.must_cover, *(Path(text.partition("=")[2]) for text in self.perspective)]
             yield FileLocations(self.response, tuple(sources))
-        elif self.response != STDIN:
+        elif self.response.is_file():
             yield from locate_cases(self.response, self.form())
 
 
