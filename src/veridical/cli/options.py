@@ -45,6 +45,7 @@ __all__ = [
     "TextOutputOptions",
     "Threshold",
     "ValidationSets",
+    "check_share",
     "texts_of",
     "this_command",
     "write_counts",
@@ -130,6 +131,14 @@ def this_command() -> str:
 def write_line(line: str) -> None:
     """Write a line to standard error."""
     sys.stderr.write(line + "\n")
+
+
+def check_share(option: str, share: float) -> None:
+    """Raise `InputError` unless the value of `option` is a share from 0 to below 1."""
+    from veridical.core.errors import InputError
+
+    if not 0.0 <= share < 1.0:  # also false for NaN
+        raise InputError(f"{option} is {share}", hint="a share from 0 to below 1, such as 0.05")
 
 
 def write_counts(what: str, counts: Mapping[str, int]) -> None:
@@ -371,11 +380,8 @@ class ExitOptions:
     ] = 0.0
 
     def __post_init__(self) -> None:
-        from veridical.core.errors import InputError
-
-        for option, share in (("--fail-over", self.fail_over), ("--allow-unjudged", self.allow_unjudged)):
-            if not 0.0 <= share < 1.0:  # also false for NaN
-                raise InputError(f"{option} is {share}", hint="a share from 0 to below 1, such as 0.05")
+        check_share("--fail-over", self.fail_over)
+        check_share("--allow-unjudged", self.allow_unjudged)
 
 
 @dataclass(frozen=True, kw_only=True)
