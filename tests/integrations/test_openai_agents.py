@@ -11,6 +11,7 @@ pytest.importorskip("agents")
 from agents import Agent, Model, ModelResponse, OutputGuardrailTripwireTriggered, RunConfig, Runner, Usage
 from openai.types.responses import ResponseOutputMessage, ResponseOutputText
 
+from veridical.core.errors import InputError
 from veridical.integrations.openai_agents import grounded_output
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what a framework deprecates of its own
@@ -50,6 +51,11 @@ def test_a_flagged_answer_and_one_without_sources_do_not(text: str, sources: lis
     with pytest.raises(OutputGuardrailTripwireTriggered) as caught:
         run(text, sources)
     assert caught.value.guardrail_result.output.output_info.outcome.value in ("flagged", "unjudged")
+
+
+def test_the_argument_is_called_detector() -> None:
+    with pytest.raises(InputError, match="it is called detector"):
+        grounded_output(lambda context: (), detectors="overlap")  # type: ignore[call-arg]
 
 
 def test_what_cannot_be_judged_may_be_allowed() -> None:

@@ -235,6 +235,16 @@ def test_results_and_judgements_as_rows(tmp_path: Path) -> None:
     run = read_run(lines(tmp_path / "run.jsonl", *judged))
     assert [r.outcome for r in run.rows] == [FLAGGED, FLAGGED, UNJUDGED]
     assert run.answers(run.rows[:1])[1]["sources"] == "It is blue."
+    assert run.answers(run.rows[1:]) == {2: {}, 3: {}}
+
+
+def test_texts_of_other_tools(tmp_path: Path) -> None:
+    row = {"score": 0.9, "user_input": "What colour?", "response": "Red.", "retrieved_contexts": ["Blue.", "Sky."]}
+    run = read_run(lines(tmp_path / "run.jsonl", row, {"score": 0.1}))
+    assert run.answers(run.rows) == {
+        1: {"question": "What colour?", "response": "Red.", "sources": "Blue.\n\nSky."},
+        2: {},
+    }
 
 
 @pytest.mark.parametrize(
@@ -371,8 +381,13 @@ def test_a_sheet_comes_back(tmp_path: Path, name: str) -> None:
             writer.writerows({**row, "wrong": "yes"} for row in table)
         filled = table
     assert [(row["response"], row["sources"]) for row in filled] == [(rows[0]["response"], "A\n\nB")] * 2
-    assert read_labels([tmp_path / name], run) == read_labels([tmp_path / name], run)
     assert dict(read_labels([tmp_path / name], run).wrong) == {3: True, 1: True}
+
+
+def test_long_sources_come_back(tmp_path: Path) -> None:
+    run = read_run(lines(tmp_path / "run.jsonl", {"id": "a", "score": 0.2, "response": "x", "sources": "y" * 200_000}))
+    write_sheet(tmp_path / "s.csv", run, run.rows)
+    assert read_labels([tmp_path / "s.csv"], run).skipped == {"no label": 1}
 
 
 def test_tasks_for_label_studio_have_their_config(tmp_path: Path) -> None:

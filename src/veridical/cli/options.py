@@ -45,6 +45,7 @@ __all__ = [
     "TextOutputOptions",
     "Threshold",
     "ValidationSets",
+    "check_share",
     "texts_of",
     "this_command",
     "write_counts",
@@ -130,6 +131,14 @@ def this_command() -> str:
 def write_line(line: str) -> None:
     """Write a line to standard error."""
     sys.stderr.write(line + "\n")
+
+
+def check_share(option: str, share: float) -> None:
+    """Raise `InputError` unless the value of `option` is a share from 0 to below 1."""
+    from veridical.core.errors import InputError
+
+    if not 0.0 <= share < 1.0:  # also false for NaN
+        raise InputError(f"{option} is {share}", hint="a share from 0 to below 1, such as 0.05")
 
 
 def write_counts(what: str, counts: Mapping[str, int]) -> None:
@@ -322,27 +331,28 @@ class InputOptions(CaseFiles, ColumnOptions):
         return iter([self.case(self.must_cover, perspectives)])
 
     def total(self) -> int | None:
-        """Return the number of cases; None where only reading all of them tells."""
-        from veridical.core.files import STDIN
+        """Return the number of cases; None if they can be read only once, or not all of them."""
+        from veridical.core.errors import InputError
+        from veridical.rows import RowReader
 
         if not self.holds_cases:
             return 1
-        if self.response == STDIN:
+        if not self.response.is_file():
             return None
-        with self.response.open("rb") as file:
-            lines = (line.strip() for line in file)
-            first = next(filter(None, lines), b"")
-            return 1 + sum(map(bool, lines)) if first.startswith(b"{") and first.endswith(b"}") else None
+        reader = RowReader(self.response, self.form())
+        try:
+            return sum(len(reader.cases(row, "")) for row in reader.rows())
+        except InputError:  # `read` says what is wrong when it comes to it
+            return None
 
     def locations(self) -> Iterator[CaseLocations]:
-        """Yield, for each case of `read`, where its texts are in the files; nothing for cases on standard input."""
-        from veridical.core.files import STDIN
+        """Yield, for each case of `read`, where its texts are in the files; nothing if they can be read only once."""
         from veridical.report.locations import FileLocations, locate_cases
 
         if not self.holds_cases:
             sources = [*self.sources, *self.must_cover, *(Path(text.partition("=")[2]) for text in self.perspective)]
             yield FileLocations(self.response, tuple(sources))
-        elif self.response != STDIN:
+        elif self.response.is_file():
             yield from locate_cases(self.response, self.form())
 
 
@@ -370,11 +380,8 @@ class ExitOptions:
     ] = 0.0
 
     def __post_init__(self) -> None:
-        from veridical.core.errors import InputError
-
-        for option, share in (("--fail-over", self.fail_over), ("--allow-unjudged", self.allow_unjudged)):
-            if not 0.0 <= share < 1.0:  # also false for NaN
-                raise InputError(f"{option} is {share}", hint="a share from 0 to below 1, such as 0.05")
+        check_share("--fail-over", self.fail_over)
+        check_share("--allow-unjudged", self.allow_unjudged)
 
 
 @dataclass(frozen=True, kw_only=True)

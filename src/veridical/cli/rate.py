@@ -11,7 +11,7 @@ from typer import Argument, Option
 
 from veridical.cli.delivery import plain_console, write_page
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import EXIT_CODE, OUTPUT, write_line
+from veridical.cli.options import EXIT_CODE, OUTPUT, check_share, write_line
 
 _BOUNDS = ("lower", "estimate", "upper")
 
@@ -81,10 +81,10 @@ class RateOutputOptions:
     ] = "lower"
 
     def __post_init__(self) -> None:
-        from veridical.core.errors import InputError, UnknownNameError
+        from veridical.core.errors import UnknownNameError
 
-        if self.fail_over is not None and not 0 <= self.fail_over < 1:
-            raise InputError(f"--fail-over is {self.fail_over}", hint="a share from 0 to below 1")
+        if self.fail_over is not None:
+            check_share("--fail-over", self.fail_over)
         if self.bound not in _BOUNDS:
             raise UnknownNameError("bound", self.bound, _BOUNDS)
 

@@ -40,7 +40,7 @@ def grounded(
             have their ids and their own metadata.
         must_cover: The key of the sample's metadata that holds texts the answer has to cover; it may be absent.
     """
-    from veridical.report.findings import findings, unjudged_reasons
+    from veridical.report.findings import reasons
 
     loaded = load_detector(detector)
 
@@ -56,12 +56,12 @@ def grounded(
             threshold=threshold,
         )
         if checked.outcome is Outcome.UNJUDGED:
-            return Score.unscored(reason="; ".join(unjudged_reasons(checked)), answer=answer)
+            return Score.unscored(reason="; ".join(reasons(checked)), answer=answer)
         judgement = checked.judgements[0]
         return Score(
             value=CORRECT if checked.outcome is Outcome.CLEAR else INCORRECT,
             answer=answer,
-            explanation="\n".join(finding.message for finding in findings(checked)),
+            explanation="\n".join(reasons(checked)),
             metadata={
                 "hallucination": judgement.hallucination,
                 "omission": judgement.omission,

@@ -29,11 +29,10 @@ class NotGroundedError(VeridicalError):
     """A response is flagged, or could not be judged; `checked` is the result of its check."""
 
     def __init__(self, checked: Checked) -> None:
-        from veridical.report.findings import findings, unjudged_reasons
+        from veridical.report.findings import reasons
 
         self.checked = checked
-        reasons = [finding.message for finding in findings(checked)] or unjudged_reasons(checked)
-        super().__init__(f"the response is {checked.outcome.value}: {'; '.join(reasons[:3])}")
+        super().__init__(f"the response is {checked.outcome.value}: {'; '.join(reasons(checked)[:3])}")
 
 
 @dataclass

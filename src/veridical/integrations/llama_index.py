@@ -75,7 +75,7 @@ class GroundednessEvaluator(BaseEvaluator):
         **kwargs: Any,
     ) -> EvaluationResult:
         """Check `response` against `contexts`; the result is invalid if one of them is missing."""
-        from veridical.report.findings import findings, unjudged_reasons
+        from veridical.report.findings import reasons
 
         nodes: Sequence[NodeWithScore] | None = kwargs.get("source_nodes")
         checked = await acheck(
@@ -89,16 +89,16 @@ class GroundednessEvaluator(BaseEvaluator):
             self.on_result(checked)
         score = checked.judgements[0].hallucination
         unjudged = checked.outcome is Outcome.UNJUDGED
-        reasons = unjudged_reasons(checked) if unjudged else [finding.message for finding in findings(checked)]
+        lines = reasons(checked)
         return EvaluationResult(
             query=query,
             response=response,
             contexts=contexts,
             passing=None if unjudged else checked.outcome is Outcome.CLEAR,
             score=None if score is None or unjudged else 1 - score,
-            feedback="\n".join(reasons),
+            feedback="\n".join(lines),
             invalid_result=unjudged,
-            invalid_reason="; ".join(reasons) if unjudged else None,
+            invalid_reason="; ".join(lines) if unjudged else None,
         )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from veridical.checking import DEFAULT_DETECTOR, acheck
-from veridical.core.detector import Detector
+from veridical.core.detector import Detector, takes_detector
 from veridical.core.errors import MissingExtraError
 from veridical.core.types import Outcome
 from veridical.detectors import load_detector
@@ -20,6 +20,7 @@ except ImportError:
 __all__ = ["grounded_output"]
 
 
+@takes_detector
 def grounded_output(
     sources: Callable[[Any], Sources],
     *,

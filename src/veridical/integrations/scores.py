@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from veridical.core.types import Checked, Outcome
-from veridical.report.findings import findings, unjudged_reasons
+from veridical.core.types import Checked
+from veridical.report.findings import findings, reasons
 
 __all__ = ["OUTCOME", "NamedScore", "named_scores"]
 
@@ -32,9 +32,7 @@ def named_scores(checked: Checked) -> Iterator[NamedScore]:
     veridical.outcome flagged None
     veridical.hallucination flagged 1.0
     """
-    unjudged = checked.outcome is Outcome.UNJUDGED
-    reasons = unjudged_reasons(checked) if unjudged else [finding.message for finding in findings(checked)]
-    yield NamedScore(OUTCOME, checked.outcome.value, "\n".join(reasons))
+    yield NamedScore(OUTCOME, checked.outcome.value, "\n".join(reasons(checked)))
     for judgement, decision in zip(checked.judgements, checked.decisions, strict=True):
         detector = f".{judgement.by}" if len(checked.judgements) > 1 else ""
         for kind in ("hallucination", "omission"):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from veridical.core.errors import DataError, InputError
-from veridical.core.files import read_text
-from veridical.core.jsonl import json_error, read_json
 from veridical.core.serialization import TAG, decode
 from veridical.core.types import GOLD_THRESHOLD, Checked, Example, Judgement
-from veridical.rate.rows import Run
+from veridical.rate.rows import Run, highest_score
+from veridical.rows.json_values import json_values
+from veridical.rows.tables import csv_table
 
 __all__ = ["Labels", "read_labels"]
 
@@ -96,40 +93,26 @@ def read_labels(paths: Sequence[Path], run: Run) -> Labels:
 def _read(path: Path) -> Iterator[_Label]:
     ending = path.suffix.lower()
     if ending in (".csv", ".tsv"):
-        return _table(path)
-    if ending == ".json":
-        return _json(path)
-    if ending in (".jsonl", ".ndjson"):
-        return (_label(value, f"{path}:{line.number}") for line, value in read_json(path))
-    raise DataError(f"the ending {ending!r} is of no file of labels", path=path, hint=".csv, .tsv, .jsonl or .json")
+        for place, cells in csv_table(path):
+            if isinstance(cells, DataError):
+                raise cells
+            yield _label(cells, f"{path}:{place}")
+    elif ending in (".json", ".jsonl", ".ndjson"):
+        for value in json_values(path, on_constant=lambda: None):
+            if isinstance(value.value, DataError):
+                raise value.value
+            yield from _json_labels(value.value, f"{path}:{value.line}")
+    else:
+        raise DataError(f"the ending {ending!r} is of no file of labels", path=path, hint=".csv, .tsv, .jsonl or .json")
 
 
-def _table(path: Path) -> Iterator[_Label]:
-    text = read_text(path)
-    head = text.partition("\n")[0]
-    delimiter = max("\t;,", key=head.count)  # spreadsheets of many countries write semicolons
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    try:
-        for cells in reader:
-            yield _label({name: cell for name, cell in cells.items() if name}, f"{path}:{reader.line_num}")
-    except csv.Error as error:
-        raise DataError(f"not CSV: {error}", path=path, line=reader.line_num) from None
-
-
-def _json(path: Path) -> Iterator[_Label]:
-    try:
-        value = json.loads(read_text(path))
-    except json.JSONDecodeError as error:
-        raise json_error(error, path, error.lineno) from None
-    except RecursionError as error:
-        raise json_error(error, path, 1) from None
-    for number, item in enumerate(value if isinstance(value, list) else [value], 1):
-        where = f"{path}: item {number}"
-        if isinstance(item, dict) and isinstance(item.get("annotations"), list) and isinstance(item.get("data"), dict):
-            for annotation in item["annotations"]:
-                yield _label({**item["data"], "wrong": _choice(annotation, where)}, where)
-        else:
-            yield _label(item, where)
+def _json_labels(value: object, where: str) -> Iterator[_Label]:
+    """Yield the label in a JSON object, or one for each annotation of a task of Label Studio."""
+    if isinstance(value, dict) and isinstance(value.get("annotations"), list) and isinstance(value.get("data"), dict):
+        for annotation in value["annotations"]:
+            yield _label({**value["data"], "wrong": _choice(annotation, where)}, where)
+    else:
+        yield _label(value, where)
 
 
 def _choice(annotation: Any, where: str) -> str | None:
@@ -172,5 +155,5 @@ def _record_label(value: Mapping[str, Any], where: str) -> _Label:
     gold = record.gold if isinstance(record, Example) else by_people[-1] if by_people else None
     if gold is None:
         raise InputError(f"{where}: {value[TAG]!r} holds no judgement by a person", hint='its "by" is "human:…"')
-    scores = [score for score in (gold.hallucination, gold.omission) if score is not None]
-    return _Label(where, None, gold.case_id, max(scores) >= GOLD_THRESHOLD if scores else None)
+    score = highest_score(gold)
+    return _Label(where, None, gold.case_id, None if score is None else score >= GOLD_THRESHOLD)

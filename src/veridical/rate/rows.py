@@ -16,10 +16,11 @@ from veridical.core.decide import decide
 from veridical.core.errors import DataError, InputError, WireError
 from veridical.core.jsonl import read_json
 from veridical.core.serialization import TAG, decode
-from veridical.core.types import Case, Checked, Judgement, Outcome
-from veridical.rows import RowForm
+from veridical.core.types import DEFAULT_THRESHOLD, Case, Checked, Judgement, Outcome
+from veridical.rows import Columns, RowForm
+from veridical.rows.columns import as_case
 
-__all__ = ["PERIODS", "Run", "RunRow", "read_run"]
+__all__ = ["PERIODS", "Run", "RunRow", "highest_score", "read_run"]
 
 PERIODS = {"day": "%Y-%m-%d", "week": "%G-W%V", "month": "%Y-%m"}
 _HINT = (
@@ -108,9 +109,13 @@ def _read_folder(path: Path, by: Sequence[str]) -> Run:
     return Run(str(path), tuple(rows), manifest.rows - len(rows))
 
 
+def highest_score(judged: JudgedRow | Judgement) -> float | None:
+    """Return the higher of the two scores of a response, None without any."""
+    return max((score for score in (judged.hallucination, judged.omission) if score is not None), default=None)
+
+
 def _row(judged: JudgedRow, place: tuple[Path, int]) -> RunRow:
-    scores = [score for score in (judged.hallucination, judged.omission) if score is not None]
-    return RunRow(judged.row, judged.id, judged.outcome, max(scores, default=None), place=place)
+    return RunRow(judged.row, judged.id, judged.outcome, highest_score(judged), place=place)
 
 
 def _input_columns(manifest: BatchManifest, by: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
@@ -156,7 +161,7 @@ def _row_of(value: object, number: int, by: Sequence[str], where: str) -> RunRow
     if isinstance(record, Judgement):
         flagged = decide(Case(record.case_id, ""), record).outcome is Outcome.FLAGGED
         outcome = Outcome.FLAGGED if flagged else Outcome.UNJUDGED if record.judged == () else Outcome.CLEAR
-        return RunRow(number, record.case_id, outcome, record.hallucination)
+        return RunRow(number, record.case_id, outcome, highest_score(record))
     raise WireError(f"{value[TAG]!r} is no result of a check", hint=_HINT)
 
 
@@ -167,10 +172,10 @@ def _plain_row(value: Mapping[str, Any], number: int, by: Sequence[str], where: 
         raise InputError(f"score is {score!r}", hint="a number from 0 to 1; 1 = wrong")
     if flagged is not None and not isinstance(flagged, bool):
         raise InputError(f"flagged is {flagged!r}", hint="true, false, or null for an answer that was not judged")
-    if score is None and "flagged" not in value:
-        raise InputError("neither score nor flagged", hint=_HINT)
-    if flagged is None and "flagged" not in value:
-        flagged = score is not None and score >= 0.5
+    if "flagged" not in value:
+        if score is None:
+            raise InputError("neither score nor flagged", hint=_HINT)
+        flagged = score >= DEFAULT_THRESHOLD
     outcome = Outcome.UNJUDGED if flagged is None else Outcome.FLAGGED if flagged else Outcome.CLEAR
     id = value.get("id", number)
     return RunRow(number, str(id), outcome, None if score is None else float(score), _columns(value, by, where))
@@ -218,15 +223,16 @@ def _period(value: str | float | datetime, period: str, where: str) -> str:
 
 
 def _texts(value: Mapping[str, Any]) -> dict[str, str]:
-    body = value.get("case") if isinstance(value.get("case"), dict) else value
-    assert isinstance(body, dict)
-    sources = body.get("sources") or ()
-    texts = [
-        each.get("text") if isinstance(each, dict) else each
-        for each in ([sources] if isinstance(sources, str) else sources)
-    ]
-    return {
-        "question": str(body.get("question") or ""),
-        "response": str(body.get("response") or ""),
-        "sources": "\n\n".join(str(text) for text in texts if text),
-    }
+    """Return the texts of a result, or of a row of another tool; {} if it holds none."""
+    if TAG in value:
+        record = decode(value)
+        if not isinstance(record, Checked):
+            return {}
+        case = record.case
+    else:
+        try:
+            case, _ = as_case(value, Columns().resolve(value)[0], default_id="")
+        except InputError:
+            return {}
+    sources = "\n\n".join(source.text for source in case.sources if source.text)
+    return {"question": case.question or "", "response": case.response, "sources": sources}

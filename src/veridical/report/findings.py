@@ -11,7 +11,7 @@ from veridical.core.text import shorten, visible
 from veridical.core.types import Case, Checked, Evidence, Outcome
 from veridical.report.judgement_view import JudgementView, judgement_views, number
 
-__all__ = ["HALLUCINATION", "OMISSION", "Finding", "as_html", "as_text", "findings", "unjudged_reasons"]
+__all__ = ["HALLUCINATION", "OMISSION", "Finding", "as_html", "as_text", "findings", "reasons", "unjudged_reasons"]
 
 HALLUCINATION = "hallucination"
 OMISSION = "omission"
@@ -91,6 +91,13 @@ def unjudged_reasons(checked: Checked) -> list[str]:
     """Return why a case was not judged, or only in part: one line per note of a detector."""
     notes = [f"{shorten(j.by, 80)}: {shorten(note, 300)}" for j in checked.judgements for note in j.notes]
     return [visible(note) for note in notes] or ["no detector judged all of it"]
+
+
+def reasons(checked: Checked) -> list[str]:
+    """Return why a case is flagged, or was not judged: one line each; [] for a clear one."""
+    if checked.outcome is Outcome.UNJUDGED:
+        return unjudged_reasons(checked)
+    return [finding.message for finding in findings(checked)]
 
 
 def as_text(checked: Checked, *, legend: bool = True) -> str:

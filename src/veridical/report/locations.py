@@ -119,7 +119,7 @@ def locate_cases(path: Path, form: RowForm) -> Iterator[RowLocations]:
         reader = RowReader(path, form)
         for row in reader.rows():
             try:
-                count = len(reader.cases(row, "")) if "messages" in (row.text or "") else 1
+                count = len(reader.cases(row, ""))
             except InputError:  # the file has changed since it was read
                 count = 1
             yield from [RowLocations(path, row.json)] * count
