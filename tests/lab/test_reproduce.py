@@ -49,7 +49,18 @@ def test_an_exhibit_can_be_made(paper: str, exhibit: object, tmp_path: Path) -> 
     group = get_command(cli.app)
     for version in exhibit.versions.values():  # type: ignore[attr-defined]
         assert version.cells or version.examples or version.plot
-        assert version.needs
+        runs = " ".join(step.run for step in version.steps)
+        assert {f"model:{name}" for name in re.findall(r"{model:([^}]+)}", runs)} == {
+            need for need in version.needs if need.startswith("model:")
+        }
+        named = re.findall(r"{data}/([\w./-]+)", f"{runs} {version.examples}")
+        data = [need.removeprefix("data:") for need in version.needs if need.startswith("data:")]
+        assert data
+        for path in data:
+            assert any(path == name or path.startswith(f"{name}/") or name.startswith(f"{path}/") for name in named)
+        assert all(
+            any(f"{path}/".startswith(f"{name}/") or name.startswith(f"{path}/") for path in data) for name in named
+        )
         for line in commands_of(version, setting(tmp_path)):
             assert not re.search(r"\{\w*\}|\{model", line), line
             _, name, *arguments = shlex.split(line)
@@ -139,6 +150,9 @@ def test_a_failed_command_ends_its_table(tmp_path: Path) -> None:
     assert made.status == "failed"
     assert "exit code 2: veridical kb build" in made.notes[-1]
     assert not (tmp_path / "out" / "steps.jsonl").exists()
+    assert reproduce("chang2024", broken, "local", setting(tmp_path, run=lambda _: (1, ""))).status == "failed"
+    (tmp_path / "out" / "no.svg").write_text("of an earlier run")
+    assert reproduce("chang2024", broken, "local", setting(tmp_path, run=lambda _: (2, ""))).status == "failed"
 
 
 def test_figures_are_found_in_documents_of_any_kind(tmp_path: Path) -> None:

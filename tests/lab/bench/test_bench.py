@@ -122,6 +122,8 @@ def test_each_kind_of_metric_has_its_own_fitted_threshold(data: str) -> None:
 
 def test_a_set_of_your_own_is_called_by_its_file(data: str) -> None:
     assert load_data(data, BenchSettings([], [data])).name == "jsonl:data.jsonl"
+    alone = data.removeprefix("jsonl:")
+    assert load_data(alone, BenchSettings([], [alone])).name == "rows:data.jsonl"
 
 
 def test_a_threshold_of_zero_is_zero(data: str) -> None:

@@ -15,6 +15,7 @@ from veridical.core.detector import digest_of
 from veridical.core.errors import DataError, InputError, UnknownNameError
 from veridical.core.types import GOLD_THRESHOLD, Example
 from veridical.datasets.split import content_hash, document_of, split_by_document
+from veridical.metrics.coverage import coverage_pair
 from veridical.metrics.registry import METRICS
 from veridical_lab.bench.compare import DetectorComparison, compare_pair, correct
 from veridical_lab.bench.evaluation import Evaluation, detector_identity, evaluate, load_all
@@ -192,15 +193,8 @@ def measured(
                 raise InputError(
                     f"{detector.name} has no scores for these tables", hint=f"needed: {', '.join(metrics)}"
                 )
-            parts = (
-                detector_identity(detector),
-                data.hash,
-                sorted(metrics),
-                settings.resamples,
-                settings.level,
-                settings.seed,
-            )
-            run_id = digest_of((*parts, negatives))
+            about = (settings.resamples, settings.level, settings.seed, negatives)
+            run_id = digest_of((detector_identity(detector), data.hash, sorted(metrics), *about))
             of_kind = []
             for of_sources, indices in picked.items():
                 chosen = {name: metric for name, metric in fitting.items() if (name in _OF_SOURCES) == of_sources}
@@ -226,7 +220,7 @@ def _counted(examples: Sequence[Example], of_sources: bool, negatives: str) -> l
     for i, example in enumerate(examples):
         errors = (
             (example.gold.hallucination or 0.0) >= GOLD_THRESHOLD,
-            max((o.score for o in example.gold.omissions), default=0.0) >= GOLD_THRESHOLD,
+            (coverage_pair(example, example.gold) or (False,))[0],
         )
         if negatives == "all" or errors[of_sources] or not any(errors):
             counted.append(i)

@@ -110,8 +110,8 @@ def load_data(spec: str, settings: BenchSettings) -> Loaded:
     split = ", ".join(filter(None, [settings.split, sampled, "test part" if settings.fit else None, foreign])) or "all"
     info = load_reader(name).INFO
     levels = (*info.levels, "pair") if info.pairs else info.levels
-    if name in ("hf", "jsonl"):  # the name of a format does not identify the data
-        name = f"{name}:{Path(path).name if name in ('jsonl', 'rows') else path}"
+    if name in ("hf", "jsonl", "rows"):  # the name of a format does not identify the data
+        name = f"{name}:{path if name == 'hf' else Path(path).name}"
     documents = {document_of(example) for example in (*fitting, *parts["test"])}
 
     def training() -> list[Example]:

@@ -156,14 +156,14 @@ class MaskedWordsOptions(LocalModelOptions):
             candidates=self.candidates,
             sampling=PieceSampling(top_k=self.top_k, top_p=self.top_p),
         )
-        kind, _, pipeline = self.entities.partition(":")
-        if self.entities != "rules" and not (kind == "spacy" and pipeline):
-            raise InputError(f"nothing called {self.entities!r} finds names", hint="rules, or spacy:PIPELINE")
         find_names = None
         if self.entities != "rules":
-            parts: dict[str, Any] = {"exclude": ("parser", "lemmatizer"), "needs": ("ner", "entity_ruler")}
-            parts["what"] = "entity recogniser"
-            find_names = spacy_names(load_pipeline(pipeline, **parts))
+            kind, _, name = self.entities.partition(":")
+            if kind != "spacy" or not name:
+                raise InputError(f"nothing called {self.entities!r} finds names", hint="rules, or spacy:PIPELINE")
+            needs = ("ner", "entity_ruler")
+            pipeline = load_pipeline(name, exclude=("parser", "lemmatizer"), needs=needs, what="entity recogniser")
+            find_names = spacy_names(pipeline)
         model = None if self.fill_model is None else self.load(self.fill_model, ("masked", "causal"))
         ranker = None if self.rank_model is None else self.load(self.rank_model)
         return Masked(model=model, ranker=ranker, options=options, find_names=find_names)

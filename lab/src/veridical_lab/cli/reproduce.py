@@ -76,7 +76,8 @@ def reproduce_command(
     [bold]veridical reproduce chang2024 --table 1 --data local --folder data --models models[/bold]
     [bold]veridical reproduce chwang2024 --data local --rows benchmarks/rows --read --format markdown[/bold]
 
-    Exit codes: 0 every table and figure has at least one figure of ours, 2 usage or input error, 3 some have none.
+    Exit codes: 0 every table and figure has at least one figure of ours, 2 usage or input error, 3 some have none, or a
+    command failed.
     """
     from veridical.core.errors import UnknownNameError
     from veridical.report.tables import markdown

@@ -186,13 +186,13 @@ class Arguments:
                 continue
             place = edit.span.shift(verdict.span.start)
             edited = _edited(example, [replace(edit, span=place)])
-            said = edited.gold.verdicts[example.gold.verdicts.index(verdict)]
+            whole = edited.gold.verdicts[example.gold.verdicts.index(verdict)]
             changed = Span(place.start, place.start + len(edit.replacement))
             original = place.of(example.case.response)
             wrong = Verdict(changed, 1.0, "meaning", reason=f"said for {original!r}", correction=original)
-            rest = (Span(said.span.start, changed.start), Span(changed.end, said.span.end))
-            parts = [wrong, *(replace(said, span=span) for span in rest if len(span))]
-            verdicts = [other for other in edited.gold.verdicts if other is not said] + parts
+            rest = (Span(whole.span.start, changed.start), Span(changed.end, whole.span.end))
+            parts = [wrong, *(replace(whole, span=span) for span in rest if len(span))]
+            verdicts = [other for other in edited.gold.verdicts if other is not whole] + parts
             gold = replace(edited.gold, hallucination=1.0, verdicts=tuple(sorted(verdicts, key=lambda v: v.span)))
             return replace(edited, gold=gold)
         return "no argument has a word that can be made stronger or weaker" if marked else _UNMARKED

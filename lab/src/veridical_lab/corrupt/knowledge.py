@@ -103,10 +103,10 @@ class Knowledge:
                 made.append(changed)
             if len(made) == 2:
                 verdicts = {v.span: v for each in reversed(made) for v in each.gold.verdicts if v.score == 1.0}
-                kept = tuple(replace(verdicts[span], evidence=()) for span in sorted(verdicts))
+                both = tuple(replace(verdicts[span], evidence=()) for span in sorted(verdicts))
                 groups = {**dict(example.group), "corrupted": "freestyle", "kind": "intrinsic"}
                 case = replace(made[-1].case, id=f"{example.case.id}/knowledge")
-                gold = replace(made[-1].gold, case_id=case.id, verdicts=kept)
+                gold = replace(made[-1].gold, case_id=case.id, verdicts=both)
                 return replace(made[-1], case=case, gold=gold, group=tuple(sorted(groups.items())))
         return "fewer than two errors can be made"
 

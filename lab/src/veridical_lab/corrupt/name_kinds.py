@@ -19,7 +19,6 @@ from veridical_lab.corrupt.mentions import NamedMention, find_mentions
 
 __all__ = ["NamePool", "find_kinds", "is_whole", "name_form", "name_mentions", "spacy_names"]
 
-
 _TITLES = (
     "Mr Mrs Ms Dr Prof Professor President Senator Governor Mayor Judge Justice Sir Lady Lord King Queen Prince "
     "Princess Duke Earl Count Baron Emperor Pope Bishop Archbishop Cardinal Saint General Colonel Captain Major "
@@ -187,9 +186,8 @@ def spacy_names(pipeline: Callable[[str], Any]) -> Callable[[str], list[Span]]:
     labels = {"PERSON", "PER", "GPE", "LOC", "FAC", "ORG", "NORP", "EVENT", "WORK_OF_ART", "PRODUCT"}
 
     def find(text: str) -> list[Span]:
-        entities = [Span(e.start_char, e.end_char) for e in pipeline(text).ents if e.label_ in labels]
-        starts = [span.start + 4 if span.of(text).lower().startswith("the ") else span.start for span in entities]
-        spans = (Span(start, span.end) for start, span in zip(starts, entities, strict=True))
+        entities = (Span(e.start_char, e.end_char) for e in pipeline(text).ents if e.label_ in labels)
+        spans = (Span(s.start + 4 * s.of(text).lower().startswith("the "), s.end) for s in entities)
         return [span for span in spans if span.of(text).strip()]
 
     return find

@@ -165,9 +165,9 @@ def reproduce(paper: str, exhibit: Exhibit, data: str, setting: Setting, *, meas
                 setting.progress(f"{paper}, {exhibit.name}: veridical {line}")
                 setting.out.mkdir(parents=True, exist_ok=True)
                 code, output = setting.run(shlex.split(line))
-                if code not in (0, 1):  # 1: a check flagged something
+                failed = code != 0 and not (code == 1 and line.startswith("check "))  # 1: a check flagged something
+                if failed:
                     notes.append(f"exit code {code}: veridical {line}")
-                    failed = True
                     break
                 if step.capture:
                     write_whole(setting.out / step.makes, output)
@@ -178,10 +178,10 @@ def reproduce(paper: str, exhibit: Exhibit, data: str, setting: Setting, *, meas
         shown = tuple(examples_of(setting.filled(version.examples)))
     plot = None if version.plot is None else setting.out / version.plot
     made = any(figure.ours for figure in figures) or shown or (plot is not None and plot.exists())
-    if made:
-        status = "measured"
-    elif failed:
+    if failed:
         status = "failed"
+    elif made:
+        status = "measured"
     else:
         status = "needs data or models" if missing_needs(version, setting) else "not yet measured"
     return Reproduction(
@@ -218,7 +218,7 @@ def _figures(cells: Sequence[Cell], folders: Sequence[Path]) -> list[Reproduced]
 
 def find(cell: Cell, folders: Sequence[Path]) -> Reproduced:
     """Return the figure of a cell from the last document that has it, in the last folder that has one."""
-    found = Reproduced(cell.row, cell.column, cell.printed, None)
+    latest = Reproduced(cell.row, cell.column, cell.printed, None)
     for folder in folders:
         patterns = cell.file.split("|") if folder.is_dir() else ()
         for path in (path for pattern in patterns for path in sorted(folder.glob(pattern))):
@@ -228,8 +228,8 @@ def find(cell: Cell, folders: Sequence[Path]) -> Reproduced:
                     if value is not None:
                         about = [_at(document, name) or _at(document, f"row.{name}") for name in ("command", "date")]
                         command, date = (str(text or "") for text in about)
-                        found = Reproduced(cell.row, cell.column, cell.printed, value, n, command, date)
-    return found
+                        latest = Reproduced(cell.row, cell.column, cell.printed, value, n, command, date)
+    return latest
 
 
 def _documents(path: Path) -> Iterator[Mapping[str, Any]]:
