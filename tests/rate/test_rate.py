@@ -18,6 +18,7 @@ from veridical import check
 from veridical.core.decide import decide
 from veridical.core.errors import CannotJudgeError, DataError, InputError
 from veridical.core.serialization import decode, encode
+from veridical.core.spans import Span
 from veridical.core.types import Case, Checked, Example, Judgement, Outcome
 from veridical.rate.estimate import RateReport, estimate
 from veridical.rate.labels import read_labels
@@ -232,10 +233,11 @@ def test_rows_of_other_tools(tmp_path: Path) -> None:
 def test_results_and_judgements_as_rows(tmp_path: Path) -> None:
     result = check("It is red.", ["It is blue."], detector="overlap")
     judged = [encode(result), encode(Judgement("j", "x", 0.8)), encode(Judgement("k", "x", judged=()))]
+    judged.append(encode(Judgement("l", "x", 0.1, judged=(Span(0, 4),))))  # the rest of it may be wrong
     run = read_run(lines(tmp_path / "run.jsonl", *judged))
-    assert [r.outcome for r in run.rows] == [FLAGGED, FLAGGED, UNJUDGED]
+    assert [r.outcome for r in run.rows] == [FLAGGED, FLAGGED, UNJUDGED, UNJUDGED]
     assert run.answers(run.rows[:1])[1]["sources"] == "It is blue."
-    assert run.answers(run.rows[1:]) == {2: {}, 3: {}}
+    assert run.answers(run.rows[1:]) == {2: {}, 3: {}, 4: {}}
 
 
 def test_texts_of_other_tools(tmp_path: Path) -> None:

@@ -160,7 +160,8 @@ def _row_of(value: object, number: int, by: Sequence[str], where: str) -> RunRow
         return _row(record, (Path(), 0))
     if isinstance(record, Judgement):
         flagged = decide(Case(record.case_id, ""), record).outcome is Outcome.FLAGGED
-        outcome = Outcome.FLAGGED if flagged else Outcome.UNJUDGED if record.judged == () else Outcome.CLEAR
+        # without the text, only None says that all of it was judged
+        outcome = Outcome.FLAGGED if flagged else Outcome.CLEAR if record.judged is None else Outcome.UNJUDGED
         return RunRow(number, record.case_id, outcome, highest_score(record))
     raise WireError(f"{value[TAG]!r} is no result of a check", hint=_HINT)
 
