@@ -252,3 +252,8 @@ def test_one_verdict_for_each_turn() -> None:
     )
     assert [result.case.response for result in results] == [SAID, "Cats may come in."]
     assert results[-1].outcome.value == "clear"
+
+
+def test_an_empty_name_of_a_tag_is_refused() -> None:
+    with pytest.raises(InputError, match="system is ''"):
+        read_conversation([("system", "It is red."), ("user", "And?"), ("assistant", "Red.")], system="")

@@ -73,13 +73,15 @@ def read_conversation(
         only_last: Whether only the last turn of the assistant is wanted.
 
     Raises:
-        InputError: A message has another form, or no turn of the assistant says anything.
+        InputError: A message has another form, no turn of the assistant says anything, or `system` is empty.
 
     >>> chat = [("user", "What does it cost?"), ("tool", "price: 40"), ("assistant", "It costs 40.")]
     >>> case = read_conversation(chat)[0]
     >>> case.question, [source.text for source in case.sources], case.response
     ('What does it cost?', ['price: 40'], 'It costs 40.')
     """
+    if not system.strip("<> "):
+        raise InputError(f"system is {system!r}", hint='"none", "all", or the name of a tag, such as "context"')
     evidence = list(sources)
     names = {source.id for source in evidence}
     repeats = Counter[str]()
