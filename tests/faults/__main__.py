@@ -64,6 +64,8 @@ def main() -> int:
     parser.add_argument("--only", default="", help='faults whose name holds this text, or "growth"')
     parser.add_argument("--write", action="store_true", help=f"write the rows to {ROWS.name}")
     given = parser.parse_args()
+    if given.only and given.write:
+        parser.error("--write replaces all rows: leave --only out")
     print(f"seed {given.seed}")
     rows = [*injected(given.seed, given.only), *grown(given.only)]
     if given.write:

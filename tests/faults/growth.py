@@ -23,7 +23,7 @@ from veridical.core.strict_json import parse
 from veridical.core.types import Case, Judgement, Source
 from veridical.detectors.claims.qa_checker import read_questions
 from veridical.detectors.overlap.detector import Overlap
-from veridical.documents import document_text
+from veridical.documents import document_of
 from veridical.llm.reply_parser import json_object, labelled, yes_no
 from veridical.server.errors import Refused
 from veridical.server.protection import lines
@@ -165,12 +165,12 @@ def proxied_stream(n: int) -> Callable[[], object]:
 
 def html_document(n: int) -> Callable[[], object]:
     data = b"<p>The <b>tower</b> is tall.</p>" * n
-    return lambda: document_text(data, Path("a.html"))
+    return lambda: document_of(data, Path("a.html"))
 
 
 def markdown_document(n: int) -> Callable[[], object]:
     data = b"- The **tower** is [tall](a).\n\n" * n
-    return lambda: document_text(data, Path("a.md"))
+    return lambda: document_of(data, Path("a.md"))
 
 
 def explained(n: int) -> Callable[[], object]:
