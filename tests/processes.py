@@ -40,6 +40,14 @@ def start_python(*arguments: str, **options: Any) -> subprocess.Popen[Any]:
     return subprocess.Popen([sys.executable, *arguments], **{**pipes, "preexec_fn": default_interrupt, **options})
 
 
+def is_running(pid: int) -> bool:
+    """Return whether a process of Linux exists and is not a zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 def run_code(code: str, folder: Path) -> tuple[int, str]:
     """Run `code` as a program in `folder`, in a process that has torch imported already; its exit code and errors."""
     errors = folder / ".stderr"

@@ -10,8 +10,10 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
+import yaml
 from typer.main import get_command
 
+from tests.processes import LIMIT
 from veridical import cli
 from veridical.server.settings import Limits
 
@@ -77,7 +79,6 @@ def test_all_that_is_copied_exists_and_is_not_ignored() -> None:
 
 
 def test_compose_starts_the_same_service() -> None:
-    yaml = pytest.importorskip("yaml")
     compose = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))
     service = compose["services"]["veridical"]
     assert (ROOT / service["build"]["dockerfile"]) == FILE
@@ -102,5 +103,5 @@ def test_whatever_stops_the_service_waits_for_its_answers() -> None:
 
 @pytest.mark.skipif(shutil.which("hadolint") is None, reason="hadolint is not installed")
 def test_hadolint_finds_nothing() -> None:
-    done = subprocess.run(["hadolint", str(FILE)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["hadolint", str(FILE)], capture_output=True, text=True, timeout=LIMIT)
     assert (done.returncode, done.stdout) == (0, "")

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import LIMIT
+
 ROOT = Path(__file__).parents[1]
 PLUGINS = [ROOT / "examples" / "plugins" / name for name in ("detector", "dataset", "command")]
 Install = Callable[..., Path]
@@ -45,7 +47,7 @@ def installed(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory)
 
 
 def run(*command: object, code: int = 0) -> str:
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True, cwd="/", timeout=300, check=False)
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, cwd="/", timeout=LIMIT, check=False)
     assert done.returncode == code, done.stderr
     return done.stdout + done.stderr
 

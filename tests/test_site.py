@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
-import pytest
+from tests.processes import python
 
 ROOT = Path(__file__).parents[1]
 CONFIG = (ROOT / "zensical.toml").read_text("utf-8")
@@ -19,19 +17,11 @@ def test_every_page_is_in_the_navigation() -> None:
     assert set(re.findall(r'"([\w/.-]+\.md)"', CONFIG)) == pages
 
 
-@pytest.mark.timeout(180)
 def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "docs", tmp_path / "docs")
     config = CONFIG.replace('site_dir = "out/site"', 'site_dir = "site"').replace('["src"]', f'["{ROOT / "src"}"]')
     (tmp_path / "zensical.toml").write_text(config, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "zensical", "build", "--strict"],
-        cwd=tmp_path,
-        capture_output=True,
-        encoding="utf-8",
-        timeout=170,
-        check=False,
-    )
+    done = python("-m", "zensical", "build", "--strict", cwd=tmp_path, encoding="utf-8")
     assert done.returncode == 0, done.stdout + done.stderr
     page = (tmp_path / "site" / "python" / "index.html").read_text("utf-8")
     assert "Find unsupported spans" in page

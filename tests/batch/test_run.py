@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.processes import LIMIT, python, start_python
+from tests.processes import LIMIT, is_running, python, start_python
 from tests.server.services import until
 from veridical.batch import BatchSettings, run_batch
 from veridical.batch import folder as batch_folder
@@ -209,13 +209,6 @@ if __name__ == "__main__":
     parent.kill()
     parent.communicate(timeout=LIMIT)
     until(lambda: not any(is_running(pid) for pid in workers))
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def test_a_rerun_deletes_no_file_of_the_user(tmp_path: Path) -> None:

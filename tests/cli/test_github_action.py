@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.processes import LIMIT
+
 ROOT = Path(__file__).parents[2]
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
 STEPS = {step["name"]: step for step in ACTION["runs"]["steps"] if "name" in step}
@@ -37,7 +39,7 @@ def run(step: str, folder: Path, **variables: str) -> tuple[int, str, str]:
         **variables,
     }
     command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", STEPS[step]["run"]]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT)
     return done.returncode, done.stdout, done.stderr
 
 

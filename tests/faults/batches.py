@@ -19,13 +19,13 @@ from tests.faults.harness import (
     children_of,
     fault,
     files_in,
-    is_running,
     kill_group,
     start,
     until,
     veridical,
     write_rows,
 )
+from tests.processes import is_running
 
 ROWS = 1200
 DONE = (0, 1, 3)  # nothing was flagged, something was, or a row could not be judged

@@ -86,13 +86,6 @@ def children_of(pid: int) -> list[int]:
     return [each for child in children for each in (child, *children_of(child))]
 
 
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 def until(condition: Callable[[], Any], seconds: float = LIMIT) -> bool:
     """Wait until `condition` holds; return whether it did in so many seconds."""
     end = time.monotonic() + seconds

@@ -19,7 +19,6 @@ from tests.faults.harness import (
     Found,
     children_of,
     fault,
-    is_running,
     kill_group,
     number_case,
     right_answer,
@@ -28,6 +27,7 @@ from tests.faults.harness import (
     until,
     veridical,
 )
+from tests.processes import is_running
 
 SERVE = ("-d", "overlap:values", "-d", "overlap")
 

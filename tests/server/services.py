@@ -25,6 +25,7 @@ def until(condition: Callable[[], Any], seconds: float = LIMIT) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"not so after {seconds} s"
+        time.sleep(0.001)  # lets threads of this process run
 
 
 class Echo:

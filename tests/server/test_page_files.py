@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import veridical
+from tests.processes import LIMIT
 from veridical.core.types import Outcome
 from veridical.rate.labels import read_labels
 from veridical.rate.rows import Run, RunRow
@@ -122,7 +123,7 @@ def test_every_row_of_a_file_is_read_or_named() -> None:
         f"const read = Object.entries({json.dumps(texts)}).map(([name, text]) => readRows(name, text));"
         "console.log(JSON.stringify(read));"
     )
-    done = subprocess.run([node, "--input-type=module", "-e", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([node, "--input-type=module", "-e", code], capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, done.stderr
     by_line, by_item, pretty, other = json.loads(done.stdout)
     assert [row["content"]["response"] for row in by_line["rows"]] == [f"answer {i}" for i in range(1, 26)]
@@ -146,7 +147,7 @@ def test_the_wheel_has_the_page() -> None:
         pytest.skip("no git checkout to ask which files are left out")
     # what git ignores is left out of the wheel
     ignored = subprocess.run(
-        [git, "check-ignore", *map(str, FILES)], cwd=ROOT, capture_output=True, text=True, timeout=30
+        [git, "check-ignore", *map(str, FILES)], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT
     )
     assert ignored.stdout == ""
 
@@ -164,7 +165,7 @@ def test_labels_of_a_sheet_are_written_as_they_are_read(tmp_path: Path) -> None:
         "rows[0].label.wrong = true; rows[2].label.wrong = false;"
         "process.stdout.write(labelLines(rows));"
     )
-    done = subprocess.run([node, "--input-type=module", "-e", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([node, "--input-type=module", "-e", code], capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, done.stderr
     (tmp_path / "labels.jsonl").write_text(done.stdout)
     run = Run("run", tuple(RunRow(i, f"x{i}", Outcome.CLEAR) for i in (1, 2, 3)))
