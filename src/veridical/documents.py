@@ -8,7 +8,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import accumulate, pairwise
@@ -19,6 +19,7 @@ from zipfile import BadZipFile
 
 from veridical.core.errors import DataError, MissingExtraError
 from veridical.core.files import MAX_BYTES, decode_text, read_bytes
+from veridical.rows.tables import excel_rows
 
 __all__ = ["CONVERTED_ENDINGS", "Document", "document_of", "load_document", "read_document"]
 
@@ -158,13 +159,6 @@ def columns_are_interleaved(boxes: Sequence[Box], width: float) -> bool:
     return wide > 0.2 * width and gutter > 0.9 * len(pairs)
 
 
-def _office(read: Callable[[], Iterator[str]], path: Path, what: str) -> str:
-    try:
-        return "\n".join(read())
-    except (BadZipFile, KeyError, ValueError, AttributeError, SyntaxError) as error:  # also of XML
-        raise DataError(f"not a readable {what} file: {error}", path=path) from None
-
-
 def _docx(data: bytes, path: Path) -> str:
     try:
         from docx import Document as open_docx
@@ -185,23 +179,21 @@ def _docx(data: bytes, path: Path) -> str:
                 yield f"{bullet}{block.text}\n"
 
     try:
-        return _office(lambda: blocks(open_docx(BytesIO(data))), path, "Word")
-    except PackageNotFoundError as error:
+        return "\n".join(blocks(open_docx(BytesIO(data))))
+    except (
+        PackageNotFoundError,
+        BadZipFile,
+        KeyError,
+        ValueError,
+        AttributeError,
+        SyntaxError,
+    ) as error:  # of XML, too
         raise DataError(f"not a readable Word file: {error}", path=path) from None
 
 
 def _xlsx(data: bytes, path: Path) -> str:
-    try:
-        from openpyxl import load_workbook
-    except ImportError:
-        raise MissingExtraError("reading Excel files", "documents") from None
-
-    def lines() -> Iterator[str]:
-        for sheet in load_workbook(BytesIO(data), read_only=True, data_only=True).worksheets:
-            for cells in sheet.iter_rows(values_only=True):
-                yield "\t".join("" if cell is None else str(cell) for cell in cells).rstrip()
-
-    return _office(lines, path, "Excel").strip("\n")
+    lines = ("\t".join(cell or "" for cell in cells).rstrip() for _, _, cells in excel_rows(data, path))
+    return "\n".join(lines).strip("\n")
 
 
 def _html_encoding(data: bytes, encoding: str) -> str:

@@ -109,7 +109,7 @@ def test_lines_of_json(tmp_path: Path) -> None:
     assert null.response == ""
     assert "case.sources[0]: should be an object" in str(number)
     assert "unknown field 'colour'" in str(unknown)
-    assert long == f"{path}:9: a line of more than 1,000 bytes (split it, or raise the limit (--max-mb))"
+    assert long == f"{path}:9: a line of more than 1,000 characters (split it, or raise the limit (--max-mb))"
     assert "surrogate" in str(half)
     assert "found a JSON null, not an object" in str(not_object)
     assert "response" in str(empty)

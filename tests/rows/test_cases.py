@@ -71,5 +71,5 @@ def test_bad_cases_name_file_and_line(tmp_path: Path, text: str | bytes, line: i
 def test_a_long_line_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "c.jsonl"
     path.write_text('{"response": "%s"}' % ("x" * 200))
-    with pytest.raises(DataError, match="a line of more than 100 bytes"):
+    with pytest.raises(DataError, match="a line of more than 100 characters"):
         list(read_cases(path, RowForm(max_bytes=100)))

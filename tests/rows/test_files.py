@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 from hypothesis import given
@@ -76,7 +78,7 @@ def test_what_is_wrong_costs_no_other_row(tmp_path: Path, text: str, values: lis
 
 def test_a_value_of_any_length_needs_bounded_memory(tmp_path: Path) -> None:
     path = tmp_path / "rows.json"
-    with pytest.raises(DataError, match="a value of more than 100 bytes"):
+    with pytest.raises(DataError, match="a value of more than 100 characters"):
         values_of(path, "{\n" + '"a": 1,\n' * 40, max_bytes=100)
 
 
@@ -110,7 +112,7 @@ def test_a_cell_over_the_limit_fails_alone(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("response,sources\n" + "x" * 150 + ",a\nb,c\n" + '"' + "y\n" * 400)
     form = RowForm(max_bytes=100)
-    with pytest.raises(DataError, match=r":2: a cell of more than 100 bytes"):
+    with pytest.raises(DataError, match=r":2: a cell of more than 100 characters"):
         list(read_cases(path, form))
     from veridical.rows import RowReader
 
@@ -149,17 +151,41 @@ def test_excel(tmp_path: Path) -> None:
 
 
 def test_excel_without_its_library_or_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
-    if "openpyxl" in sys.modules or pytest.importorskip("openpyxl"):
-        with pytest.raises(DataError, match="no such file"):
-            list(read_cases(tmp_path / "none.xlsx"))
+    with pytest.raises(DataError, match="no such file"):
+        list(read_cases(tmp_path / "none.xlsx"))
+    (tmp_path / "rows.xlsx").write_bytes(b"PK")
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     with pytest.raises(MissingExtraError, match=r"veridical\[documents\]"):
-        list(read_cases(tmp_path / "none.xlsx"))
+        list(read_cases(tmp_path / "rows.xlsx"))
 
 
 def test_an_unknown_encoding(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("response\na\n")
     with pytest.raises(InputError, match="unknown encoding 'klingon'"):
         list(read_cases(tmp_path / "rows.csv", RowForm(encoding="klingon")))
+
+
+def test_a_damaged_sheet_is_refused_in_one_line(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.append(["response", "sources"])
+    book.active.append(["It is red.", "It is blue."])
+    book.save(tmp_path / "whole.xlsx")
+    with ZipFile(tmp_path / "whole.xlsx") as whole, ZipFile(tmp_path / "rows.xlsx", "w") as damaged:
+        for name in whole.namelist():
+            data = whole.read(name)
+            damaged.writestr(name, data[: len(data) // 2] if "sheet1" in name else data)
+    with pytest.raises(DataError, match="not a readable Excel file"):
+        list(read_cases(tmp_path / "rows.xlsx"))
+
+
+def test_a_column_of_messages_beside_those_of_a_layout(tmp_path: Path) -> None:
+    row = {"question": "What colour?", "answer": "Red.", "contexts": ["Blue."], "messages": [{"role": "user"}]}
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(row), encoding="utf-8")
+    (case,) = read_cases(path)
+    assert (case.question, case.response, [source.text for source in case.sources]) == (
+        "What colour?",
+        "Red.",
+        ["Blue."],
+    )

@@ -59,7 +59,7 @@ def read_lines(
         while text := _next_line(file, -1 if max_bytes is None else max_bytes + 1, path, number + 1, encoding):
             number += 1
             if max_bytes is not None and len(text) > max_bytes:
-                message = f"a line of more than {max_bytes:,} bytes"
+                message = f"a line of more than {max_bytes:,} characters"
                 hint = "split it, or raise the limit (--max-mb)"
                 refuse(DataError(message, path=path, line=number, hint=hint), on_bad)
                 while text and not text.endswith("\n"):

@@ -145,23 +145,27 @@ class RowReader:
         if isinstance(values, DataError):
             raise values
         try:
-            if self._table_columns is not None:
-                return as_case(values, self._table_columns, default_id=default_id, notes=self.notes)
-            if not (columns.maps or is_table(self.path)):
-                try:
-                    layout = None if columns.is_own_case(values) else self._resolved(values)[1]
-                except InputError:  # what a case lacks says more than what a table lacks
-                    layout = None
-                if layout is None:
-                    return own_case(values, columns, default_id=default_id, notes=self.notes)
-            return as_case(values, self._resolved(values)[0], default_id=default_id, notes=self.notes)
+            if self._is_own(values):
+                return own_case(values, columns, default_id=default_id, notes=self.notes)
+            resolved = self._table_columns or self._resolved(values)[0]
+            return as_case(values, resolved, default_id=default_id, notes=self.notes)
         except InputError as error:
             raise DataError(error.message, path=self.path, line=row.place, hint=error.hint) from None
+
+    def _is_own(self, values: Mapping[str, Any]) -> bool:
+        """Return whether a row is a case or a conversation in Veridical's own form, not one with columns."""
+        columns = self.form.columns
+        if self._table_columns is not None or columns.maps or is_table(self.path):
+            return False
+        try:
+            return columns.is_own_case(values) or self._resolved(values)[1] is None
+        except InputError:  # what a case lacks says more than what a table lacks
+            return True
 
     def cases(self, row: SourceRow, default_id: str) -> list[Case]:
         """Return the case in a row, or those of a conversation: one for each turn of the assistant."""
         case, _ = self.case(row, default_id)
-        if isinstance(row.content, DataError) or "messages" not in row.content or case.response == "":
+        if isinstance(row.content, DataError) or "messages" not in row.content or not self._is_own(row.content):
             return [case]
         return own_turns(row.content, self.form.columns, default_id=default_id)
 

@@ -95,7 +95,7 @@ class _Reader:
                 number += 1
                 if self.max_bytes is not None and len(text) > self.max_bytes:
                     hint = "split it, or raise the limit (--max-mb)"
-                    error = self._error(f"a line of more than {self.max_bytes:,} bytes", number, hint=hint)
+                    error = self._error(f"a line of more than {self.max_bytes:,} characters", number, hint=hint)
                     while text and not text.endswith("\n"):
                         start += len(text)
                         text = file.readline(limit)
@@ -121,7 +121,7 @@ class _Reader:
         self._open.append(line)
         self._size += len(line)
         if self.max_bytes is not None and self._size > self.max_bytes:
-            raise self._error(f"a value of more than {self.max_bytes:,} bytes", self._place.line)
+            raise self._error(f"a value of more than {self.max_bytes:,} characters", self._place.line)
         end = self._scan(line, 0)
         if end is not None:
             place = replace(self._place, text="".join(self._open))

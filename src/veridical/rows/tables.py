@@ -7,6 +7,7 @@ import re
 from ast import literal_eval
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
@@ -16,7 +17,7 @@ from veridical.core.errors import DataError, MissingExtraError
 from veridical.core.files import MAX_BYTES, NAME_ENCODING, not_text, open_bytes, open_text, read_bytes
 from veridical.core.jsonl import is_text
 
-__all__ = ["Choose", "TableRow", "csv_table", "delimiter_of", "list_in", "parquet_table", "xlsx_table"]
+__all__ = ["Choose", "TableRow", "csv_table", "delimiter_of", "excel_rows", "list_in", "parquet_table", "xlsx_table"]
 
 Choose: TypeAlias = Callable[[list[str]], Sequence[str]]
 """Returns the columns to read from the names of all; raises `InputError` if one is missing."""
@@ -152,7 +153,7 @@ def _cells(
         values = {name: cell for name, cell in zip(head, cells, strict=True) if name in chosen}
         if any(len(cell) > max_bytes for cell in values.values()):
             hint = "split it, or raise the limit (--max-mb)"
-            yield place, DataError(f"a cell of more than {max_bytes:,} bytes", path=path, line=place, hint=hint)
+            yield place, DataError(f"a cell of more than {max_bytes:,} characters", path=path, line=place, hint=hint)
         elif not all(map(is_text, values.values())):
             yield place, DataError(not_text(encoding), path=path, line=place, hint=NAME_ENCODING)
         elif any("\0" in cell for cell in values.values()):
@@ -170,6 +171,27 @@ def _chosen(path: Path, head: list[str], choose: Choose) -> frozenset[str]:
 
 def xlsx_table(path: Path, choose: Choose) -> Iterator[TableRow]:
     """Yield the rows of the first sheet of an Excel file that has any; numbers and dates become texts."""
+    head: list[str] = []
+    first = 0
+    for sheet_i, place, cells in excel_rows(read_bytes(path), path):
+        if not any(cells):
+            continue
+        if not head:
+            first, head = sheet_i, [(text or "").strip() for text in cells]
+            chosen = _chosen(path, head, choose)
+        elif sheet_i > first:
+            return
+        else:
+            yield place, {name: text for name, text in zip(head, cells, strict=False) if name in chosen}
+
+
+def excel_rows(data: bytes, path: Path) -> Iterator[tuple[int, int, list[str | None]]]:
+    """Yield each row of an Excel file: the index of its sheet, its number, and its cells as texts.
+
+    Raises:
+        DataError: The file is damaged, or no Excel file.
+        MissingExtraError: openpyxl is not installed.
+    """
     try:
         from openpyxl import load_workbook
         from openpyxl.utils.exceptions import InvalidFileException
@@ -178,25 +200,19 @@ def xlsx_table(path: Path, choose: Choose) -> Iterator[TableRow]:
     from zipfile import BadZipFile
 
     try:
-        book = load_workbook(BytesIO(read_bytes(path)), read_only=True, data_only=True)
-    except (InvalidFileException, BadZipFile, KeyError, ValueError) as error:
+        with closing(load_workbook(BytesIO(data), read_only=True, data_only=True)) as book:
+            for sheet_i, sheet in enumerate(book.worksheets):
+                for place, cells in enumerate(sheet.iter_rows(values_only=True), 1):
+                    yield sheet_i, place, [_shown(cell) for cell in cells]
+    except (
+        InvalidFileException,
+        BadZipFile,
+        KeyError,
+        ValueError,
+        AttributeError,
+        SyntaxError,
+    ) as error:  # of XML, too
         raise DataError(f"not a readable Excel file: {error}", path=path) from None
-    try:
-        head: list[str] = []
-        for sheet in book.worksheets:
-            for place, cells in enumerate(sheet.iter_rows(values_only=True), 1):
-                texts = [_shown(cell) for cell in cells]
-                if not any(texts):
-                    continue
-                if not head:
-                    head = [(text or "").strip() for text in texts]
-                    chosen = _chosen(path, head, choose)
-                    continue
-                yield place, {name: text for name, text in zip(head, texts, strict=False) if name in chosen}
-            if head:
-                return
-    finally:
-        book.close()
 
 
 def _shown(cell: object) -> str | None:
