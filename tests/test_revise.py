@@ -367,6 +367,7 @@ class Marks:
     [
         ({("300",): "330"}, "It is 330 m tall. It opened on 3 May 1889."),
         ({("3", "1889"): "5 May 1887"}, "It is 300 m tall. It opened on 5 May 1887."),
+        ({("300 m", "300"): "330 m"}, "It is 330 m tall. It opened on 3 May 1889."),
         ({("tall",): "high", ("opened",): "closed"}, "It is 300 m high. It closed on 3 May 1889."),
         # one wrong word without a correction: its sentence goes
         ({("300",): "330", ("tall",): None}, "It opened on 3 May 1889."),

@@ -15,7 +15,6 @@ from veridical.core.decide import decide, overall
 from veridical.core.detector import Detector, Detectors, takes_detector
 from veridical.core.errors import InputError
 from veridical.core.judging import JudgementWithMap, judge_with_maps, thresholds_in_force
-from veridical.core.messages import read_conversation
 from veridical.core.types import Case, Checked
 from veridical.sources import Sources, as_sources
 
@@ -124,6 +123,8 @@ def check_conversation(
     >>> [result.outcome.value for result in check_conversation(chat, detector="overlap")]
     ['flagged']
     """
+    from veridical.core.messages import read_conversation
+
     shared = as_sources(sources)
     cases = read_conversation(messages, sources=shared, system=system, assistant=assistant, only_last=only_last)
     return list(check_cases(cases, detector, threshold=threshold, explain=explain))

@@ -18,7 +18,7 @@ from itertools import pairwise
 from veridical.core.spans import Span
 from veridical.core.stemmer import stem
 from veridical.core.stopwords import STOP_WORDS
-from veridical.core.vocabulary import MONTHS
+from veridical.core.vocabulary import MONTHS, SHORT_MONTHS
 
 __all__ = [
     "CURRENCIES",
@@ -233,8 +233,7 @@ _THEN = rf"(?:,?{_SP}(?:and{_SP})?|{_SP}?)(?:[0-9]{{1,3}}|{_BELOW_100}){_GAP}?"
 _HALF_MORE = " and a half"
 _JOINED = "|".join(f"{_spelled(unit)}(?:{_THEN}{_spelled(less)}|{_HALF_MORE}){_END}" for unit, less in _LESSER.items())
 _JOINED = rf"(?:(?:{_JOINED})(?:{_THEN}{_spelled('sec')}{_END})?)"
-_SHORT_MONTHS = _any(short for month in MONTHS for short in {month[:3], month[:4]} & {month[:3], "sept"} - {month})
-_MONTH = rf"(?:{_any(MONTHS)}{_END}|{_SHORT_MONTHS}{_END}\.?)"
+_MONTH = rf"(?:{_any(MONTHS)}{_END}|{_any(SHORT_MONTHS)}{_END}\.?)"
 _YEAR = r"[12][0-9]{3}(?![0-9]|[.,:/][0-9])" + _END
 _DAY = r"(?:3[01]|[12][0-9]|0?[1-9])(?:st|nd|rd|th)?(?![0-9]|[.:/][0-9])" + _END
 _MODAL = rf"(?!(?<=may){_SP}(?:be|have|not|also|well|still|yet){_END})"  # "3 may have died" is no date

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
-from veridical.core.errors import WireError
+from veridical.core.errors import DataError, WireError
+from veridical.core.files import read_text
 
-__all__ = ["STRICT", "named", "parse", "quoted"]
+__all__ = ["STRICT", "named", "parse", "quoted", "read_object"]
 
 
 def parse(text: str | bytes) -> dict[str, Any]:
@@ -38,6 +40,14 @@ def parse(text: str | bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise WireError(f"found a JSON {named(value)}", hint="a document is a JSON object")
     return value
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Read the JSON object in a file as `parse` does; raise `DataError`, naming the file, if that fails."""
+    try:
+        return parse(read_text(path))
+    except WireError as error:
+        raise DataError(error.message, path=path) from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

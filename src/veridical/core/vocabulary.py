@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = ["ANTONYM_PAIRS", "MONTHS", "SIMILAR", "WEEKDAYS"]
+__all__ = ["ANTONYM_PAIRS", "MONTHS", "SHORT_MONTHS", "SIMILAR", "WEEKDAYS"]
 
 MONTHS = tuple(
     "january february march april may june july august september october november december".split()  # noqa: SIM905
 )
+SHORT_MONTHS = ("jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec")
 WEEKDAYS = tuple("monday tuesday wednesday thursday friday saturday sunday".split())  # noqa: SIM905
 
 _PAIRS = """

@@ -13,9 +13,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from veridical.core.errors import DataError, WireError
-from veridical.core.files import read_text
-from veridical.core.strict_json import parse
+from veridical.core.errors import DataError
+from veridical.core.strict_json import read_object
 from veridical.core.text import shorten
 
 __all__ = [
@@ -125,10 +124,7 @@ def description(folder: str | Path, kind: str) -> dict[str, Any]:
     if not (folder / DETECTOR).is_file():
         raise DataError(f"no {DETECTOR} in it", path=folder, hint="name the folder that `veridical train` wrote")
     path = folder / DETECTOR
-    try:
-        document = parse(read_text(path))
-    except WireError as error:
-        raise DataError(error.message, path=path) from None
+    document = read_object(path)
     tag, _, number = str(document.get("veridical")).partition("/")
     if tag not in ("detector", "calibrated") or not number.isdecimal():
         raise DataError("not the description of a trained detector", path=path)
@@ -147,6 +143,6 @@ def described_kind(folder: str | Path) -> str | None:
     if not path.is_file():
         return None
     try:
-        return str(parse(read_text(path)).get("kind", ""))
-    except (WireError, DataError):
+        return str(read_object(path).get("kind", ""))
+    except DataError:
         return ""

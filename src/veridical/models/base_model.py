@@ -11,11 +11,10 @@ from veridical.core.errors import InputError
 from veridical.models.artifact import Base
 from veridical.models.fast_tokenizer import plain_backend
 from veridical.models.load import load
-from veridical.models.local_model import READERS, Kind, LocalModel
+from veridical.models.local_model import DTYPE_NAMES, READERS, Kind, LocalModel
 
 __all__ = ["base_of", "check_base", "identity", "load_base"]
 
-_DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 _SAMPLED = 64  # how many numbers of each weight matrix go into the hash
 _tokenizer_hashes: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 _weight_hashes: WeakKeyDictionary[Any, tuple[list[tuple[int, int]], str | None]] = WeakKeyDictionary()
@@ -107,7 +106,7 @@ def load_base(
             f"the base model of {what} is not in {place!r} any more",
             hint="say where it is: DETECTOR,model=FOLDER; or put it back",
         )
-    loaded = load(place, revision=revision, device=device, dtype=dtype or _DTYPES[base.dtype], kinds=kinds)
+    loaded = load(place, revision=revision, device=device, dtype=dtype or DTYPE_NAMES[base.dtype], kinds=kinds)
     check_base(base, loaded, what)
     return loaded
 

@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from veridical.core.errors import DataError, InputError, WireError
-from veridical.core.files import read_text
-from veridical.core.strict_json import parse
+from veridical.core.errors import DataError, InputError
+from veridical.core.strict_json import read_object
 from veridical.models.load import HHEM, HUB_NAME
 from veridical.models.local_model import require_models
 
@@ -108,10 +107,7 @@ def parse_config(folder: Path) -> dict[str, Any]:
         raise DataError(
             "no config.json in it", path=folder, hint="name the folder that save_pretrained or a hub download made"
         )
-    try:
-        return dict(parse(read_text(path)))
-    except WireError as error:
-        raise DataError(error.message, path=path) from None
+    return read_object(path)
 
 
 def role_of(name: str) -> Role | None:

@@ -200,16 +200,16 @@ def _windows(
     if width < _LEAST_ROOM:
         return []
     windows = []
-    at = 0
-    while at < len(pieces):
-        longest = _longest_window(model, case, template, pieces[at : at + width], room)
+    first = 0
+    while first < len(pieces):
+        longest = _longest_window(model, case, template, pieces[first : first + width], room)
         if longest is None:
             return []
         window, count = longest
         windows.append(window)
-        if at + count >= len(pieces) or len(windows) == most:
+        if first + count >= len(pieces) or len(windows) == most:
             break
-        at += max(1, count - count // _OVERLAP)
+        first += max(1, count - count // _OVERLAP)
     return windows
 
 
@@ -221,8 +221,7 @@ def _longest_window(
     while count > 0:
         shown: dict[str, Span] = {}
         for source_id, span in pieces[:count]:
-            known = shown.get(source_id)
-            shown[source_id] = span if known is None else Span(known.start, span.end)
+            shown[source_id] = Span(shown.get(source_id, span).start, span.end)
         rendered = render(case, template, tokenizer=model.tokenizer, pieces=list(shown.items()))
         tokens, start = _tokenise(model, rendered)
         excess = len(tokens.ids) - room

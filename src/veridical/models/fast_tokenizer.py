@@ -10,9 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from veridical.core.errors import DataError, WireError
+from veridical.core.errors import DataError
 from veridical.core.files import read_text
-from veridical.core.strict_json import parse
+from veridical.core.strict_json import read_object
 from veridical.models.local_model import require_models
 
 if TYPE_CHECKING:
@@ -149,7 +149,4 @@ def plain_backend(document: str) -> Tokenizer:
 
 def _object(path: Path) -> dict[str, Any]:
     """Read the JSON object in a file; return an empty one if there is no file."""
-    try:
-        return dict(parse(read_text(path))) if path.is_file() else {}
-    except WireError as error:
-        raise DataError(error.message, path=path) from None
+    return read_object(path) if path.is_file() else {}

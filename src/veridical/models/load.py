@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from veridical.core.errors import InputError, MissingExtraError, UnknownNameError
 from veridical.core.files import read_text
-from veridical.core.strict_json import parse
-from veridical.models.local_model import Kind, LocalModel, positions_of, require_models
+from veridical.core.strict_json import read_object
+from veridical.models.local_model import DTYPE_NAMES, Kind, LocalModel, positions_of, require_models
 
 if TYPE_CHECKING:
     import torch
@@ -52,7 +52,7 @@ _CLASSES: dict[Kind, str] = {
     "masked": "AutoModelForMaskedLM",
     "seq2seq": "AutoModelForSeq2SeqLM",
 }
-DTYPES = ("auto", "fp32", "bf16", "fp16")
+DTYPES = ("auto", *DTYPE_NAMES.values())
 _DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
 HHEM = "HHEMv2ForSequenceClassification"
 """The class of HHEM-2.1-Open (Vectara) in its configuration: a T5 encoder with a linear layer on the first token."""
@@ -249,7 +249,7 @@ def _hhem_parts(folder: Path) -> tuple[Any, Any]:
     """
     import transformers
 
-    foundation = str(parse(read_text(folder / "config.json")).get("foundation", "google/flan-t5-base"))
+    foundation = str(read_object(folder / "config.json").get("foundation", "google/flan-t5-base"))
     inside = folder / Path(foundation).name
     place = inside if inside.is_dir() else foundation
     try:
@@ -306,7 +306,7 @@ def _placement(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
     if not available[chosen.type]() or (chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count()):
         raise InputError(f"there is no device {device!r} on this machine", hint="device=auto takes what there is")
     if dtype != "auto":
-        return chosen, {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[dtype]
+        return chosen, {short: getattr(torch, name) for name, short in DTYPE_NAMES.items()}[dtype]
     return chosen, torch.bfloat16 if computes_bf16(chosen) else torch.float32
 
 

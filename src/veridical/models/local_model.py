@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import torch
 
 __all__ = [
+    "DTYPE_NAMES",
     "FORCED",
     "READERS",
     "Kind",
@@ -22,6 +23,8 @@ __all__ = [
     "require_models",
 ]
 
+DTYPE_NAMES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
+"""The names of precisions here, by torch's."""
 Kind = Literal["causal", "classifier", "encoder", "masked", "seq2seq"]
 READERS: tuple[Kind, ...] = ("causal", "encoder")
 """Kinds of models with a state for every token of one text."""
@@ -75,7 +78,13 @@ class LocalModel:
     @property
     def dtype_name(self) -> str:
         """The precision as `load` names it."""
-        return {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}[str(self.dtype).removeprefix("torch.")]
+        return DTYPE_NAMES[str(self.dtype).removeprefix("torch.")]
+
+    @property
+    def padding_token(self) -> int:
+        """The token to fill rows with; no position attends to it."""
+        ids = (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id)
+        return next((int(token) for token in ids if token is not None), 0)
 
     @property
     def has_weights(self) -> bool:

@@ -12,9 +12,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from veridical.core.errors import DataError, InputError, UnknownNameError, WireError
-from veridical.core.files import read_text
-from veridical.core.strict_json import parse
+from veridical.core.errors import DataError, InputError, UnknownNameError
+from veridical.core.strict_json import read_object
 from veridical.core.telemetry import import_without_telemetry
 from veridical.models.fast_tokenizer import TOKENIZER, FastTokenizer
 from veridical.models.local_model import Kind, LocalModel, positions_of, require_models
@@ -112,9 +111,9 @@ class OnnxEngine:
         (places,) = batch.wanted_by_row
         if self._keeps:
             inputs[KEPT] = places
+        states: Floats
         ((states,),) = self.session.run(None, inputs)
-        found: Floats = states if self._keeps else states[places]
-        return found
+        return states if self._keeps else states[places]
 
 
 def open_session(data: bytes) -> Any:
@@ -164,9 +163,7 @@ def described(folder: str | Path, precision: str) -> OnnxExport:
         raise DataError(f"no {precision} export", path=path, hint="veridical export FOLDER writes it")
     names = {field.name for field in fields(OnnxExport)}  # later versions may write others
     try:
-        return OnnxExport(**{name: value for name, value in parse(read_text(about)).items() if name in names})
-    except WireError as error:
-        raise DataError(error.message, path=about) from None
+        return OnnxExport(**{name: value for name, value in read_object(about).items() if name in names})
     except TypeError:
         raise DataError("a field is missing", path=about, hint="export it again: veridical export FOLDER") from None
 
@@ -232,11 +229,7 @@ def _read_plain(backbone: Path, tokenizer: str) -> tuple[SimpleNamespace, FastTo
         raise DataError(
             "not the tokenizer of the ONNX file", path=path, hint="export it again: veridical export FOLDER"
         )
-    path = backbone / "config.json"
-    try:
-        return _config(parse(read_text(path))), FastTokenizer(backbone)
-    except WireError as error:
-        raise DataError(error.message, path=path) from None
+    return _config(read_object(backbone / "config.json")), FastTokenizer(backbone)
 
 
 def _config(document: dict[str, Any]) -> SimpleNamespace:

@@ -136,8 +136,6 @@ class PairRunner:
         self.max_batch_tokens = max_batch_tokens or _BATCH_TOKENS.get(model.device.type, _OTHER_BATCH_TOKENS)
         self.shares_prompts = self.attention == "prefix" and model.model_type in _SHARE_PROMPTS
         self.by_case = self.shares_prompts and engine.alone
-        tokenizer = model.tokenizer
-        self._pad = next((int(i) for i in (tokenizer.pad_token_id, tokenizer.eos_token_id) if i is not None), 0)
 
     def run(self, windows: Sequence[Window]) -> list[States]:
         """Return the states of each window. Raise `InputError` if they are not finite."""
@@ -212,7 +210,7 @@ class PairRunner:
     def lay(self, rows: Sequence[Sequence[Window]]) -> Batch:
         """Lay out rows of windows: the prompt of each row, then what follows it in each of its windows."""
         width = max(row_length(row) for row in rows)
-        ids = np.full((len(rows), width), self._pad, dtype=np.int64)
+        ids = np.full((len(rows), width), self.model.padding_token, dtype=np.int64)
         types, positions = np.zeros_like(ids), np.zeros_like(ids)
         filled = np.zeros((len(rows), width), dtype=bool)
         starts: list[list[int]] = []

@@ -69,8 +69,8 @@ def special_tokens(model: LocalModel) -> SpecialTokens:
     tokenizer = model.tokenizer
     bare = tokenizer("a", add_special_tokens=False)["input_ids"]
     full = tokenizer("a", add_special_tokens=True)["input_ids"]
-    at = next((i for i in range(len(full)) if full[i : i + len(bare)] == bare), 0)
-    before, after, decoder = tuple(full[:at]), tuple(full[at + len(bare) :]), None
+    start = next((i for i in range(len(full)) if full[i : i + len(bare)] == bare), 0)
+    before, after, decoder = tuple(full[:start]), tuple(full[start + len(bare) :]), None
     if model.kind == "causal":
         before = before or (() if tokenizer.bos_token_id is None else (tokenizer.bos_token_id,))
         after = ()
@@ -78,10 +78,10 @@ def special_tokens(model: LocalModel) -> SpecialTokens:
         if not before and not after and tokenizer.eos_token_id is not None:
             after = (tokenizer.eos_token_id,)  # an encoder reads something even where there is no prompt
         names = ("decoder_start_token_id", "bos_token_id", "pad_token_id", "eos_token_id")
-        start = next((token for token in map(token_id, names) if token is not None), 0)
+        opening = next((token for token in map(token_id, names) if token is not None), 0)
         forced = token_id("forced_bos_token_id")
         first = before if forced is None else (forced,)
-        decoder = (start,) if first == (start,) else (start, *first)
+        decoder = (opening,) if first == (opening,) else (opening, *first)
     return SpecialTokens(before, after, decoder)
 
 

@@ -77,8 +77,8 @@ class TorchEngine:
                 width = rows.shape[1]
                 places = np.concatenate([r * width + places for r, places in enumerate(batch.wanted_by_row)])
                 states = rows.flatten(0, 1)[torch.from_numpy(places).to(rows.device)]
-            found: Floats = states.float().cpu().numpy()
-        return found
+            array: Floats = states.float().cpu().numpy()
+        return array
 
     def forward(self, batch: Batch) -> torch.Tensor:
         """Run the model's own code, with gradients where they are enabled; return what `outputs_of` does."""

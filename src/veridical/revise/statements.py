@@ -65,9 +65,8 @@ def statements_of(case: Case, judgement: Judgement, thresholds: Thresholds | Non
     flagged = set(decision.verdicts)
     verdicts: defaultdict[tuple[Span, str], list[tuple[Verdict, bool]]] = defaultdict(list)
     about_claims = [(v, i in flagged) for i, v in enumerate(judgement.verdicts) if v.claim]
-    for verdict, is_flagged in sorted(
-        about_claims, key=lambda pair: pair[0].label is not None
-    ):  # the claim's own first
+    about_claims.sort(key=lambda pair: pair[0].label is not None)  # the claim's own first
+    for verdict, is_flagged in about_claims:
         assert verdict.claim is not None
         spans = verdict.claim.spans or (verdict.span,)
         span = Span(min(s.start for s in spans), max(s.end for s in spans))
@@ -118,10 +117,11 @@ def _corrections(text: str, span: Span, flagged: Sequence[Verdict]) -> list[tupl
         return [(span, max(flagged, key=lambda verdict: verdict.score).correction or "")]
     places: list[tuple[Span, Verdict]] = []
     for verdict in sorted(flagged, key=lambda verdict: verdict.span):
-        place, last = places[-1] if places else (None, None)
-        same = last is not None and (last.correction, last.reason) == (verdict.correction, verdict.reason)
-        if same and place is not None and len(list(words_of(text[place.end : verdict.span.start]))) <= _BETWEEN:
-            places[-1] = Span(place.start, verdict.span.end), verdict
-        else:
-            places.append((verdict.span, verdict))
+        if places:
+            place, last = places[-1]
+            between = words_of(text[place.end : verdict.span.start])
+            if (last.correction, last.reason) == (verdict.correction, verdict.reason) and len(between) <= _BETWEEN:
+                places[-1] = Span(place.start, max(place.end, verdict.span.end)), verdict
+                continue
+        places.append((verdict.span, verdict))
     return [(place, verdict.correction or "") for place, verdict in places]

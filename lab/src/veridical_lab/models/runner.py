@@ -280,8 +280,7 @@ class Runner:
         """
         import torch
 
-        tokenizer = self.model.tokenizer
-        pad = next((int(i) for i in (tokenizer.pad_token_id, tokenizer.eos_token_id) if i is not None), 0)
+        pad = self.model.padding_token
         ids, mask, shifts = _rectangle([e.ids[shared:] for e in batch], pad, self.padding)
         mask = np.pad(mask, ((0, 0), (shared, 0)), constant_values=1)
         inputs = {"input_ids": ids, "attention_mask": mask}

@@ -20,7 +20,7 @@ from veridical.core.errors import DataError, OutputError, UnknownNameError, Wire
 from veridical.core.files import read_text, replacing, write_whole
 from veridical.core.strict_json import parse
 from veridical.models.base_model import base_of
-from veridical.models.local_model import LocalModel
+from veridical.models.local_model import DTYPE_NAMES, LocalModel
 from veridical_lab.models.runner import Runner
 from veridical_lab.probes.activations import (
     Indices,
@@ -106,7 +106,7 @@ def write_store(
         raise UnknownNameError("dtype of a store", dtype, ["auto", *STORED_DTYPES])
     base = base_of(model)
     if dtype == "auto":
-        dtype = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}[base.dtype]
+        dtype = DTYPE_NAMES[base.dtype]
     chosen = check_sublayers(model, sublayers)
     bytes_per_token = len(chosen) * base.width * STORED_DTYPES[dtype]
     lengths = data.lengths

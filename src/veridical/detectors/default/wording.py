@@ -32,11 +32,11 @@ from veridical.detectors.explanation.sentences import (
 __all__ = ["answers", "is_copied", "lacking", "matter_of_absence", "misplaced"]
 
 
-def is_copied(said: Sequence[str], text: str, *, whole: bool = True) -> bool:
+def is_copied(words: Sequence[str], text: str, *, whole: bool = True) -> bool:
     """Check whether `text` has the words of a sentence in the same order; case and punctuation do not count.
 
     Args:
-        said: The words of the sentence.
+        words: The words of the sentence.
         text: The text of a source.
         whole: Whether the words must be a whole sentence or clause in `text` that nothing around it denies or makes
             conditional.
@@ -46,13 +46,13 @@ def is_copied(said: Sequence[str], text: str, *, whole: bool = True) -> bool:
     >>> is_copied(["It", "rained"], "It is not true that it rained.")
     False
     """
-    if not said or f" {' '.join(said).lower()} " not in _words_of(text):
+    if not words or f" {' '.join(words).lower()} " not in _words_of(text):
         return False
     if not whole:
         return True
-    words = r"[\W_]*".join(map(re.escape, said))
-    copy = re.compile(rf"(?<![^\W_]){words}(?![^\W_])", re.IGNORECASE)
-    spans = _sentences_of(text)
+    in_order = r"[\W_]*".join(map(re.escape, words))
+    copy = re.compile(rf"(?<![^\W_]){in_order}(?![^\W_])", re.IGNORECASE)
+    spans = sentences(text)
     for match in copy.finditer(text):
         first = bisect_right(spans, match.start(), key=lambda span: span.start) - 1
         last = bisect_left(spans, match.end(), key=lambda span: span.start) - 1
@@ -100,11 +100,6 @@ _DENIED = re.compile(
 @lru_cache(maxsize=16)
 def _words_of(text: str) -> str:
     return f" {' '.join(word_forms(text)).lower()} "
-
-
-@lru_cache(maxsize=16)
-def _sentences_of(text: str) -> list[Span]:
-    return sentences(text)
 
 
 _SENTENCES = 4  # source sentences to compare each mention with

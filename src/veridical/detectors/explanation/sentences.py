@@ -20,7 +20,7 @@ from veridical.core.names import is_name
 from veridical.core.segment import sentences
 from veridical.core.spans import Span
 from veridical.core.stopwords import STOP_WORDS
-from veridical.core.vocabulary import MONTHS, WEEKDAYS
+from veridical.core.vocabulary import MONTHS, SHORT_MONTHS, WEEKDAYS
 from veridical.detectors.claims.markup import list_numbers
 from veridical.detectors.overlap.matching import WORDS, compiled
 
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 _FORMS = {"d": "date", "t": "time", "o": "ordinal", "r": "range", "dec": "decade"}
-_MONTHS = frozenset({*MONTHS, *(month[:3] for month in MONTHS), "sept"})
+_MONTHS = frozenset({*MONTHS, *SHORT_MONTHS})
 _DAYS = frozenset({*WEEKDAYS, *(f"{day}s" for day in WEEKDAYS)})
 _BEFORE_YEAR = frozenset(
     {"in", "since", "by", "of", "until", "from", "during", "before", "after", "to", "and", "early"}

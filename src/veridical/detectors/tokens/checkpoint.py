@@ -43,28 +43,28 @@ def load_checkpoint(folder: str | Path, labels: str | None = None) -> tuple[Toke
     try:
         config = read_config(folder)
         names = {f"classifier.{name}" for name in ("weight", "bias")}
-        found: dict[str, np.ndarray] = {}
+        weights: dict[str, np.ndarray] = {}
         for file in sorted(folder.glob("*.safetensors")):
             with safe_open(file, "np") as tensors:
                 wanted = [name for name in tensors.keys() if name in names or name.startswith("head.")]  # noqa: SIM118
-                found |= {name: _fp32(tensors, name, file) for name in wanted}
+                weights |= {name: _fp32(tensors, name, file) for name in wanted}
     except (OSError, SafetensorError) as error:
         raise DataError(f"cannot be read: {error}", path=folder) from None
     architectures = " ".join(config.get("architectures") or ())
-    if "ForTokenClassification" not in architectures or not names <= set(found):
+    if "ForTokenClassification" not in architectures or not names <= set(weights):
         raise DataError(
             f"no token classifier ({architectures or 'no architecture is named'})",
             path=folder,
             hint="a folder of `veridical train tokens`, or a checkpoint with a linear head on tokens",
         )
-    if len(found["classifier.weight"]) != 2:
+    if len(weights["classifier.weight"]) != 2:
         raise DataError(
-            f"a classifier of {len(found['classifier.weight'])} labels",
+            f"a classifier of {len(weights['classifier.weight'])} labels",
             path=folder,
             hint="two are read: supported, hallucinated",
         )
-    weight = found["classifier.weight"][1:] - found["classifier.weight"][:1]
-    bias = found["classifier.bias"][1:] - found["classifier.bias"][:1]
+    weight = weights["classifier.weight"][1:] - weights["classifier.weight"][:1]
+    bias = weights["classifier.bias"][1:] - weights["classifier.bias"][:1]
     named = label_names(config)
     if labels is not None or any(map(role_of, named)):
         weight, bias = (-weight, -bias) if class_roles(named, labels, folder)[1] == "entailment" else (weight, bias)
@@ -73,7 +73,7 @@ def load_checkpoint(folder: str | Path, labels: str | None = None) -> tuple[Toke
             f"the labels of {folder} are called {', '.join(named)}, which does not say what they stand for",
             hint="say it in their order: labels=supported|hallucinated",
         )
-    between = {name: found[name] for name in sorted(set(found) - names)}
+    between = {name: weights[name] for name in sorted(set(weights) - names)}
     tensors = between | {"units.weight": weight, "units.bias": bias, "pair.weight": weight * 0, "pair.bias": bias * 0}
     pairs = PairSettings(evidence="all", segments=False)  # the sources, then the response
     settings = TokenSettings(pairs, HeadSettings("token", "mean", 0, 0), response_by="worst")
@@ -112,10 +112,10 @@ def prediction_head(
     import torch
     from transformers.activations import ACT2FN
 
-    known = {f"head.{layer}.{name}" for layer in ("dense", "norm") for name in ("weight", "bias")}
+    expected = {f"head.{layer}.{name}" for layer in ("dense", "norm") for name in ("weight", "bias")}
     activation = str(config.get("classifier_activation", "gelu"))
     layers = {name: torch.from_numpy(tensor) for name, tensor in tensors.items()}
-    if not {"head.dense.weight", "head.norm.weight"} <= set(layers) <= known or activation not in ACT2FN:
+    if not {"head.dense.weight", "head.norm.weight"} <= set(layers) <= expected or activation not in ACT2FN:
         raise DataError(f"layers that are not known here: {', '.join(layers)}", path=folder)
     act, eps = ACT2FN[activation], float(config.get("norm_eps", 1e-5))
 
