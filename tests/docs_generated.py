@@ -6,7 +6,6 @@ import json
 import re
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -514,21 +513,6 @@ def perspective_results(path: Path = ROOT / "benchmarks" / "rows" / "perspective
     return _short_names(markdown(metric_tables(read_result_rows([path]), metrics)))
 
 
-def perspective_comparisons(path: Path = ROOT / "benchmarks" / "rows" / "perspectives-compare.jsonl") -> str:
-    """The tests of every detector against the first on each test set."""
-    from veridical.report.tables import markdown
-    from veridical_lab.bench.compare import read_comparisons
-    from veridical_lab.report.result_tables import comparison_table
-
-    if not path.exists():
-        return "Nothing is measured yet."
-    found = read_comparisons(path)
-    tests = [
-        [c for c in found if c.data == data and c.a == found[0].a] for data in dict.fromkeys(c.data for c in found)
-    ]
-    return _short_names(markdown([comparison_table(of_set) for of_set in tests]))
-
-
 def _short_names(text: str) -> str:
     """Classifiers by what their folders have in common."""
     folder = "build/perspectives/"
@@ -829,14 +813,6 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "answers": ("docs/perspectives.md", answers),
     "classifier-speed": ("docs/detectors/classifier.md", classifier_speed),
     "results-perspectives": ("docs/perspectives.md", perspective_results),
-    "comparisons-perspectives": ("docs/perspectives.md", perspective_comparisons),
-    **{
-        f"{name}-perspectives": (
-            "docs/perspectives.md",
-            partial(perspective_results, ROWS / f"perspectives-{name}.jsonl"),
-        )
-        for name in ("training", "salience", "aggregates", "argkp")
-    },
     "published-tokens": ("docs/detectors/features.md", published_figures("liu2022")),
     "comparisons": ("docs/bench.md", comparisons),
     "datasets": ("docs/datasets.md", datasets),
