@@ -219,23 +219,6 @@ def comparisons() -> str:
     return markdown([comparison_table(read_comparisons(file)) for file in files])
 
 
-def analyses(name: str, *views: str) -> Callable[[], str]:
-    """The committed findings of one analysis (of these views alone) and its peaks as Markdown tables."""
-
-    def made() -> str:
-        from dataclasses import replace
-
-        from veridical.report.tables import markdown
-        from veridical_lab.probes.analysis.results import read_records
-        from veridical_lab.report.analysis_tables import analysis_tables
-
-        found = read_records(ROOT / "benchmarks" / "rows" / f"analyses-{name}.jsonl")
-        shown = [f for f in found.findings if not views or f.at["view"] in views]
-        return markdown(analysis_tables(replace(found, findings=shown)))
-
-    return made
-
-
 def published_figures(name: str) -> Callable[[], str]:
     """What a paper prints."""
 
@@ -803,10 +786,6 @@ def annotate_loop() -> str:
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "annotate-loop": ("docs/annotate.md", annotate_loop),
     "reproduce": ("docs/reproduce.md", reproduced),
-    "analyses-context": ("docs/analyses.md", analyses("context")),
-    "analyses-labels": ("docs/analyses.md", analyses("labels", "ensemble of all", "flag all")),
-    "analyses-layers": ("docs/analyses.md", analyses("layers")),
-    "analyses-transfer": ("docs/analyses.md", analyses("transfer", "ensemble of all", "flag all")),
     "published-probes": ("docs/analyses.md", published_figures("chwang2024")),
     "published-perspectives": ("docs/perspectives.md", published_figures("chang2024")),
     "knowledge-base": ("docs/perspectives.md", knowledge_base),
