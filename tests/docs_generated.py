@@ -6,7 +6,6 @@ import json
 import re
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -218,23 +217,6 @@ def comparisons() -> str:
 
     files = sorted((ROOT / "benchmarks" / "rows").glob("compare-*.jsonl"))
     return markdown([comparison_table(read_comparisons(file)) for file in files])
-
-
-def analyses(name: str, *views: str) -> Callable[[], str]:
-    """The committed findings of one analysis (of these views alone) and its peaks as Markdown tables."""
-
-    def made() -> str:
-        from dataclasses import replace
-
-        from veridical.report.tables import markdown
-        from veridical_lab.probes.analysis.results import read_records
-        from veridical_lab.report.analysis_tables import analysis_tables
-
-        found = read_records(ROOT / "benchmarks" / "rows" / f"analyses-{name}.jsonl")
-        shown = [f for f in found.findings if not views or f.at["view"] in views]
-        return markdown(analysis_tables(replace(found, findings=shown)))
-
-    return made
 
 
 def published_figures(name: str) -> Callable[[], str]:
@@ -512,21 +494,6 @@ def perspective_results(path: Path = ROOT / "benchmarks" / "rows" / "perspective
         return "Nothing is measured yet."
     metrics = ["roc_auc", "coverage_roc_auc", "word_roc_auc", "source_word_roc_auc"]
     return _short_names(markdown(metric_tables(read_result_rows([path]), metrics)))
-
-
-def perspective_comparisons(path: Path = ROOT / "benchmarks" / "rows" / "perspectives-compare.jsonl") -> str:
-    """The tests of every detector against the first on each test set."""
-    from veridical.report.tables import markdown
-    from veridical_lab.bench.compare import read_comparisons
-    from veridical_lab.report.result_tables import comparison_table
-
-    if not path.exists():
-        return "Nothing is measured yet."
-    found = read_comparisons(path)
-    tests = [
-        [c for c in found if c.data == data and c.a == found[0].a] for data in dict.fromkeys(c.data for c in found)
-    ]
-    return _short_names(markdown([comparison_table(of_set) for of_set in tests]))
 
 
 def _short_names(text: str) -> str:
@@ -819,24 +786,12 @@ def annotate_loop() -> str:
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "annotate-loop": ("docs/annotate.md", annotate_loop),
     "reproduce": ("docs/reproduce.md", reproduced),
-    "analyses-context": ("docs/analyses.md", analyses("context")),
-    "analyses-labels": ("docs/analyses.md", analyses("labels", "ensemble of all", "flag all")),
-    "analyses-layers": ("docs/analyses.md", analyses("layers")),
-    "analyses-transfer": ("docs/analyses.md", analyses("transfer", "ensemble of all", "flag all")),
     "published-probes": ("docs/analyses.md", published_figures("chwang2024")),
     "published-perspectives": ("docs/perspectives.md", published_figures("chang2024")),
     "knowledge-base": ("docs/perspectives.md", knowledge_base),
     "answers": ("docs/perspectives.md", answers),
     "classifier-speed": ("docs/detectors/classifier.md", classifier_speed),
     "results-perspectives": ("docs/perspectives.md", perspective_results),
-    "comparisons-perspectives": ("docs/perspectives.md", perspective_comparisons),
-    **{
-        f"{name}-perspectives": (
-            "docs/perspectives.md",
-            partial(perspective_results, ROWS / f"perspectives-{name}.jsonl"),
-        )
-        for name in ("training", "salience", "aggregates", "argkp")
-    },
     "published-tokens": ("docs/detectors/features.md", published_figures("liu2022")),
     "comparisons": ("docs/bench.md", comparisons),
     "datasets": ("docs/datasets.md", datasets),
