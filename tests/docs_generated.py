@@ -109,22 +109,17 @@ def results(name: str, metrics: str) -> Callable[[], str]:
 
 
 def yardsticks() -> str:
-    """The written sets by detector, alone and among foreign passages, and the means over the labelled test sets."""
+    """The default detector beside the baselines: means over the labelled sets, written sets, pairs by kind of error."""
     from veridical.report.tables import markdown
     from veridical_lab.bench.results import read_result_rows
-    from veridical_lab.report.result_tables import mean_tables, result_tables
+    from veridical_lab.report.result_tables import mean_tables, metric_tables, result_tables
 
-    written, labelled = ([ROWS / f"yardsticks{name}.jsonl"] for name in ("-written", ""))
-    if not written[0].exists():
-        return "Nothing is measured yet."
-    rows = read_result_rows(written)
-    tables = result_tables([row for row in rows if row.group in (None, "label=contradiction")])
-    pairs = [row for row in rows if row.data == "written_pairs" and (row.group or "").startswith("tag=")]
-    tables += result_tables(pairs, ["pair_accuracy", "false_alarms", "recall"])
-    if labelled[0].exists():
-        rows = read_result_rows(labelled)
-        tables += [*result_tables(rows), *mean_tables(rows)]
-    return markdown(tables)
+    labelled, written = (read_result_rows([ROWS / f"yardsticks{name}.jsonl"]) for name in ("", "-written"))
+    pairs = [row for row in written if (row.detector, row.data, row.foreign) == ("default", "written_pairs", 0)]
+    kinds = [row for row in pairs if (row.group or "").startswith("tag=")]
+    whole = [row for row in written if row.group is None]
+    tables = [*mean_tables(labelled), *metric_tables(whole, ["roc_auc", "false_alarms", "recall"])]
+    return markdown([*tables, *result_tables(kinds, ["pair_accuracy", "false_alarms", "recall"])])
 
 
 def default_results() -> str:
@@ -209,14 +204,6 @@ def default_training_sets() -> str:
     return "\n".join(lines)
 
 
-def comparisons() -> str:
-    """The committed comparisons as one Markdown table a data set."""
-    from veridical.report.tables import markdown
-    from veridical_lab.bench.compare import read_comparisons
-    from veridical_lab.report.result_tables import comparison_table
-
-    files = sorted((ROOT / "benchmarks" / "rows").glob("compare-*.jsonl"))
-    return markdown([comparison_table(read_comparisons(file)) for file in files])
 
 
 def published_figures(name: str) -> Callable[[], str]:
@@ -793,22 +780,9 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "classifier-speed": ("docs/detectors/classifier.md", classifier_speed),
     "results-perspectives": ("docs/perspectives.md", perspective_results),
     "published-tokens": ("docs/detectors/features.md", published_figures("liu2022")),
-    "comparisons": ("docs/bench.md", comparisons),
     "datasets": ("docs/datasets.md", datasets),
     "yardsticks": ("docs/bench.md", yardsticks),
-    "results": (
-        "docs/bench.md",
-        results("baselines.jsonl", "roc_auc balanced_accuracy f1 token_f1 word_roc_auc char_f1 f1_sp"),
-    ),
     "results-masked": ("docs/tasks.md", results("masked.jsonl", "word_roc_auc token_balanced_accuracy roc_auc")),
-    "results-fitted": (
-        "docs/bench.md",
-        results("baselines-fitted.jsonl", "roc_auc balanced_accuracy f1 brier token_f1 char_f1 f1_sp"),
-    ),
-    "results-models": (
-        "docs/bench.md",
-        results("models.jsonl", "roc_auc word_roc_auc token_f1 coverage_roc_auc source_word_roc_auc"),
-    ),
     "results-align": (
         "docs/detectors/align.md",
         results(
