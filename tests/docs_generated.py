@@ -6,11 +6,13 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from inspect import Parameter, getdoc, signature
 from pathlib import Path
 from typing import Any
 
 from tests import doors
 from veridical.core.detector import info_of
+from veridical.detectors import DETECTORS
 
 ROOT = Path(__file__).parents[1]
 ROWS = ROOT / "benchmarks" / "rows"
@@ -81,17 +83,65 @@ def _one_line(text: str) -> str:
 
 def detector_table() -> str:
     """The table of registered detectors."""
-    import inspect
-
-    from veridical.detectors import DETECTORS
-
     lines = ["| name | what it does | scores |", "|---|---|---|"]
     for name in (*DETECTORS.table, *sorted(DETECTORS.plugins)):
         cls = DETECTORS.load(name)
-        about = (inspect.getdoc(cls) or "").partition("\n")[0]
+        about = (getdoc(cls) or "").partition("\n")[0]
         lab = "" if name in DETECTORS.table else " (lab)"
         lines.append(f"| `{name}`{lab} | {about} | {', '.join(info_of(cls).levels)} |")
     return "\n".join(lines)
+
+
+LINKS = {
+    "As in `models.load`": "As for [every local model](../models.md#loading)",
+    "(`models.template`)": "([list](../models.md#prompts))",
+}
+
+
+def option_table(name: str) -> str:
+    """The options in a detector's spec.
+
+    They stand under "Options:" in the docstring of its `from_spec`; without that section they are the keyword arguments
+    of its class. "As in `CLASS`." stands for what the docstring of that class says of the same names.
+    """
+    cls = DETECTORS.load(name)
+    form = re.search(r"`[^`]+`", cls.from_spec.__doc__ or "")
+    assert form, f"from_spec of {name} does not say how its spec is written"
+    options = _described(cls.from_spec, "Options")
+    if not options:
+        names = [p.name for p in signature(cls).parameters.values() if p.kind is p.KEYWORD_ONLY and p.name != "name"]
+        options = {", ".join(names): f"As in `{cls.__name__}`."}
+    lines = [f"Write {form[0]}.", "", "| option | default | meaning |", "|---|---|---|"]
+    for written, about in options.items():
+        other = re.fullmatch(r"As in `(\w+)`\.", about)
+        at = vars(sys.modules[cls.__module__])[other[1]] if other else cls
+        for option in written.split(", "):
+            meaning = _described(at, "Args|Attributes")[option] if other else about
+            meaning, usual = _default_of(meaning, signature(at).parameters.get(option))
+            for reference, link in LINKS.items():
+                meaning = meaning.replace(reference, link)
+            lines.append(f"| `{option}` | {usual} | {meaning} |".replace("|  |", "| |"))
+    return "\n".join(lines)
+
+
+def _described(thing: Any, section: str) -> dict[str, str]:
+    """The entries of a section of a docstring, such as "Args"."""
+    found = re.search(rf"^(?:{section}):\n((?: +.*\n?)+)", getdoc(thing) or "", re.MULTILINE)
+    entries = re.findall(r"^ {4}(\S[^:\n]*): (.*(?:\n {5,}.*)*)", found[1] if found else "", re.MULTILINE)
+    return {name: _one_line(about) for name, about in entries}
+
+
+def _default_of(about: str, parameter: Parameter | None) -> tuple[str, str]:
+    """The meaning of an option, and its default: what "None: …" says of it, or the parameter's."""
+    about = re.sub(r'"([^" ]+)"', r"`\1`", about).replace("|", r"\|")
+    said = re.search(r"[;.] None: (.*?)(?=\. |\.$)", about)
+    if said:
+        about = (about[: said.start()] + about[said.end() :]).strip()
+        return about, said[1]
+    default = Parameter.empty if parameter is None else parameter.default
+    if isinstance(default, bool):
+        return about, "`yes`" if default else "`no`"
+    return about, "" if default in (Parameter.empty, None, ()) else f"`{default}`"
 
 
 def results(name: str, metrics: str) -> Callable[[], str]:
@@ -770,6 +820,13 @@ def annotate_loop() -> str:
     return markdown(loop_tables([json.loads(row) for row in rows]))
 
 
+def option_tables() -> dict[str, tuple[str, Callable[[], str]]]:
+    """A table for every mark `options-NAME` in the detectors' pages."""
+    pages = sorted((ROOT / "docs" / "detectors").glob("*.md"))
+    marked = [(page, name) for page in pages for name in re.findall(r"`: options-(\w+) -->", page.read_text("utf-8"))]
+    return {f"options-{name}": (f"docs/detectors/{page.name}", partial(option_table, name)) for page, name in marked}
+
+
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "annotate-loop": ("docs/annotate.md", annotate_loop),
     "reproduce": ("docs/reproduce.md", reproduced),
@@ -830,6 +887,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "layouts": ("docs/check.md", layouts),
     "doors": ("docs/doors.md", doors.table),
     "detectors": ("docs/detectors/README.md", detector_table),
+    **option_tables(),
     "results-default": ("docs/detectors/default.md", default_results),
     "papers": ("docs/papers.md", papers),
     "corrections": ("docs/explanations.md", corrections),

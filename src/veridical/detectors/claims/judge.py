@@ -83,9 +83,13 @@ class Judge:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Judge:
-        """Make the detector for `judge[:METHOD][,model=NAME,few_shot=N or FILE or builtin,prompt=FILE,…]`.
+        """Make the detector for `judge[:METHOD][,OPTION=VALUE,…]`; options of the connection may follow.
 
-        "…" stands for the options of the connection.
+        Options:
+            few_shot: Examples for yes_no and cot: a file, "builtin" (the four in the package), or how many to draw
+                from labelled data (`bench --fit`).
+            min_probability_mass: As in `Judge`.
+            prompt: A file that asks in place of Veridical's prompt, with the same placeholder.
         """
         options, rest = spec.split(_OPTIONS)
         method = rest.accept((*OPTIONS, *_OPTIONS), values=1).value or "yes_no"

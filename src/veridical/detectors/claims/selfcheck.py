@@ -84,9 +84,11 @@ class SelfCheck:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> SelfCheck:
-        """Make the detector for `selfcheck[:CHECKER][,model=NAME,samples=N,temperature=T,max_tokens=N,seed=N,…]`.
+        """Make the detector for `selfcheck[:CHECKER][,OPTION=VALUE,…]`; options of the connection may follow.
 
-        The checkers yes_no and cot also take `min_probability_mass`. "…" stands for the options of the connection.
+        Options:
+            samples, temperature, max_tokens, seed: As in `SelfCheck`.
+            min_probability_mass: As in `LLMChecker`.
         """
         options, rest = spec.split(_OPTIONS)
         connection_options, rest = rest.split(OPTIONS)

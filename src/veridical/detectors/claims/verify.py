@@ -55,12 +55,12 @@ class Verify:
         checker: A detector, a `ClaimChecker`, or "yes_no", "cot", "critique" or "qa", which ask `model`
             (`LLMChecker` and `QAChecker` have more options).
         model: The chat model that checks or lists claims.
-        splitter: Whether the claims are the response's "sentences", or listed by `model` ("model").
+        splitter: Whether the claims are the response's "sentences", or a list by the chat model ("model").
         citations: With a policy, a claim is checked against the sources that it cites.
-        aggregate: "any": the probability that some claim is wrong, if claims are independent. "worst": the score of the
-            worst claim. "mean": the share of wrong claims, as in FActScore (Min et al. 2023). None: "worst" for a
-            detector with fitted thresholds, such as `default`, because its scores of supported claims are low but not
-            0, so that "any" would flag every long response; otherwise "any".
+        aggregate: The response's score. "any": the probability that some claim is wrong, if claims are independent,
+            which is high for every long response unless supported claims score 0. "worst": the score of the worst
+            claim. "mean": the share of wrong claims, as in FActScore (Min et al. 2023). None: "worst" for a detector
+            with fitted thresholds, such as `default`, otherwise "any".
         coverage: Whether to check each sentence of a source with `must_cover` against the response.
     """
 
@@ -107,12 +107,20 @@ class Verify:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Verify:
-        """Make the detector for `verify[:CHECKER][,citations=…,splitter=…,aggregate=…,coverage=no,…]`.
+        """Make the detector for `verify[:CHECKER][,OPTION=VALUE,…]`; options of the connection may follow.
 
         CHECKER is the spec of any detector that needs sources, or a method that asks a model: yes_no, cot, critique or
-        qa. All methods take the options of the connection and `window`; qa also takes `questions`, the others
-        `claims_per_call`, `few_shot`, `min_probability_mass` and `prompt` (a file). The default is yes_no if a model is
-        named, otherwise the detector `default`. `citations` is read by `CitationPolicy.parse`.
+        qa. The default is yes_no if a model is named, otherwise the detector `default`. The last six options are for
+        methods that ask a model.
+
+        Options:
+            splitter, aggregate, coverage: As in `Verify`.
+            citations: "skip" or "all", then "+missing", "+each" or both (`CitationPolicy`).
+            window, claims_per_call, min_probability_mass: As in `LLMChecker`.
+            few_shot: A file of examples, "builtin" (the four in the package), or how many to draw from labelled data
+                (`bench --fit`). Not for qa.
+            prompt: A file that asks in place of Veridical's prompt, with the same placeholder. Not for qa.
+            questions: For qa: the most questions about a claim; None: 3.
         """
         options, rest = spec.split(_OPTIONS)
         connection = context.connection or Connection()

@@ -91,7 +91,7 @@ class Default:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Default:
-        """Make the detector for `default[:FOLDER][,precision=int8|fp32|torch]`."""
+        """Make the detector for `default[:FOLDER][,OPTION=VALUE]`."""
         spec.accept(("precision",), values=1)
         precision = spec.options.get("precision", "int8")
         if spec.value is None:

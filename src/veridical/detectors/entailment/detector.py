@@ -77,10 +77,21 @@ class Entailment:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Entailment:
-        """Make the detector for `entailment:FOLDER[,form=…,premise=…,hypothesis=…,words=N,contradiction=yes,…]`.
+        """Make the detector for `entailment:FOLDER[,OPTION=VALUE,…]`.
 
         FOLDER is a sequence classifier in Hugging Face format or its hub name, a classifier of `veridical train
         tokens`, or what `veridical train summac` wrote.
+
+        Options:
+            form: A published form, which sets the next five options; None: as the model's classes suggest.
+            premise: "sentence", "chunk" or "document": what each hypothesis is compared with. Chunks are whole
+                sentences.
+            hypothesis: "sentence" or "response": each sentence of the response, or all of it at once.
+            words: The most words of a chunk (tokens, in the form minicheck), fewer if the model reads fewer.
+            contradiction: "yes": subtract the highest P(contradiction) from the highest P(entailment).
+            response: "mean" or "worst": how the sentences' scores become the response's.
+            labels, device, dtype, onnx, max_tokens, batch_tokens: As in `ScorerOptions`.
+            model: The model's current place, for a trained layer or a classifier on a frozen backbone.
         """
         if spec.accept((*_FORM_OPTIONS, *_SCORER_OPTIONS, "model"), values=1).value is None:
             raise InputError(f"{spec.name} needs a model", hint=f"{spec.name}:FOLDER or {spec.name}:OWNER/NAME")

@@ -67,7 +67,8 @@ class ScorerOptions:
     """Options for reading and running a scorer's model.
 
     Attributes:
-        labels: The meanings of its classes, separated by "|"; None: as its configuration says.
+        labels: The meanings of its classes in their order, separated by "|" ("contradiction|neutral|entailment"; also
+            "unsupported"); None: as its configuration says.
         answers: The tokens that an encoder-decoder writes for "unsupported" and "supported"; (): it is a classifier.
         device: As in `models.load`.
         dtype: As in `models.load`.

@@ -54,7 +54,8 @@ class Tokens:
         dtype: As in `models.load`; "auto": bf16 if the processor computes in it.
         onnx: "fp32" or "int8": run the ONNX file that `veridical export` wrote, without torch and without the
             backbone's weights, which may be absent; None: use torch.
-        evidence: "relevant" or "all" (`models.pairs.PairSettings`); None: as trained.
+        evidence: For sources that do not fit: one window of the sentences that share most with the response
+            ("relevant"), or windows over everything ("all"); None: as trained.
         max_tokens: The most tokens of a window; None: as trained.
         template: The prompt template for a plain checkpoint; None: the sources alone.
         labels: The meanings of a plain checkpoint's two labels, separated by "|"; None: as in its configuration.
@@ -91,7 +92,7 @@ class Tokens:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Tokens:
-        """Make the detector for `tokens:PATH[,model=FOLDER,device=…,dtype=…,onnx=…,evidence=…,max_tokens=N …]`."""
+        """Make the detector for `tokens:FOLDER[,OPTION=VALUE,…]`."""
         if spec.accept(_OPTIONS, values=1).value is None:
             raise InputError("tokens needs a trained classifier", hint="tokens:FOLDER, from `veridical train tokens`")
         options: dict[str, Any] = {

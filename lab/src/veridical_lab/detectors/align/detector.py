@@ -69,13 +69,14 @@ class Align:
 
     Args:
         path: A local encoder in Hugging Face format, or a hub name.
-        layer: The layer whose states are compared; None: the last.
-        idf: Whether to weight content words by their rarity in the sentences of the sources.
-        values: Whether numbers, dates and names are compared by value.
+        layer: The block whose output is compared; None: the last, which is best for sentence encoders. For encoders
+            trained on masked words alone, try one about two thirds up.
+        idf: Whether to weight content words by how rare their tokens are in the sentences of the sources.
+        values: Whether to compare numbers, dates and names by value, not by their embeddings.
         window: The most tokens read at once; None: the encoder's limit, at most 512.
-        device: "auto", "cpu", "cuda", "cuda:N" or "mps".
-        dtype: "auto", "fp32", "bf16" or "fp16".
-        revision: The commit of a hub model.
+        device: As in `models.load`.
+        dtype: As in `models.load`.
+        revision: As in `models.load`.
         name: Default: "align:PATH".
 
     Raises:
@@ -111,7 +112,7 @@ class Align:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Align:
-        """Return the detector for `align:ENCODER[,layer=N,idf=yes,…]`."""
+        """Return the detector for `align:FOLDER[,OPTION=VALUE,…]`."""
         if spec.value is None:
             raise InputError("align needs an encoder", hint="align:FOLDER")
         spec.accept(("device", "dtype", "idf", "layer", "revision", "values", "window"), values=1)

@@ -57,9 +57,9 @@ class Classifier:
 
     Args:
         paths: One or two folders that `veridical train classifier` wrote.
-        model: The current folder of the base model. Default: its folder at training.
+        model: The current folder of the base model; None: its folder at training.
         device: As in `models.load`.
-        dtype: As in `models.load`. Default: the one at training.
+        dtype: As in `models.load`; None: the precision at training.
         name: Default: "classifier:" and the folders.
     """
 
@@ -88,7 +88,7 @@ class Classifier:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Classifier:
-        """Return the detector for `classifier:PATH[,PATH][,model=FOLDER,device=…,dtype=…]`."""
+        """Return the detector for `classifier:FOLDER[,FOLDER][,OPTION=VALUE,…]`."""
         if spec.accept(("device", "dtype", "model"), values=2).value is None:
             raise InputError(
                 "classifier needs a trained classifier", hint="classifier:FOLDER, from `veridical train classifier`"

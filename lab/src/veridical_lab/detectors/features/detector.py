@@ -85,11 +85,11 @@ class FeatureDetector:
 
     Args:
         path: The artifact's folder, or the trained detector itself.
-        model: The current folder of the language model; default: its folder at training. It must be the same model.
-        tagger: The tagger ("rules", "spacy:PIPELINE"); default: the one at training. It must be the same tagger.
+        model: The current folder of the language model; None: its folder at training. It must be the same model.
+        tagger: The tagger ("rules", "spacy:PIPELINE"); None: the one at training. It must be the same tagger.
         token_scores: A file with scores of each response's tokens, for a detector trained with such scores.
-        device: The device of the model.
-        dtype: The precision of the model; default: the one at training.
+        device: As in `models.load`.
+        dtype: As in `models.load`; None: the precision at training.
         name: Default: "features:PATH".
     """
 
@@ -118,7 +118,7 @@ class FeatureDetector:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> FeatureDetector:
-        """Return the detector for `features:FOLDER[,model=FOLDER,tagger=NAME,token_scores=FILE,device=…,dtype=…]`."""
+        """Return the detector for `features:FOLDER[,OPTION=VALUE,…]`."""
         if spec.accept(_OPTIONS, values=1).value is None:
             raise InputError(f"{KIND} needs a trained detector", hint=f"{KIND}:FOLDER, see: veridical train features")
         if context.artifact is not None and "token_scores" in spec.options:

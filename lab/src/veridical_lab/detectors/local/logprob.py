@@ -38,15 +38,24 @@ _OPTIONS = ("device", "dtype", "max_tokens", "max_windows", "revision", "score",
 class Logprob:
     """How improbable a local language model finds the response and each word of it, given the sources.
 
-    `model` is a folder in Hugging Face format (or a hub name), a decoder or an encoder-decoder; it loads on first use.
-    The default `template` is "general", and "bare" (the source alone) for an encoder-decoder. `hallucination` is
-    1 - exp(mean log p) over the response's tokens: 1 - the geometric mean of their probabilities. A token's score is
-    1 - p. With `score` "entropy" it is the entropy of the model's prediction, as a share of the highest possible; with
-    "rank" it is 1 - 1/rank; the response's score is then the mean over tokens. A word's score is the highest of its
-    tokens'; `unit="token"` gives each token a verdict instead. Over several windows of long sources, the best support
-    of a token counts.
+    `hallucination` is 1 - exp(mean log p) over the response's tokens: 1 - the geometric mean of their probabilities;
+    with the scores "entropy" and "rank" it is the mean over tokens. A word's score is the highest of its tokens'. Over
+    several windows of long sources, the best support of a token counts.
 
     Scores are likelihoods, not probabilities of hallucination: fit the threshold on labelled validation data.
+
+    Args:
+        model: A folder in Hugging Face format, or a hub name: a decoder or an encoder-decoder. It loads on first use.
+        template: The prompt (`models.template`); None: "general", or "bare" (the source alone) for an encoder-decoder.
+        score: A token's score. "logprob": 1 - p. "entropy": the entropy of the model's prediction, as a share of the
+            highest possible. "rank": 1 - 1/rank, so 0 for the likeliest token.
+        unit: A verdict for each "word" or each "token"; tokens that share a character share a verdict.
+        device: As in `models.load`.
+        dtype: As in `models.load`.
+        revision: As in `models.load`.
+        max_tokens: The most tokens of a sequence; for an encoder-decoder, of the encoder's side.
+        max_windows: The most windows of long sources to read; a note reports unread ones. None: all.
+        name: The detector's name; None: "logprob:MODEL".
     """
 
     info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_sources=False)
@@ -84,7 +93,7 @@ class Logprob:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Logprob:
-        """Return the detector for `logprob:PATH[,OPTION=VALUE,…]`, such as "logprob:models/reader,score=rank"."""
+        """Return the detector for `logprob:FOLDER[,OPTION=VALUE,…]`."""
         if spec.accept(_OPTIONS, values=1).value is None:
             raise InputError("logprob needs a model", hint="logprob:FOLDER[,template=NAME,score=rank,unit=token,…]")
         numbers = {name: spec.whole(name) for name in ("max_tokens", "max_windows")}

@@ -102,12 +102,21 @@ def load_heads(artifact: Artifact, settings: ProbeSettings, path: Path) -> dict[
 class Probe:
     """Probes on a local language model's hidden states, trained on your labels (`veridical train probe`).
 
-    `path` is the artifact's folder. `model` is the current folder of the base model (default: its folder at training);
-    it must be the same model. A word's score is the highest of its tokens' (`unit="token"`: a verdict for each token).
-    `hallucination` is the score of the response-level probes, or of the worst token if there are only token-level
-    probes. Over several windows of long sources, the best support of a token counts.
+    A word's score is the highest of its tokens'. `hallucination` is the score of the response-level probes, or of the
+    worst token if there are only token-level probes. Over several windows of long sources, the best support of a token
+    counts.
 
     Sources are read as part of the prompt. A case without sources is judged by the model's states alone.
+
+    Args:
+        path: The folder that `veridical train probe` wrote.
+        model: The current folder of the base model; None: its folder at training. Its architecture, tokenizer and
+            weights must be those of training; an error names the first difference.
+        unit: A verdict for each "word" or each "token".
+        device: As in `models.load`.
+        dtype: As in `models.load`; None: the precision at training.
+        max_windows: The most windows of long sources to read; None: all.
+        name: The detector's name; None: "probe:PATH".
     """
 
     info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_sources=False)
@@ -135,7 +144,7 @@ class Probe:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Probe:
-        """Return the detector for `probe:PATH[,model=FOLDER,unit=token,device=…,dtype=…,max_windows=N]`."""
+        """Return the detector for `probe:FOLDER[,OPTION=VALUE,…]`."""
         if spec.accept(_OPTIONS, values=1).value is None:
             raise InputError("probe needs a trained probe", hint="probe:FOLDER, as `veridical train probe` wrote it")
         options: dict[str, Any] = {**spec.options, "max_windows": spec.whole("max_windows")}

@@ -52,15 +52,28 @@ _MIN_WINDOW = 32  # tokens
 class Salience:
     """How much of a language model's prediction of each response word rests on words of the sources (gradients).
 
-    `model` is a folder in Hugging Face format (or a hub name), a decoder or an encoder-decoder; it loads on first use.
-    The default `template` is "general", and "bare" (the source alone) for an encoder-decoder. The attribution of a
-    response word is the "max", "sum" or (negative, normalised) "entropy" of its column of the salience map; the
-    contribution of a source word is the same of its row. `kind` is "input_x_gradient" or "l2". A response word scores
-    1 - attribution, an omitted source word 1 - contribution. `hallucination` is 1 - the `mean` ("geometric" or
-    "arithmetic") over the response's words. `omission` is 1 - the lowest mean of a perspective among the sources with
-    `must_cover`; a source without a perspective is a perspective of its own.
+    The attribution of a response word is the aggregate of its column of the salience map; the contribution of a source
+    word is the aggregate of its row. A response word scores 1 - attribution, an omitted source word 1 - contribution.
+    `hallucination` is 1 - the mean over the response's words. `omission` is 1 - the lowest mean of a perspective among
+    the sources with `must_cover`; a source without a perspective is a perspective of its own.
 
     Scores are shares of a gradient, not probabilities: fit the threshold on labelled validation data.
+
+    Args:
+        model: A folder in Hugging Face format, or a hub name: a decoder or an encoder-decoder. It loads on first use.
+        aggregate: The number of a row or column: its "max", its "sum" (above 1 it counts as 1), or "entropy": 1 - its
+            entropy as a share of the highest possible, which measures how concentrated the salience is, not how large.
+        mean: The mean over words: "geometric" (appendix C; a share of 0 counts as 1e-12) or "arithmetic" (§3.2).
+        kind: "input_x_gradient", the dot product of gradient and embedding, or "l2", the gradient's length.
+        template: The prompt (`models.template`), best the one of the model's training; None: "general", or "bare" (the
+            source alone) for an encoder-decoder.
+        device: As in `models.load`.
+        dtype: As in `models.load`.
+        revision: As in `models.load`.
+        max_tokens: The most tokens of a window.
+        max_windows: The most windows of long sources to read; None: all.
+        max_memory_mb: The most memory that the passes take in addition to the model; None: most of the free memory.
+        name: The detector's name; None: "salience:MODEL".
     """
 
     info = DetectorInfo()
@@ -106,7 +119,10 @@ class Salience:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Salience:
-        """Return the detector for `salience:PATH[,OPTION,…]`, such as "salience:models/reader,sum,template=tldr"."""
+        """Return the detector for `salience:FOLDER[,AGGREGATE,MEAN,KIND,OPTION=VALUE,…]`.
+
+        `salience:models/reader,sum,template=tldr` is an example: aggregate, mean and kind are values without a name.
+        """
         if spec.accept(_OPTIONS, values=4).value is None:
             raise InputError("salience needs a model", hint="salience:FOLDER[,max|sum|entropy,l2,template=NAME,…]")
         options: dict[str, Any] = {**spec.options, **{name: spec.whole(name) for name in _COUNTS}}
