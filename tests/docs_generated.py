@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from functools import partial
 from inspect import Parameter, getdoc, signature
 from pathlib import Path
 from typing import Any
@@ -252,8 +253,6 @@ def default_training_sets() -> str:
         info = load_reader(name).INFO
         lines.append(f"| `{name}` | {info.title} | {part} | {info.licence} |")
     return "\n".join(lines)
-
-
 
 
 def published_figures(name: str) -> Callable[[], str]:
