@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the committed result rows again: `benchmarks/rows.sh FOLDER`, with the public data sets in FOLDER (see docs/bench.md).
+# Makes the committed result rows again: `benchmarks/rows.sh FOLDER`, with the public data sets in FOLDER (see docs/datasets.md).
 # Rows that are there already for the same data and settings are kept; a run that was stopped goes on.
 set -euo pipefail
 cd "$(dirname "$0")/.."

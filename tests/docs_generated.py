@@ -160,22 +160,17 @@ def results(name: str, metrics: str) -> Callable[[], str]:
 
 
 def yardsticks() -> str:
-    """The written sets by detector, alone and among foreign passages, and the means over the labelled test sets."""
+    """The default detector beside the baselines: means over the labelled sets, written sets, pairs by kind of error."""
     from veridical.report.tables import markdown
     from veridical_lab.bench.results import read_result_rows
-    from veridical_lab.report.result_tables import mean_tables, result_tables
+    from veridical_lab.report.result_tables import mean_tables, metric_tables, result_tables
 
-    written, labelled = ([ROWS / f"yardsticks{name}.jsonl"] for name in ("-written", ""))
-    if not written[0].exists():
-        return "Nothing is measured yet."
-    rows = read_result_rows(written)
-    tables = result_tables([row for row in rows if row.group in (None, "label=contradiction")])
-    pairs = [row for row in rows if row.data == "written_pairs" and (row.group or "").startswith("tag=")]
-    tables += result_tables(pairs, ["pair_accuracy", "false_alarms", "recall"])
-    if labelled[0].exists():
-        rows = read_result_rows(labelled)
-        tables += [*result_tables(rows), *mean_tables(rows)]
-    return markdown(tables)
+    labelled, written = (read_result_rows([ROWS / f"yardsticks{name}.jsonl"]) for name in ("", "-written"))
+    pairs = [row for row in written if (row.detector, row.data, row.foreign) == ("default", "written_pairs", 0)]
+    kinds = [row for row in pairs if (row.group or "").startswith("tag=")]
+    whole = [row for row in written if row.group is None]
+    tables = [*mean_tables(labelled), *metric_tables(whole, ["roc_auc", "false_alarms", "recall"])]
+    return markdown([*tables, *result_tables(kinds, ["pair_accuracy", "false_alarms", "recall"])])
 
 
 def default_results() -> str:
@@ -258,33 +253,6 @@ def default_training_sets() -> str:
         info = load_reader(name).INFO
         lines.append(f"| `{name}` | {info.title} | {part} | {info.licence} |")
     return "\n".join(lines)
-
-
-def comparisons() -> str:
-    """The committed comparisons as one Markdown table a data set."""
-    from veridical.report.tables import markdown
-    from veridical_lab.bench.compare import read_comparisons
-    from veridical_lab.report.result_tables import comparison_table
-
-    files = sorted((ROOT / "benchmarks" / "rows").glob("compare-*.jsonl"))
-    return markdown([comparison_table(read_comparisons(file)) for file in files])
-
-
-def analyses(name: str, *views: str) -> Callable[[], str]:
-    """The committed findings of one analysis (of these views alone) and its peaks as Markdown tables."""
-
-    def made() -> str:
-        from dataclasses import replace
-
-        from veridical.report.tables import markdown
-        from veridical_lab.probes.analysis.results import read_records
-        from veridical_lab.report.analysis_tables import analysis_tables
-
-        found = read_records(ROOT / "benchmarks" / "rows" / f"analyses-{name}.jsonl")
-        shown = [f for f in found.findings if not views or f.at["view"] in views]
-        return markdown(analysis_tables(replace(found, findings=shown)))
-
-    return made
 
 
 def published_figures(name: str) -> Callable[[], str]:
@@ -562,21 +530,6 @@ def perspective_results(path: Path = ROOT / "benchmarks" / "rows" / "perspective
         return "Nothing is measured yet."
     metrics = ["roc_auc", "coverage_roc_auc", "word_roc_auc", "source_word_roc_auc"]
     return _short_names(markdown(metric_tables(read_result_rows([path]), metrics)))
-
-
-def perspective_comparisons(path: Path = ROOT / "benchmarks" / "rows" / "perspectives-compare.jsonl") -> str:
-    """The tests of every detector against the first on each test set."""
-    from veridical.report.tables import markdown
-    from veridical_lab.bench.compare import read_comparisons
-    from veridical_lab.report.result_tables import comparison_table
-
-    if not path.exists():
-        return "Nothing is measured yet."
-    found = read_comparisons(path)
-    tests = [
-        [c for c in found if c.data == data and c.a == found[0].a] for data in dict.fromkeys(c.data for c in found)
-    ]
-    return _short_names(markdown([comparison_table(of_set) for of_set in tests]))
 
 
 def _short_names(text: str) -> str:
@@ -876,41 +829,16 @@ def option_tables() -> dict[str, tuple[str, Callable[[], str]]]:
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "annotate-loop": ("docs/annotate.md", annotate_loop),
     "reproduce": ("docs/reproduce.md", reproduced),
-    "analyses-context": ("docs/analyses.md", analyses("context")),
-    "analyses-labels": ("docs/analyses.md", analyses("labels", "ensemble of all", "flag all")),
-    "analyses-layers": ("docs/analyses.md", analyses("layers")),
-    "analyses-transfer": ("docs/analyses.md", analyses("transfer", "ensemble of all", "flag all")),
     "published-probes": ("docs/analyses.md", published_figures("chwang2024")),
     "published-perspectives": ("docs/perspectives.md", published_figures("chang2024")),
     "knowledge-base": ("docs/perspectives.md", knowledge_base),
     "answers": ("docs/perspectives.md", answers),
     "classifier-speed": ("docs/detectors/classifier.md", classifier_speed),
     "results-perspectives": ("docs/perspectives.md", perspective_results),
-    "comparisons-perspectives": ("docs/perspectives.md", perspective_comparisons),
-    **{
-        f"{name}-perspectives": (
-            "docs/perspectives.md",
-            partial(perspective_results, ROWS / f"perspectives-{name}.jsonl"),
-        )
-        for name in ("training", "salience", "aggregates", "argkp")
-    },
     "published-tokens": ("docs/detectors/features.md", published_figures("liu2022")),
-    "comparisons": ("docs/bench.md", comparisons),
     "datasets": ("docs/datasets.md", datasets),
     "yardsticks": ("docs/bench.md", yardsticks),
-    "results": (
-        "docs/bench.md",
-        results("baselines.jsonl", "roc_auc balanced_accuracy f1 token_f1 word_roc_auc char_f1 f1_sp"),
-    ),
     "results-masked": ("docs/tasks.md", results("masked.jsonl", "word_roc_auc token_balanced_accuracy roc_auc")),
-    "results-fitted": (
-        "docs/bench.md",
-        results("baselines-fitted.jsonl", "roc_auc balanced_accuracy f1 brier token_f1 char_f1 f1_sp"),
-    ),
-    "results-models": (
-        "docs/bench.md",
-        results("models.jsonl", "roc_auc word_roc_auc token_f1 coverage_roc_auc source_word_roc_auc"),
-    ),
     "results-align": (
         "docs/detectors/align.md",
         results(

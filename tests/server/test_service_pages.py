@@ -1,4 +1,4 @@
-"""Every shell block of the pages on the service runs as it is written, against a real service on this machine.
+"""Every shell block of the page on the service runs as it is written, against a real service on this machine.
 
 Programs that the blocks call are replaced only where they must be: `veridical serve` and `curl` use a free port, `pip`
 checks the names of the extras, and `docker` runs the command of the image without a container.
@@ -61,10 +61,13 @@ while "veridical: serving" not in log.read_text():
 """
 
 
-def blocks(page: str) -> list[str]:
-    """The shell blocks of a page, without those in generated parts."""
-    text = re.sub(r"<!-- made by .*?<!-- end: ", "", (ROOT / "docs" / page).read_text("utf-8"), flags=re.DOTALL)
-    return re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+def blocks() -> tuple[list[str], list[str]]:
+    """The shell blocks of the page on the service, without those in generated parts: before and in "In a container"."""
+    page = (ROOT / "docs" / "serve.md").read_text("utf-8")
+    text = re.sub(r"<!-- made by .*?<!-- end: ", "", page, flags=re.DOTALL)
+    service, _, container = text.partition("\n## In a container\n")
+    found = [re.findall(r"^```sh\n(.*?)^```", part, re.DOTALL | re.MULTILINE) for part in (service, container)]
+    return found[0], found[1]
 
 
 class Shell:
@@ -124,7 +127,7 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
 
 def test_the_page_of_the_service(shell: Shell) -> None:
     plain, outputs = "", []
-    for block in blocks("serve.md"):
+    for block in blocks()[0]:
         outputs.append(shell.run(block))
         if serves(block) and "--api-keys" in block:  # the blocks that follow send no key
             shell.run(plain)
@@ -137,9 +140,9 @@ def test_the_page_of_the_service(shell: Shell) -> None:
     assert len(outputs) >= 6
 
 
-def test_the_page_of_the_container(shell: Shell) -> None:
+def test_the_section_on_containers(shell: Shell) -> None:
     case = {"response": "The tower is 330 m tall.", "sources": ["The tower is 330 m tall."]}
     (shell.folder / "cases.jsonl").write_text(json.dumps(case) + "\n", "utf-8")
-    outputs = [shell.run(block) for block in blocks("container.md")]
+    outputs = [shell.run(block) for block in blocks()[1]]
     assert '"status":"ok"' in outputs[0]
     assert len(outputs) >= 3

@@ -279,7 +279,11 @@ def _add_checks(app: FastAPI, service: Service) -> None:
         "/v1/documents", openapi_extra=_UPLOAD, responses=documented_responses("The text", _object("name", "text"))
     )
     async def documents(request: Request) -> Response:
-        """Extract the text of an uploaded PDF, HTML, Markdown or text file (multipart, one part called `file`)."""
+        """Extract the text of an uploaded PDF, Word, Excel, HTML, Markdown or text file (multipart, one part `file`).
+
+        The type of a text that is not UTF-8 names its charset: `text/plain; charset=cp1252`. `pages` are the characters
+        at which the pages of a PDF begin. `notes` say what may be wrong with the text, such as interleaved columns.
+        """
         upload = await read_body(request, limits, kind="multipart/form-data", most=limits.document_bytes)
         text = await service.extraction.document(request.headers["content-type"], upload)
         return Response(text, media_type="application/json")

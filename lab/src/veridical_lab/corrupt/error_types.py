@@ -299,3 +299,7 @@ ERROR_TYPES: dict[str, Finder] = {
     "invented": _inventions,
     "foreign": _foreign_sentences,
 }
+"""By name. A new value has the form of the old one and is in no source, in any spelling. A name is replaced by one of
+its kind, a word by its antonym, unless the nearest source sentences have it. A negation is added or removed, unless the
+sentence leaves the matter open ("whether", "if"). Relations that hold both ways are not swapped. At least half of the
+words of an added clause or sentence are in none of the example's sources."""
