@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 import veridical
 from veridical.core.errors import InputError, WireError
-from veridical.core.messages import read_conversation
+from veridical.core.messages import coming_turn, read_conversation
 from veridical.core.serialization import decode_case, decode_cases
 from veridical.core.types import Source
 from veridical.report.locations import locate_cases
@@ -150,6 +151,39 @@ def test_tags_may_repeat_or_stay_open_and_names_are_unique() -> None:
         ("system, message 1", "A <b>bold</b> <context>one."),
         ("system, message 1 (2)", "Two."),
     ]
+
+
+def test_requests_state_nothing() -> None:
+    said = "Hello! Tell me a joke. I have a cat. And please write a poem about it. Finding it took long. Find it."
+    (case,) = read_conversation([("user", said), ("assistant", "You have a cat.")])
+    assert [source.text for source in case.sources] == ["I have a cat.\nFinding it took long."]
+
+
+def test_the_context_of_a_prompt_is_evidence() -> None:
+    prompt = (
+        "Given these documents, answer the question.\nDocuments:\nIt rains.\nQuestion: I am in Rome. Does it?\nAnswer:"
+    )
+    (case,) = read_conversation([("user", prompt), ("assistant", "Yes.")])
+    assert [source.text for source in case.sources] == ["It rains.", "I am in Rome."]
+    assert case.question == "I am in Rome. Does it?"
+    (case,) = read_conversation([("system", prompt), ("assistant", "Yes.")])
+    assert (case.sources, case.question) == ((), None)
+    (case,) = read_conversation([("system", prompt), ("assistant", "Yes.")], system="context")
+    assert [source.text for source in case.sources] == ["It rains."]
+    assert case.question == "I am in Rome. Does it?"
+    tags = "<context>\nA.\n</context>\nBe brief.\n<context>\nB.\n</context>"
+    (case,) = read_conversation([("system", tags), ("assistant", "Yes.")], system="context")
+    assert [source.text for source in case.sources] == ["A.", "B."]
+
+
+def test_the_coming_turn_has_what_the_next_turn_would_have() -> None:
+    chat = [*OPENAI, ("user", "And cats?")]
+    *_, case = read_conversation([*chat, ("assistant", "No.")], id="c", system="context")
+    coming = coming_turn(chat, id="c message 7")
+    assert coming == replace(case, response="")
+    with pytest.raises(InputError, match="message 1: the role is 'docs'"):
+        coming_turn([("docs", "It is red.")])
+    assert coming_turn([], id="c").sources == ()
 
 
 def test_an_elliptical_question_has_the_one_before() -> None:
