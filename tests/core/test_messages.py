@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
@@ -286,6 +287,20 @@ def test_one_verdict_for_each_turn() -> None:
     )
     assert [result.case.response for result in results] == [SAID, "Cats may come in."]
     assert results[-1].outcome.value == "clear"
+
+
+def test_the_conversations_of_the_benchmark_say_what_is_right() -> None:
+    lines = (Path(__file__).parents[2] / "benchmarks" / "data" / "conversations.jsonl").read_text("utf-8").splitlines()
+    conversations = [json.loads(line) for line in lines]
+    assert Counter(each["part"] for each in conversations) == {"dev": 20, "test": 20}
+    assert set(Counter(each["kind"] for each in conversations).values()) == {5}
+    assert {each["form"] for each in conversations} == {"openai", "anthropic", "langchain", "llamaindex"}
+    for each in conversations:
+        cases = read_conversation(each["messages"], id=each["id"])
+        assert [case.id for case in cases] == [f"{each['id']} message {turn['message']}" for turn in each["turns"]]
+        for turn in each["turns"]:
+            errors = ("not retrieved", "misread", "added", "stitched", "wrong refusal")
+            assert turn["verdict"] == "right" or turn["cause"] in errors
 
 
 def test_an_empty_name_of_a_tag_is_refused() -> None:

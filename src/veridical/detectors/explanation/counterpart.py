@@ -331,6 +331,9 @@ def replacement(sentence: Sentence, mention: Mention, source: Sentence, option: 
     number or the unit changes if the other is the same, and in a date only the part that differs.
     """
     old, new = mention.span.of(sentence.text), option.span.of(source.text)
+    number_start, unit = quantities.keyed(new)
+    if unit:
+        new = f"{new[number_start:]} {unit}"
     if mention.is_name:
         ours = sentence.tokens[mention.first : mention.last + 1]
         theirs = source.tokens[option.first : option.last + 1]
