@@ -728,6 +728,31 @@ def corrections(path: Path = ROWS / "explanations.jsonl") -> str:
     return "\n".join([*lines, "", f"Test documents; 95% intervals by bootstrap over documents; {dates}."])
 
 
+def conversations(path: Path = ROWS / "conversations.jsonl") -> str:
+    """How many turns of the invented conversations have the right outcome, by detector and kind."""
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    rows = [row for row in rows if row["split"] == "test"]
+    kinds = [name for name in rows[0]["by"] if " " in name and name not in _CAUSES]
+    names = [f"`{row['detector']}`" for row in rows]
+    lines = [f"| test half | {' | '.join(names)} |", f"|---|{'---|' * len(rows)}"]
+    lines.append(f"| all turns | {' | '.join(_interval(row['rightly']) for row in rows)} |")
+    for name in ("right", "wrong", *kinds):
+        label = f"{name} turns" if name in ("right", "wrong") else name
+        lines.append(f"| {label} | {' | '.join('{} of {}'.format(*row['by'][name]) for row in rows)} |")
+    lines.append(f"| could not be judged | {' | '.join(str(row['unjudged']) for row in rows)} |")
+    n, number, dates = rows[0]["n"], rows[0]["conversations"], ", ".join(sorted({row["date"] for row in rows}))
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"Turns with the right outcome; {n} turns of {number} conversations; intervals by bootstrap; {dates}.",
+        ]
+    )
+
+
+_CAUSES = ("not retrieved", "wrong refusal", "right refusal", "question not answered")
+
+
 def _interval(one: dict[str, float]) -> str:
     return f"{one['value']:.2f}" + (f" [{one['low']:.2f}, {one['high']:.2f}]" if "low" in one else "")
 
@@ -891,6 +916,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "papers": ("docs/papers.md", papers),
     "corrections": ("docs/explanations.md", corrections),
     "contradictions": ("docs/explanations.md", contradictions),
+    "conversations": ("docs/conversations.md", conversations),
     "speed-default": ("docs/detectors/default.md", default_speed),
     "training-default": ("docs/detectors/default.md", default_training_sets),
 }

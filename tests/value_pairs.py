@@ -181,6 +181,23 @@ Rs 500 ≠ $500
 5 ft 3 in ≠ 5 ft 8 in
 5 kWh ≠ 5 MWh
 
+# numbers whose unit is in their key
+40 euros = {"eur": 40}
+€40 = _eur=40
+1.5 seconds = "ms": 1500
+1500 ms = {"ms": "1500"}
+2 seconds = _s: 2
+12 kg = 'kg': 12
+three days = {"days": 3}
+21 °C = "celsius": 21
+-4 °C = "c": -4
+8% = "percent": 8
+40 < "eur": 40
+40 dollars ≠ "eur": 40
+1500 seconds ≠ "ms": 1500
+5 minutes ≠ "min": 5
+5 months ≠ "month": 5
+40 euros ≠ "eur": "40-50"
 # durations
 two weeks = 14 days
 23-year-old = 23 years old

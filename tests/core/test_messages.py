@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 
 import veridical
 from veridical.core.errors import InputError, WireError
-from veridical.core.messages import read_conversation
+from veridical.core.messages import coming_turn, read_conversation
 from veridical.core.serialization import decode_case, decode_cases
 from veridical.core.types import Source
 from veridical.report.locations import locate_cases
@@ -152,6 +154,39 @@ def test_tags_may_repeat_or_stay_open_and_names_are_unique() -> None:
     ]
 
 
+def test_requests_state_nothing() -> None:
+    said = "Hello! Tell me a joke. I have a cat. And please write a poem about it. Finding it took long. Find it."
+    (case,) = read_conversation([("user", said), ("assistant", "You have a cat.")])
+    assert [source.text for source in case.sources] == ["I have a cat.\nFinding it took long."]
+
+
+def test_the_context_of_a_prompt_is_evidence() -> None:
+    prompt = (
+        "Given these documents, answer the question.\nDocuments:\nIt rains.\nQuestion: I am in Rome. Does it?\nAnswer:"
+    )
+    (case,) = read_conversation([("user", prompt), ("assistant", "Yes.")])
+    assert [source.text for source in case.sources] == ["It rains.", "I am in Rome."]
+    assert case.question == "I am in Rome. Does it?"
+    (case,) = read_conversation([("system", prompt), ("assistant", "Yes.")])
+    assert (case.sources, case.question) == ((), None)
+    (case,) = read_conversation([("system", prompt), ("assistant", "Yes.")], system="context")
+    assert [source.text for source in case.sources] == ["It rains."]
+    assert case.question == "I am in Rome. Does it?"
+    tags = "<context>\nA.\n</context>\nBe brief.\n<context>\nB.\n</context>"
+    (case,) = read_conversation([("system", tags), ("assistant", "Yes.")], system="context")
+    assert [source.text for source in case.sources] == ["A.", "B."]
+
+
+def test_the_coming_turn_has_what_the_next_turn_would_have() -> None:
+    chat = [*OPENAI, ("user", "And cats?")]
+    *_, case = read_conversation([*chat, ("assistant", "No.")], id="c", system="context")
+    coming = coming_turn(chat, id="c message 7")
+    assert coming == replace(case, response="")
+    with pytest.raises(InputError, match="message 1: the role is 'docs'"):
+        coming_turn([("docs", "It is red.")])
+    assert coming_turn([], id="c").sources == ()
+
+
 def test_an_elliptical_question_has_the_one_before() -> None:
     chat = [
         ("user", "What is a ticket?"),
@@ -252,6 +287,20 @@ def test_one_verdict_for_each_turn() -> None:
     )
     assert [result.case.response for result in results] == [SAID, "Cats may come in."]
     assert results[-1].outcome.value == "clear"
+
+
+def test_the_conversations_of_the_benchmark_say_what_is_right() -> None:
+    lines = (Path(__file__).parents[2] / "benchmarks" / "data" / "conversations.jsonl").read_text("utf-8").splitlines()
+    conversations = [json.loads(line) for line in lines]
+    assert Counter(each["part"] for each in conversations) == {"dev": 20, "test": 20}
+    assert set(Counter(each["kind"] for each in conversations).values()) == {5}
+    assert {each["form"] for each in conversations} == {"openai", "anthropic", "langchain", "llamaindex"}
+    for each in conversations:
+        cases = read_conversation(each["messages"], id=each["id"])
+        assert [case.id for case in cases] == [f"{each['id']} message {turn['message']}" for turn in each["turns"]]
+        for turn in each["turns"]:
+            errors = ("not retrieved", "misread", "added", "stitched", "wrong refusal")
+            assert turn["verdict"] == "right" or turn["cause"] in errors
 
 
 def test_an_empty_name_of_a_tag_is_refused() -> None:

@@ -433,6 +433,19 @@ def test_the_most_suspicious_word_of_a_flagged_sentence_is_explained_whatever_it
     assert second.reason is None  # its sentence is not flagged
 
 
+@pytest.mark.parametrize(
+    ("response", "flagged", "correction"),
+    [
+        ("The small room costs 50 euros.", "50", "40"),
+        ("The small room costs 40 dollars.", "40 dollars", "40 eur"),
+        ("The small room costs 40 dollars.", "dollars", "eur"),
+    ],
+)
+def test_a_number_in_json_has_the_unit_of_its_key(response: str, flagged: str, correction: str) -> None:
+    verdict = explain(response, flagged, '{"room": "small", "room_costs_eur": 40, "beds": 2}')
+    assert (verdict.label, verdict.correction) == (CONTRADICTION, correction)
+
+
 def test_a_finding_in_json_names_the_record() -> None:
     orders = [{"id": f"A-{i}", "city": ["Leeds", "York"][i % 2], "total": 100 + i} for i in range(20)]
     result = check("Order A-17 goes to Bath.", [json.dumps({"orders": orders})], detector="overlap", explain=True)

@@ -26,6 +26,8 @@ def read(response: str, *sources: str) -> list[str]:
         ("It ended 2–1.", "It ended 2-1.", "It ended 2–1."),
         ("It isn’t red and can't be.", "It is not red; it cannot be.", "It isn’t red; it can't be."),
         ("It will not rain.", "It won't rain.", "It will not rain."),
+        ("It costs 40 euros.", '{"price_eur": 40, "id": 40}', '{"price_eur": 40 euros, "id": 40}'),
+        ("It took 1.5 seconds.", "duration_ms = 1500", "duration_ms = 1.5 seconds"),
         ("The colour was analysed.", "Analyzed: its Color.", "analysed: its colour."),
     ],
 )
@@ -47,6 +49,7 @@ def test_what_a_source_has_in_another_form_is_read_in_that_of_the_response(
         ("It took 100 years.", "It is 100 years old."),
         ("It is not red.", "It is red."),
         ("It isn't red.", "It was not red."),
+        ("It costs 40 dollars.", '{"price_eur": 40}'),
         ("It isn't red.", "It is not, it isn't red."),
         ("Four of them filed it.", "For them it was filled."),
         ("It is red.", ""),

@@ -114,6 +114,14 @@ def test_evidence_is_what_shares_words_with_the_response(bert: LocalModel) -> No
     assert seen >= set(bert.tokenizer(source, add_special_tokens=False)["input_ids"])
 
 
+@pytest.mark.parametrize("separator", [", ", "\n"])
+def test_the_last_records_of_a_long_result_are_evidence(bert: LocalModel, separator: str) -> None:
+    records = [f'{{"city": "place {i}", "rain": {i}}}' for i in range(200)] + ['{"city": "Paris", "rain": 7}']
+    case = Case("1", "It rained 7 mm in Paris.", (Source("s", f"[{separator.join(records)}]"),))
+    (window,) = windows_of(bert, [case], PairSettings(max_tokens=128))
+    assert "paris" in bert.tokenizer.decode(window.ids[: window.start]).replace(" ", "").lower()
+
+
 @pytest.mark.parametrize("architecture", ["bert", "llama"])
 def test_a_long_prompt_is_tokenised_in_chunks_to_the_same_tokens(
     folders: Path, architecture: str, monkeypatch: pytest.MonkeyPatch

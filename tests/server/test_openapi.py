@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 from tests.llm.loopback import completion, serving
 from tests.server.services import CASE, client_of
 from tests.server.test_running import running
+from veridical.server.openapi import CONVERSATION
 from veridical.server.settings import ProxySettings, ServerSettings
 
 
@@ -62,6 +63,18 @@ def test_answers_are_what_the_document_says(client: TestClient, document: Any, p
         answer = client.post(path, json=body)
         assert str(answer.status_code) == status
         jsonschema.validate(answer.json(), resolved(document, answers[status]["content"]["application/json"]["schema"]))
+
+
+def test_a_conversation_is_documented_as_it_is_read(client: TestClient, document: Any) -> None:
+    schema = resolved(document, document["components"]["schemas"]["CheckRequest"])
+    for case, valid in (
+        ({**CONVERSATION, "id": "c", "system": "all", "assistant": True, "sources": "It is red."}, True),
+        ({"messages": [["user", "Hi."], ["assistant", "Hello."]]}, True),
+        ({**CONVERSATION, "response": "It is red."}, False),
+        ({"messages": "Hi."}, False),
+    ):
+        assert jsonschema.Draft202012Validator(schema).is_valid({"cases": [case]}) is valid
+        assert (client.post("/v1/check", json={"cases": [case]}).status_code == 200) is valid
 
 
 def test_the_page_of_routes_loads_nothing(client: TestClient, document: Any) -> None:

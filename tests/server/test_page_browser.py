@@ -366,13 +366,32 @@ def test_results_of_several_files_and_a_row_that_is_neither(opened: Opened) -> N
     assert page.locator("#row").inner_text() == "Case 1 of 3 (results.jsonl:1)"
     assert opened.marked("#view a.mark.flag") == ["wrong"]
     assert page.locator("#error-text").inner_text() == (
-        "1 of 4 rows were not opened: results.jsonl:3: neither a case nor a result"
+        "1 of 4 rows were not opened: results.jsonl:3: neither a case, a conversation nor a result"
     )
     page.click("#next-row")
     assert outcome(page) == "Clear"
     page.click("#next-row")
     assert page.locator("#result").is_hidden()
     assert page.input_value("#response") == "A text."
+
+
+def test_each_turn_of_a_conversation_has_a_result(opened: Opened) -> None:
+    chat = [{"role": role, "content": text} for role, text in (("user", "A cat."), ("assistant", "So wrong."))]
+    page = opened.check(json.dumps([*chat, {"role": "assistant", "content": "Right."}]))
+    assert page.locator("#row").inner_text() == "Case 1 of 2 (1 message 2)"
+    assert opened.marked("#view a.mark.flag") == ["wrong"]
+    assert "A cat." in page.locator(".sources").inner_text()
+    assert SOURCE in page.locator(".sources").inner_text()
+    page.click("#next-row")
+    assert outcome(page) == "Clear"
+    files = [file_of("chats.jsonl", {"id": "c", "messages": chat}, {"response": "A text."})]
+    page.click("#edit")
+    page.set_input_files("#files", files)
+    assert page.locator("#row").inner_text() == "Case 1 of 2 (chats.jsonl:1)"
+    page.click("#check")
+    page.wait_for_selector("#result:not([hidden])")
+    assert page.locator("#row").inner_text() == "Case 1 of 2 (chats.jsonl:1, c message 2)"
+    assert opened.problems == []
 
 
 def test_the_answers_of_a_sheet_are_labelled(opened: Opened) -> None:

@@ -128,7 +128,7 @@ def test_every_row_of_a_file_is_read_or_named() -> None:
     by_line, by_item, pretty, other = json.loads(done.stdout)
     assert [row["content"]["response"] for row in by_line["rows"]] == [f"answer {i}" for i in range(1, 26)]
     assert [row["where"] for row in by_line["rows"]][1:3] == ["cases.jsonl:2", "cases.jsonl:6"]
-    assert by_line["problems"] == [f"cases.jsonl:{i}: neither a case nor a result" for i in (4, 5)]
+    assert by_line["problems"] == [f"cases.jsonl:{i}: neither a case, a conversation nor a result" for i in (4, 5)]
     assert (len(by_item["rows"]), by_item["problems"]) == (25, [])
     assert [(s["id"], s["text"]) for s in pretty["rows"][0]["content"]["sources"]] == [
         ("1", "a"),
@@ -136,6 +136,47 @@ def test_every_row_of_a_file_is_read_or_named() -> None:
         ("3", "c"),
     ]
     assert other is None, "no case: a text like any other"
+
+
+def test_conversations_are_told_from_other_texts() -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("no node to run the module")
+    messages = [{"role": "user", "content": "Hi."}, {"lc": 1, "id": ["AIMessage"], "kwargs": {"content": "Hello."}}]
+    pairs = [["user", "Hi."], ["assistant", "Hello."]]
+    case = {"response": "Hello.", "sources": []}
+    conversation = {"id": "c", "messages": messages}
+    texts = {
+        "messages": json.dumps(messages),
+        "lines of messages": "\n".join(map(json.dumps, messages)),
+        "pairs": json.dumps(pairs, indent=1),
+        "conversation": json.dumps(conversation),
+        "conversations": "\n".join(map(json.dumps, [conversation, {"messages": pairs}])),
+        "mixed": "\n".join(map(json.dumps, [conversation, case])),
+        "case": json.dumps(case),
+        "list": "[]",
+        "text": "It is red.",
+        "empty": "",
+    }
+    code = (
+        f"import {{ conversationsIn, readRows }} from {json.dumps((PAGE / 'cases.js').as_uri())};"
+        f"const read = Object.entries({json.dumps(texts)})"
+        ".map(([name, text]) => [conversationsIn(text), readRows(name, text)]);"
+        "console.log(JSON.stringify(read));"
+    )
+    done = subprocess.run([node, "--input-type=module", "-e", code], capture_output=True, text=True, timeout=LIMIT)
+    assert done.returncode == 0, done.stderr
+    read = dict(zip(texts, json.loads(done.stdout), strict=True))
+    assert {name: [each["messages"] for each in conversations] for name, (conversations, _) in read.items()} == {
+        **{name: [messages] for name in ("messages", "lines of messages", "conversation")},
+        "pairs": [pairs],
+        "conversations": [messages, pairs],
+        **{name: [] for name in ("mixed", "case", "list", "text", "empty")},
+    }
+    rows = read["mixed"][1]["rows"]
+    assert json.loads(rows[0]["content"]["response"]) == conversation
+    assert rows[1]["content"]["response"] == "Hello."
+    assert read["list"][1] is None
 
 
 def test_the_wheel_has_the_page() -> None:

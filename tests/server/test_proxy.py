@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.server.services import Echo, client_of
 from tests.server.test_running import running
 from veridical.cli import main
 from veridical.core.errors import CannotJudgeError
+from veridical.core.messages import coming_turn
 from veridical.core.serialization import decode
 from veridical.core.types import Case, Judgement, Source
 from veridical.detectors import load_detector
@@ -84,14 +86,40 @@ def test_sources_that_are_given_are_used_and_do_not_go_on() -> None:
         answer = ask(client, sources=["The bridge is blue.", {"id": "b", "text": "It rains."}], include=["sources"])
     assert "sources" not in server.asked[0]
     assert answer.json()["veridical"]["status"] == "clear"
-    assert [s["id"] for s in answer.json()["veridical"]["choices"][0]["check"]["case"]["sources"]] == ["1", "b"]
+    sources = answer.json()["veridical"]["choices"][0]["check"]["case"]["sources"]
+    assert [source["id"] for source in sources] == ["1", "b", "system, message 1"]
 
 
-def test_sources_in_parts_and_in_messages_of_other_roles() -> None:
-    parts = [{"type": "text", "text": TOWER}, {"type": "image_url", "image_url": {"url": "http://x"}}]
-    messages = [{"role": "user", "content": parts}, "odd", {"role": "tool", "content": None}]
-    with proxied(lambda body: completion(RIGHT), source_roles=("user",)) as (client, _):
+def test_the_chat_is_read_as_a_conversation() -> None:
+    link = {"role": "tool", "tool_call_id": "c1", "content": "https://example.org/rules"}
+    call = {"id": "c1", "type": "function", "function": {"name": "get_link", "arguments": "{}"}}
+    messages = [
+        {"role": "user", "content": [{"type": "text", "text": "I have two dogs. May they come in?"}]},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        link,
+        {"role": "assistant", "content": "Pigs fly."},
+        {"role": "user", "content": "And how tall is it?"},
+    ]
+    with proxied(lambda body: completion(WRONG)) as (client, _):
+        (choice,) = ask(client, messages=messages, include=["sources"]).json()["veridical"]["choices"]
+    case = decode(choice["check"]).case
+    assert replace(case, response="") == coming_turn(messages, id="reply")
+    assert [(source.id, source.text) for source in case.sources] == [
+        ("user, message 1", "I have two dogs."),
+        ("get_link, message 3", link["content"]),
+    ]
+    assert case.question == "I have two dogs. May they come in? And how tall is it?"
+
+
+def test_messages_of_other_roles() -> None:
+    messages = [{"role": "docs", "content": [{"type": "text", "text": TOWER}]}, {"role": "user", "content": QUESTION}]
+    with proxied(lambda body: completion(RIGHT), source_roles=("docs",)) as (client, _):
         assert ask(client, messages=messages).json()["veridical"]["status"] == "clear"
+    with proxied(lambda body: completion(RIGHT)) as (client, server):
+        answer = ask(client, messages=messages).json()
+        assert server.asked[0]["messages"] == messages
+    assert answer["veridical"]["status"] == "unavailable"
+    assert "message 1: the role is 'docs'" in answer["veridical"]["choices"][0]["reason"]
 
 
 @pytest.mark.parametrize("role", ["system", "developer", "user"])
@@ -109,7 +137,7 @@ def test_the_context_in_a_prompt_is_the_source_and_its_question_the_question() -
         answer = ask(client, messages=[{"role": "user", "content": prompt}], include=["sources"]).json()
     (choice,) = answer["veridical"]["choices"]
     assert choice["status"] == "flagged"
-    assert choice["check"]["case"]["sources"] == [{"id": "1", "text": TOWER}]
+    assert choice["check"]["case"]["sources"] == [{"id": "user, message 1", "text": TOWER}]
     assert choice["check"]["case"]["question"] == QUESTION
 
 
@@ -118,7 +146,10 @@ def test_the_context_is_where_a_marker_of_ones_own_says() -> None:
     with proxied(lambda body: completion(RIGHT), context_markers=("Facts:...Task:",)) as (client, _):
         answer = ask(client, messages=[{"role": "user", "content": prompt}], include=["sources"]).json()
     (choice,) = answer["veridical"]["choices"]
-    assert (choice["status"], choice["check"]["case"]["sources"]) == ("clear", [{"id": "1", "text": TOWER}])
+    assert (choice["status"], choice["check"]["case"]["sources"]) == (
+        "clear",
+        [{"id": "user, message 1", "text": TOWER}],
+    )
 
 
 def test_sources_that_are_none_or_addresses_are_refused() -> None:

@@ -143,8 +143,7 @@ class ProxyOptions:
         str,
         Option(
             metavar="LIST",
-            help="The roles, separated by commas, whose messages are sources as a whole if a request has no field "
-            "`sources`.",
+            help="The roles, separated by commas, whose messages are sources as a whole, beside tool and function.",
         ),
     ] = ",".join(SOURCE_ROLES)
     context_marker: Annotated[

@@ -1,8 +1,8 @@
 """Read conversations as cases, one for each turn of the assistant, in the forms of OpenAI, Anthropic, LangChain …
 
 A turn rests on what was there before it: passages, results of tools, what the user stated, and as much of the system
-message as the caller says. What the assistant said itself is no evidence. Questions state nothing, so they are left out
-of what the user stated.
+message as the caller says. What the assistant said itself is no evidence. Questions and requests state nothing, so they
+are left out of what the user stated.
 """
 
 from __future__ import annotations
@@ -10,17 +10,18 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
 from veridical.core.errors import InputError
+from veridical.core.prompts import Context, Marker, context_of
 from veridical.core.segment import sentences, words
 from veridical.core.text import is_blank
 from veridical.core.types import Case, Source, Turn
 
-__all__ = ["read_conversation"]
+__all__ = ["coming_turn", "read_conversation"]
 
 _ROLES = {
     **dict.fromkeys(("system", "developer"), "system"),
@@ -30,6 +31,13 @@ _ROLES = {
 }
 _HINT = '{"role": "user", "content": "…"}, with the roles system, user, assistant and tool'
 _ELLIPTICAL = 6  # words: a shorter question leaves out what it asks about ("And for children?")
+_ASKS = re.compile(  # words that begin a request or an instruction, or are a greeting
+    r"(?:(?:and|then|now|also|ok|okay|just)\b[ ,]{0,4}){0,3}(?:please|kindly|tell|give|show|list|write|explain|"
+    r"describe|summari[sz]e|translate|compare|answer|respond|reply|find|check|look|use|help|let me know|make|create|"
+    r"draft|suggest|recommend|remind|do not|don['’]t|always|never|you are an?|you (?:must|should)|"
+    r"your (?:task|job|role|answer)|thanks?|thank you|hi|hello|hey)\b",
+    re.IGNORECASE,
+)
 _REFERS = re.compile(r"\b(?:it|its|they|them|their|he|him|his|she|her|this|that|these|those|both|one|ones)\b", re.I)
 
 
@@ -60,7 +68,7 @@ def read_conversation(
 
     The id of a case is `id` and the number of its message. `question` is what the user asked; an elliptical question
     ("And for children?") has the one before it in front. Messages may carry `sources` of their own, which are evidence
-    from there on.
+    from there on. Where a user's message is a known prompt with a retrieved context (`core.prompts`), that is evidence.
 
     Args:
         messages: Objects, or dictionaries of their fields, in the form of OpenAI (chat completions and responses),
@@ -68,7 +76,7 @@ def read_conversation(
         id: The id of the conversation.
         sources: Passages that every turn may rest on.
         system: How much of system messages is evidence: "none", "all", or the name of a tag, such as "context" for the
-            text between <context> and </context>.
+            text between <context> and </context>, or the context of a known prompt.
         assistant: Whether earlier turns of the assistant are evidence.
         only_last: Whether only the last turn of the assistant is wanted.
 
@@ -82,6 +90,47 @@ def read_conversation(
     """
     if not system.strip("<> "):
         raise InputError(f"system is {system!r}", hint='"none", "all", or the name of a tag, such as "context"')
+    *cases, _ = _turns(messages, id, sources, system, assistant)
+    if not cases:
+        raise InputError(f"conversation {id!r} has no turn of the assistant with a text", hint=_HINT)
+    return cases[-1:] if only_last else cases
+
+
+def coming_turn(
+    messages: Iterable[Any],
+    *,
+    id: str = "1",
+    sources: Sequence[Source] = (),
+    evidence_roles: Collection[str] = (),
+    markers: Sequence[Marker] = (),
+) -> Case:
+    """Return the case, without a response, of the assistant's turn that comes after `messages`.
+
+    System messages are read as with the "context" of `read_conversation`, whose other arguments these are.
+
+    Args:
+        messages: As there.
+        id: The id of the case.
+        sources: As there.
+        evidence_roles: Further roles whose messages are evidence as a whole.
+        markers: Where a context is in prompts that are not known.
+
+    >>> coming_turn([("docs", "It is red."), ("user", "Which colour?")], evidence_roles=["docs"]).sources[0].text
+    'It is red.'
+    """
+    return replace(_turns(messages, id, sources, "context", False, evidence_roles, markers)[-1], id=id)
+
+
+def _turns(
+    messages: Iterable[Any],
+    id: str,
+    sources: Sequence[Source],
+    system: str,
+    assistant: bool,
+    evidence_roles: Collection[str] = (),
+    markers: Sequence[Marker] = (),
+) -> list[Case]:
+    """Return a case for each turn of the assistant, the last one for the turn that comes after all messages."""
     evidence = list(sources)
     names = {source.id for source in evidence}
     repeats = Counter[str]()
@@ -89,50 +138,58 @@ def read_conversation(
     calls: dict[str, str] = {}
     cases: list[Case] = []
 
-    def add(name: str, number: int, text: str) -> None:
-        if is_blank(text):
-            return
-        unique = first = f"{name}, message {number}"
-        while unique in names:
-            repeats[first] += 1
-            unique = f"{first} ({repeats[first] + 1})"
-        names.add(unique)
-        evidence.append(Source(unique, text))
+    def add(name: str, number: int, *texts: str) -> None:
+        for text in texts:
+            if is_blank(text):
+                continue
+            unique = first = f"{name}, message {number}"
+            while unique in names:
+                repeats[first] += 1
+                unique = f"{first} ({repeats[first] + 1})"
+            names.add(unique)
+            evidence.append(Source(unique, text))
 
+    def case(number: int, response: str) -> Case:
+        return Case(f"{id} message {number}", response, tuple(evidence), _question(history), tuple(history))
+
+    number = 0
     for number, given in enumerate(messages, 1):
         try:
-            message = _message(given)
+            message = _message(given, evidence_roles)
         except InputError as error:
             raise InputError(f"message {number}: {error.message}", hint=error.hint) from None
         calls |= message.calls
-        text = message.text
+        role, text = message.role, message.text
         for source in _own_sources(given):
             add(source.id, number, source.text)
         for name, result in message.results:
             add(calls.get(name, name) or "tool", number, result)
-        if message.role == "assistant":
+        if role == "assistant":
             if not is_blank(text):
-                case = Case(f"{id} message {number}", text, tuple(evidence), _question(history), tuple(history))
-                cases.append(case)
+                cases.append(case(number, text))
                 if assistant:
                     add("assistant", number, text)
-        elif message.role == "user":
-            add("user", number, _statements(text))
-        elif message.role == "system":
-            for part in _configured(text, system):
-                add("system", number, part)
-        if not is_blank(text) and message.role != "tool":
-            history.append(Turn(message.role, text))
-    if not cases:
-        raise InputError(f"conversation {id!r} has no turn of the assistant with a text", hint=_HINT)
-    return cases[-1:] if only_last else cases
+        elif role == "user":
+            if context := context_of(text, markers):
+                add("user", number, *context.passages)
+                text = context.question or text
+            if context is None or context.question:
+                add("user", number, _statements(text))
+        elif role == "system":
+            context = context_of(text, markers) if system == "context" else None
+            add("system", number, *_configured(text, system, context))
+            if context and context.question:
+                role, text = "user", context.question
+        if not is_blank(text) and role != "tool":
+            history.append(Turn(role, text))
+    return [*cases, case(number + 1, "")]
 
 
 def _get(item: Any, name: str) -> Any:
     return item.get(name) if isinstance(item, Mapping) else getattr(item, name, None)
 
 
-def _message(given: Any) -> _Message:
+def _message(given: Any, evidence_roles: Collection[str] = ()) -> _Message:
     if isinstance(given, tuple | list) and len(given) == 2 and isinstance(given[0], str):
         given = {"role": given[0], "content": given[1]}
     if isinstance(given, str):
@@ -147,9 +204,9 @@ def _message(given: Any) -> _Message:
         return _item(given, str(kind))
     role = _get(given, "role") or kind
     name = str(role.value if isinstance(role, Enum) else role).casefold()
-    if name not in _ROLES:
+    if name not in evidence_roles and name not in _ROLES:
         raise InputError(f"the role is {role!r}", hint=_HINT)
-    message = _Message(_ROLES[name])
+    message = _Message("tool" if name in evidence_roles else _ROLES[name])
     for call in _get(given, "tool_calls") or _get(_get(given, "additional_kwargs") or {}, "tool_calls") or ():
         called = _get(_get(call, "function"), "name") or _get(call, "name")
         message.calls[str(_get(call, "id"))] = str(called or "tool")
@@ -224,26 +281,32 @@ def _own_sources(given: Any) -> Iterator[Source]:
 
 
 def _statements(text: str) -> str:
-    """Return the sentences of a user's turn that are no questions.
+    """Return the sentences of a user's turn that are neither questions nor requests.
 
-    >>> _statements("I am vegan. What can I eat? I like rice.")
+    >>> _statements("I am vegan. What can I eat? Tell me, please. I like rice.")
     'I am vegan.\\nI like rice.'
     """
     parts = [span.of(text) for span in sentences(text)]
-    return "\n".join(part for part in parts if not part.rstrip("\"'”’) ").endswith(("?", "？", "؟")))
+    return "\n".join(
+        part for part in parts if not part.rstrip("\"'”’) ").endswith(("?", "？", "؟")) and not _ASKS.match(part)
+    )
 
 
-def _configured(text: str, system: str) -> list[str]:
+def _configured(text: str, system: str, context: Context | None) -> list[str]:
+    """Return the parts of a system message that are evidence; `context` is the one of a known prompt, if it is one."""
     if system == "none":
         return []
     if system == "all":
         return [text]
+    tag = re.compile(rf"<(/?){re.escape(system.strip('<>'))}\b[^<>]*>", re.IGNORECASE)
+    if context and all(found[1] for found in tag.finditer(context.text)):
+        return context.passages
     parts, start = list[str](), -1
-    for tag in re.finditer(rf"<(/?){re.escape(system.strip('<>'))}\b[^<>]*>", text, re.IGNORECASE):
-        if not tag[1]:
-            start = tag.end() if start < 0 else start
+    for found in tag.finditer(text):
+        if not found[1]:
+            start = found.end() if start < 0 else start
         elif start >= 0:
-            parts.append(text[start : tag.start()].strip())
+            parts.append(text[start : found.start()].strip())
             start = -1
     return parts
 

@@ -1,6 +1,7 @@
 """Read numbers, dates, times, quantities, money and acronyms as values, so that "1.2 thousand" equals "1,200".
 
-Reads lower-case English text with regular expressions and tables, without context. A value is one word and compared as
+Reads lower-case English text with regular expressions and tables, without context, except that a number in JSON or
+settings takes the unit at the end of its key ("price_eur": 40). A value is one word and compared as
 a whole: "1,200" is never found in "1" and "200". A value *implies* everything that it supports in another text:
 "3 may 2021" implies "may 2021", "may" and "2021", and "5 km" implies the number 5, but not the reverse.
 All comparisons of values in the package use `keys` and `implies`; `tests/value_pairs.py` lists examples.
@@ -30,6 +31,7 @@ __all__ = [
     "fold",
     "implies",
     "is_value",
+    "keyed",
     "keys",
     "split_compound",
 ]
@@ -166,6 +168,16 @@ for _line in _UNIT_TABLE.split("\n"):
         _UNITS[_name.replace("_", " ")] = [(kind, Fraction(size)) for kind, size in _pairs]
 _UNITS |= {code: [(code, Fraction(1))] for code in _CODES}
 
+# Units as they end the keys of JSON and settings: "price_eur", "duration_ms", {"days": 3}. Left out are names that have
+# another meaning there: the minimum, and "month": 5, which is May.
+_NO_KEY_UNITS = {"min", "mins", "second", "minute", "hour", "day", "week", "month", "year", "decade", "degree", "stone"}
+_KEY_UNITS = {
+    name.replace(" ", "_"): name
+    for name in _UNITS
+    if name.replace(" ", "").isalnum() and name.isascii() and name not in _NO_KEY_UNITS
+}
+_KEY_UNITS |= {"s": "sec", "percentage": "percent", "c": "°c", "celsius": "°c", "f": "°f", "fahrenheit": "°f"}
+
 # -------------------------------------------------------------------------------------------------- patterns
 
 
@@ -279,6 +291,8 @@ _FORMS = {
     rf"|(?:-|(?<=one){_SP})(?P<den>{_any(_PARTS)}){_END})|an?{_SP}(?P<part>{_any(_PARTS)}){_END}(?={_SP}of{_END}|[.,;:!?)]|\Z)",
     "number": rf"(?P<n>{NUMBER}){_END}",
     "digits": r"[0-9]+(?:[.,:/'’–-][0-9]+)*[a-z0-9]*",  # other digits are compared as written
+    "keyed": rf"(?:(?<=[_\"'])|\A)(?P<key>{_any(_KEY_UNITS)})[\"']?{_SP}?[:=]{_SP}?[\"']?(?P<n>-?{_NUMERAL})"
+    rf"(?![-–][0-9]){_END}",
     "acronym": rf"[a-z]\.(?:[a-z]\.)+(?:[a-z]{_END})?|[a-z](?:\.[a-z])+{_END}",
 }
 _SYMBOLS = "".join([*_VULGAR, *(sign for sign in _SIGNS if len(sign) == 1)])
@@ -286,7 +300,7 @@ _WORDS = ["a ", "an ", "half", "minus ", "between ", "version ", "release ", "v 
 _WORDS += [sign for sign in _SIGNS if len(sign) > 1]
 _OPENING = _any([*_CARDINAL, *_ORDINAL, *(m[:3] for m in MONTHS), *_CODES, *_WORDS])
 _NAMELESS = re.sub(r"\?P<\w+>", "?:", "|".join(_FORMS.values()))
-PATTERN = rf"(?=[0-9{_SYMBOLS}#.−–-]|{_OPENING}|[a-z]\.[a-z])(?:{_NAMELESS})"
+PATTERN = rf"(?=[0-9{_SYMBOLS}#.−–-]|{_OPENING}|[a-z]\.[a-z]|(?<=[_\"'])[a-z])(?:{_NAMELESS})"
 
 
 # --------------------------------------------------------------------------------------------------- reading
@@ -344,6 +358,16 @@ def is_value(word: str) -> bool:
     (True, True, False)
     """
     return any(char.isdigit() for char in word) or any(":" in key for key in keys(word))
+
+
+def keyed(word: str) -> tuple[int, str]:
+    """Return where the number begins in a value whose unit is in its key, and that unit; (0, "") for any other word.
+
+    >>> keyed('duration_ms": 1500'[9:]), keyed("1500 ms")
+    ((5, 'ms'), (0, ''))
+    """
+    match = _compiled(_FORMS["keyed"]).fullmatch(fold(word)) if ":" in word or "=" in word else None
+    return (match.start("n"), _KEY_UNITS[match["key"]]) if match else (0, "")
 
 
 _LONGEST = 100  # characters of a value; longer words are compared as written
@@ -448,6 +472,9 @@ def _amount(form: str, match: re.Match[str]) -> Value:
     if form == "joined":
         return _one(_joined(match[0]))
     n = _fraction(match["n"])
+    if form == "keyed":
+        amounts = tuple(f"q:{kind}:{n * size}" for kind, size in _UNITS[_KEY_UNITS[match["key"]]])
+        return amounts, (*amounts, f"n:{n}")
     if form == "hash":
         return _one(f"n:{n}", f"q:gbp:{n}")
     if form == "money":

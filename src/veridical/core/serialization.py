@@ -105,7 +105,7 @@ def kind_of(record: object) -> str:
 def encode(record: object, *, indent: int | None = None, sources: bool = True) -> str:
     """Return the JSON document of a record, on one line unless `indent` is given. Fields at their default are left out.
 
-    Set `sources` to False to leave out the sources of the record's case.
+    Set `sources` to False to leave out the sources of the record's case, and its history, whose prompts may hold them.
 
     Raises `WireError` for values that JSON in UTF-8 cannot hold: NaN, infinity, half of a surrogate pair, other types.
 
@@ -114,7 +114,7 @@ def encode(record: object, *, indent: int | None = None, sources: bool = True) -
     """
     kind = kind_of(record)
     try:
-        without = None if sources else {"case": {"sources"}}
+        without = None if sources else {"case": {"sources", "history"}}
         body = _adapter(kind).dump_python(record, mode="json", exclude=without, exclude_defaults=True, warnings="error")
         document = json.dumps({TAG: tag_of(kind), **body}, ensure_ascii=False, indent=indent, allow_nan=False)
         document.encode()

@@ -24,7 +24,7 @@ from veridical.core.types import Case, Outcome
 from veridical.server.batching import in_thread
 from veridical.server.errors import error_body, error_response
 from veridical.server.offsets import check_json, with_offsets
-from veridical.server.openapi import CASE, body, components, documented_responses, routes_page
+from veridical.server.openapi import CASE, CONVERSATION, body, components, documented_responses, routes_page
 from veridical.server.protection import Protection, read_body, request_id_of
 from veridical.server.proxy import add_proxy
 from veridical.server.requests import CheckRequest, ReportRequest, ReviseRequest, StreamRequest, read_request
@@ -217,7 +217,10 @@ def _add_checks(app: FastAPI, service: Service) -> None:
     @app.post(
         "/v1/check",
         openapi_extra=body(
-            "CheckRequest", {"cases": [CASE]}, {"cases": [CASE], "threshold": {"span": 0.4}, "include": ["sources"]}
+            "CheckRequest",
+            {"cases": [CASE]},
+            {"cases": [CASE], "threshold": {"span": 0.4}, "include": ["sources"]},
+            {"cases": [CONVERSATION]},
         ),
         responses=documented_responses("The checked cases, in order", _results("check")),
     )

@@ -11,9 +11,16 @@ from pydantic import TypeAdapter
 from veridical.core.serialization import schema
 from veridical.report.pages import render_page
 
-__all__ = ["CASE", "CHAT", "body", "components", "documented_responses", "routes_page"]
+__all__ = ["CASE", "CHAT", "CONVERSATION", "body", "components", "documented_responses", "routes_page"]
 
 CASE = {"response": "The tower is 300 m tall.", "sources": ["The tower is 330 m tall."]}
+CONVERSATION = {
+    "messages": [
+        {"role": "user", "content": "How tall is the tower?"},
+        {"role": "tool", "tool_call_id": "call-1", "content": '{"height_m": 330}'},
+        {"role": "assistant", "content": "It is 330 m tall."},
+    ]
+}
 CHAT = {"messages": [{"role": "user", "content": "How tall is it?"}], "sources": ["The tower is 330 m tall."]}
 _REF = "#/components/schemas/"
 _STATUSES = {
@@ -57,14 +64,24 @@ def documented_responses(
 
 
 _ATTRIBUTE = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
+_MESSAGES = {
+    "type": "array",
+    "items": {
+        "anyOf": [
+            {"type": "object"},
+            {"type": "array", "prefixItems": [{"type": "string"}, {"type": "string"}], "minItems": 2, "maxItems": 2},
+        ]
+    },
+    "description": "The messages of OpenAI, Anthropic, LangChain or LlamaIndex, or pairs of a role and a text.",
+}
 _CHAT_REQUEST = {
     "type": "object",
     "description": "A chat completion as in OpenAI's API. The chat server gets all fields but `sources` and `include`.",
     "properties": {
-        "messages": {"type": "array", "items": {"type": "object"}, "description": "The chat."},
+        "messages": _MESSAGES,
         "sources": {
             "anyOf": [{"type": "string"}, {"type": "array", "items": {}}],
-            "description": "The sources of the reply. Default: the context in the messages.",
+            "description": "Sources of the reply, beside those in the messages.",
         },
         "include": {
             "type": "array",
@@ -99,7 +116,8 @@ def components(requests: tuple[type[Any], ...], kinds: tuple[str, ...]) -> dict[
         properties = request_schema["properties"]
         if "cases" in properties:
             least = int("cases" in request_schema.get("required", ()))
-            properties["cases"] = {"type": "array", "minItems": least, "items": {"$ref": _REF + "CaseByHand"}}
+            either = {"anyOf": [{"$ref": _REF + name} for name in ("CaseByHand", "ConversationByHand")]}
+            properties["cases"] = {"type": "array", "minItems": least, "items": either}
         if "results" in properties:
             properties["results"] = {"type": "array", "items": {"$ref": _REF + "check"}}
         if "case" in properties:
@@ -111,6 +129,7 @@ def components(requests: tuple[type[Any], ...], kinds: tuple[str, ...]) -> dict[
         schemas[request.__name__] = request_schema
     schemas["ChatRequest"] = _CHAT_REQUEST
     schemas["CaseByHand"] = _case_by_hand()
+    schemas["ConversationByHand"] = _conversation_by_hand(schemas["CaseByHand"])
     document: dict[str, Any] = json.loads(json.dumps(schemas).replace('"#/$defs/', f'"{_REF}'))
     return document
 
@@ -128,6 +147,29 @@ def _case_by_hand() -> dict[str, Any]:
         "description": "The sources of the response; one text is one source, null is no source.",
     }
     return {"type": "object", "properties": properties, "required": ["response"], "additionalProperties": False}
+
+
+def _conversation_by_hand(case: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a conversation; `case` is the one of a case written by hand."""
+    properties = {
+        "messages": _MESSAGES,
+        "id": case["properties"]["id"],
+        "sources": {
+            **case["properties"]["sources"],
+            "description": "Passages that every turn of the assistant may rest on.",
+        },
+        "system": {
+            "type": "string",
+            "default": "none",
+            "description": "How much of system messages is a source: `none`, `all`, or the name of a tag around it.",
+        },
+        "assistant": {
+            "type": "boolean",
+            "default": False,
+            "description": "Whether earlier turns of the assistant are sources.",
+        },
+    }
+    return {"type": "object", "properties": properties, "required": ["messages"], "additionalProperties": False}
 
 
 def routes_page(document: dict[str, Any]) -> str:

@@ -8,17 +8,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from veridical.core.errors import VeridicalError, WireError
+from veridical.core.errors import InputError, VeridicalError, WireError
+from veridical.core.messages import coming_turn
 from veridical.core.serialization import decode_case, encode
 from veridical.core.types import Case, Checked, Outcome, Source
 from veridical.revise import Revised
 from veridical.server.batching import in_thread
-from veridical.server.context import context_of
 from veridical.server.errors import Refused
 from veridical.server.observation import log
-from veridical.server.requests import HowToCheck, ReviseRequest, check_case
+from veridical.server.requests import HowToCheck, ReviseRequest, check_size, refuse_addresses
 from veridical.server.service import Service
-from veridical.server.settings import CONTEXT_ROLES, ProxySettings
+from veridical.server.settings import ProxySettings
 
 __all__ = ["BLOCKED", "UNAVAILABLE", "CheckedChoice", "ReplyChecker", "annotation", "overall_status"]
 
@@ -56,6 +56,7 @@ class ReplyChecker:
 
     Raises:
         WireError: The field `sources` does not hold sources, or `include` is not a list of known names.
+        InputError: One of the sources in the field is an address.
     """
 
     def __init__(self, service: Service, settings: ProxySettings, document: dict[str, Any], request_id: str) -> None:
@@ -64,11 +65,22 @@ class ReplyChecker:
         if include not in ([], ["sources"]):
             raise WireError("include is not a list of what to repeat", hint='"include": ["sources"], or leave it out')
         self.with_sources = bool(include)
-        self.case = _case_of(document, settings)
+        sources, messages = _sources_of(document), document.get("messages")
+        self.case = Case("reply", "", sources)
         self.problem: str | None = None
         try:
-            check_case(self.case, service.settings.limits, "the chat")
-        except Refused as error:  # too large to check, but the chat server can still answer
+            self.case = coming_turn(
+                messages if isinstance(messages, list) else (),
+                id="reply",
+                sources=sources,
+                evidence_roles=settings.source_roles,
+                markers=settings.markers,
+            )
+            check_size(self.case, service.settings.limits, "the chat")
+        except (
+            InputError,
+            Refused,
+        ) as error:  # cannot be read, or is too large to check: the chat server can still answer
             self.problem = str(error)
 
     async def check(self, texts: Iterable[tuple[int, str | None]]) -> list[CheckedChoice]:
@@ -84,7 +96,7 @@ class ReplyChecker:
             return CheckedChoice(index, UNAVAILABLE, reason=self.problem)
         case = replace(self.case, response=text)
         try:
-            check_case(case, self.service.settings.limits, "the chat")
+            check_size(case, self.service.settings.limits, "the chat")
             ((checked, _),) = await self.service.check_cases([case], HowToCheck(detector=self.settings.detector))
             await in_thread(lambda: encode(checked))  # fail now if a text cannot be written as JSON
             if self.settings.action != "revise" or checked.outcome is not Outcome.FLAGGED:
@@ -132,38 +144,11 @@ def annotation(checker: ReplyChecker, findings: Sequence[CheckedChoice]) -> dict
     return {"status": overall_status(findings), "action": checker.settings.action, "choices": choices}
 
 
-def _case_of(document: dict[str, Any], settings: ProxySettings) -> Case:
-    """Return the case of a chat with an empty response: the sources in the request or its messages, and the question.
-
-    The question is the one that stands beside the last context, or else the last message of the role "user".
-    """
-    texts = [
-        (str(message.get("role")), _text_of(message.get("content")))
-        for message in document.get("messages") or ()
-        if isinstance(message, dict)
-    ]
-    question = next((text for role, text in reversed(texts) if role == "user"), None)
-    case = Case("reply", "", question=question)
-    if "sources" in document:
-        try:
-            sources = decode_case({"response": "", "sources": document.pop("sources")}, default_id="reply").sources
-        except WireError as error:
-            raise WireError(f"sources: {error.message}", hint='"sources": ["…", {"id": "…", "text": "…"}]') from None
-        return replace(case, sources=sources)
-    in_messages: list[Source] = []
-    for role, text in texts:
-        if role in settings.source_roles:
-            in_messages += [Source(str(len(in_messages) + 1), text)] if text.strip() else []
-        elif role in CONTEXT_ROLES and (context := context_of(text, settings.markers)) is not None:
-            in_messages += context.sources(len(in_messages) + 1)
-            case = replace(case, question=context.question or question)
-    return replace(case, sources=tuple(in_messages))
-
-
-def _text_of(content: Any) -> str:
-    """Return the text of a message's content, which is a text or a list of parts; other parts are ignored."""
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else []
-    texts = [part.get("text") for part in parts if isinstance(part, dict) and part.get("type") == "text"]
-    return "\n".join(text for text in texts if isinstance(text, str))
+def _sources_of(document: dict[str, Any]) -> tuple[Source, ...]:
+    """Take the field `sources` out of a request and return its sources; raise if one is none, or an address."""
+    try:
+        case = decode_case({"response": "", "sources": document.pop("sources", ())}, default_id="reply")
+    except WireError as error:
+        raise WireError(f"sources: {error.message}", hint='"sources": ["…", {"id": "…", "text": "…"}]') from None
+    refuse_addresses(case.sources, "the chat")
+    return case.sources

@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field, StrictBool, StrictFloat, StrictInt, Type
 from veridical.core.errors import InputError, UnknownNameError, WireError
 from veridical.core.serialization import decode, decode_cases
 from veridical.core.strict_json import parse
-from veridical.core.types import Case, Checked
+from veridical.core.types import Case, Checked, Source
 from veridical.server.batching import characters_of
 from veridical.server.errors import Refused
 from veridical.server.offsets import Offsets
@@ -25,11 +25,12 @@ __all__ = [
     "ReportRequest",
     "ReviseRequest",
     "StreamRequest",
-    "check_case",
+    "check_size",
     "parse_body",
     "read_cases_of",
     "read_request",
     "read_results_of",
+    "refuse_addresses",
 ]
 
 R = TypeVar("R")
@@ -75,7 +76,8 @@ class CheckRequest(_Answer, HowToCheck):
         explain: Add the closest passage and a correction to each flagged span.
         offsets: The unit of the offsets in the answer: "code-points", or "utf-16" as in JavaScript strings. Offsets in
             the request, such as the `pages` of a source, are code points.
-        include: What results repeat of the request; without "sources", their cases come back without them.
+        include: What results repeat of the request; without "sources", their cases come back without sources and
+            history.
     """
 
     cases: list[Any]
@@ -204,8 +206,10 @@ def read_cases_of(items: Sequence[Any], limits: Limits) -> list[Case]:
             of_item = decode_cases(item, default_id=str(i + 1))
         except WireError as error:
             raise WireError(f"cases[{i}]: {error.message}", hint=error.hint) from None
+        given = item.get("sources") or ()  # they come before what is read in messages, where an address is a text
         for case in of_item:
-            check_case(case, limits, f"cases[{i}]")
+            check_size(case, limits, f"cases[{i}]")
+            refuse_addresses(case.sources[: 1 if isinstance(given, str) else len(given)], f"cases[{i}]")
         cases += of_item
         if len(cases) > limits.cases:
             raise Refused(413, f"more than {limits.cases} cases with the turns of conversations", hint="send fewer")
@@ -225,19 +229,23 @@ def read_results_of(items: Sequence[Any], limits: Limits) -> list[Checked]:
         except WireError as error:
             hint = error.hint or 'a result has its sources only if its request had "include": ["sources"]'
             raise WireError(f"results[{i}]: {error.message}", hint=hint) from None
-        check_case(checked.case, limits, f"results[{i}]")
+        check_size(checked.case, limits, f"results[{i}]")
         results.append(checked)
     return results
 
 
-def check_case(case: Case, limits: Limits, where: str = "the case") -> None:
-    """Raise `Refused` (413) if `case` exceeds a limit, `InputError` if a source is an address: none is ever fetched."""
+def check_size(case: Case, limits: Limits, where: str = "the case") -> None:
+    """Raise `Refused` (413) if `case` exceeds a limit."""
     if len(case.sources) > limits.sources:
         raise Refused(413, f"{where} has {len(case.sources)} sources", hint=f"at most {limits.sources}")
     size = characters_of(case)
     if size > limits.characters:
         raise Refused(413, f"{where} has {size:,} characters", hint=f"at most {limits.characters:,}")
-    for source in case.sources:
+
+
+def refuse_addresses(sources: Sequence[Source], where: str) -> None:
+    """Raise `InputError` if a source is an address: none is ever fetched."""
+    for source in sources:
         if len(source.text) < 5000 and _URL.fullmatch(source.text):
             raise InputError(
                 f"{where}: source {source.id!r} is an address, and addresses are not fetched",

@@ -9,8 +9,8 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 from veridical.core.errors import InputError, UnknownNameError
+from veridical.core.prompts import Marker, read_marker
 from veridical.core.spec import parse_spec
-from veridical.server.context import Marker, read_marker
 
 if TYPE_CHECKING:
     from veridical.core.detector import Detector
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ACTIONS",
-    "CONTEXT_ROLES",
     "DEFAULT_DETECTORS",
     "LOOPBACK_HOSTS",
     "SOURCE_ROLES",
@@ -31,9 +30,7 @@ __all__ = [
 
 DEFAULT_DETECTORS = ("default", "overlap")
 ACTIONS = ("annotate", "header", "block", "revise")
-SOURCE_ROLES = ("tool", "context")
-CONTEXT_ROLES = ("system", "developer", "user")
-"""The roles whose messages are searched for a context."""
+SOURCE_ROLES = ("context",)
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@]+")
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
@@ -119,8 +116,8 @@ class ProxySettings:
         action: "annotate": add the result of the check to the reply; "header": only set a header; "block": withhold a
             flagged reply; "revise": replace a flagged reply by its revision.
         detector: The spec of the detector to ask; None: the server's first one.
-        source_roles: The roles whose messages are sources as a whole if a request has no field `sources`.
-        context_markers: Where a context is in messages of other roles, as "BEFORE...AFTER", beside the known prompts.
+        source_roles: The roles whose messages are sources as a whole, beside "tool" and "function".
+        context_markers: Where a context is in messages of system and user, as "BEFORE...AFTER", beside known prompts.
         blocks: Whether to withhold a reply that could not be checked; None: only if the action is "block".
         key_env: The environment variable that holds the key of the chat server; None: forward the client's key.
         reply_bytes: The size of the largest reply that is accepted.

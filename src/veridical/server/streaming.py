@@ -26,7 +26,7 @@ from veridical.server.errors import Refused, error_body
 from veridical.server.protection import in_time, lines, read_body, request_id_of
 from veridical.server.requests import (
     StreamRequest,
-    check_case,
+    check_size,
     parse_body,
     read_cases_of,
     read_request,
@@ -101,7 +101,7 @@ class Stream:
             parts.append(part)
             size += len(part)
             if size > limits.characters:
-                check_case(replace(self.case, response="".join(parts)), limits)  # raises
+                check_size(replace(self.case, response="".join(parts)), limits)  # raises
             for event_bytes in await self._judged(sessions, part, final=False):
                 yield event_bytes
         for event_bytes in await self._judged(sessions, "", final=True):

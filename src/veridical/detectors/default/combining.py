@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from veridical.core.errors import DataError
 from veridical.core.types import Case, Level, check_threshold
 from veridical.detectors.claims.unclaimed import is_refusal
+from veridical.detectors.default.cells import misread_cells
 from veridical.detectors.default.wording import is_copied, lacking, matter_of_absence, misplaced
 from veridical.detectors.tokens.lexical import FEATURES, lexical_features
 from veridical.detectors.tokens.scoring import ScoredResponse
@@ -103,13 +105,13 @@ def word_table(case: Case, scored: ScoredResponse) -> WordTable:
 
 
 def _in_place(case: Case, scored: ScoredResponse, features: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return `features` with misplaced values and names (`misplaced`) marked as missing from the sources.
+    """Return `features` with misplaced values and names (`misplaced`, `misread_cells`) marked as missing.
 
     Sentences that are known to be supported, such as copies, stay as they are.
     """
     starts = [unit.start for unit in scored.units]
     changed = features.copy()
-    for mention in misplaced(case):
+    for mention in chain(misplaced(case), misread_cells(case)):
         for i in range(bisect_left(starts, mention.span.start), bisect_left(starts, mention.span.end)):
             part = scored.part_of[i]
             if part >= 0 and scored.parts[part] > COPIED and changed[i, _CONTENT]:

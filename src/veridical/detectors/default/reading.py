@@ -107,7 +107,8 @@ def _rewritten(source: Source, profile: Profile, forms: Mapping[str, str]) -> So
     end = 0
     for match in compiled(profile.pattern).finditer(profile.text):
         if match[0] in forms:
-            parts += (source.text[end : match.start()], forms[match[0]])
+            number_start, _ = quantities.keyed(match[0])  # a key stays before its value
+            parts += (source.text[end : match.start() + number_start], forms[match[0]])
             end = match.end()
     return replace(source, text="".join([*parts, source.text[end:]]))
 

@@ -26,6 +26,7 @@ __all__ = [
     "compare_mention",
     "counterparts",
     "full_name",
+    "in_name",
     "likeness",
     "replacement",
     "stated",
@@ -164,7 +165,7 @@ def counterparts(
             if option.kind != mention.kind or not option.keys:
                 continue
             same_name = sentence.form(mention.first - 1) == source.form(option.first - 1)
-            if not same_name and (_in_name(sentence, mention) or _in_name(source, option)):
+            if not same_name and (in_name(sentence, mention) or in_name(source, option)):
                 continue
             if option.is_name and (option.keys[-1] in stated_elsewhere or stated_elsewhere.issuperset(option.keys)):
                 continue
@@ -175,7 +176,7 @@ def counterparts(
             yield Counterpart(sentence_i, option, features, 1 / (1 + exp(-z)), score == best)
 
 
-def _in_name(sentence: Sentence, number: Mention) -> bool:
+def in_name(sentence: Sentence, number: Mention) -> bool:
     """Check whether a number directly follows a capitalised word that does not open the sentence ("Agent 47")."""
     if number.kind != "number" or number.first < 2:
         return False
@@ -331,6 +332,9 @@ def replacement(sentence: Sentence, mention: Mention, source: Sentence, option: 
     number or the unit changes if the other is the same, and in a date only the part that differs.
     """
     old, new = mention.span.of(sentence.text), option.span.of(source.text)
+    number_start, unit = quantities.keyed(new)
+    if unit:
+        new = f"{new[number_start:]} {unit}"
     if mention.is_name:
         ours = sentence.tokens[mention.first : mention.last + 1]
         theirs = source.tokens[option.first : option.last + 1]

@@ -1,7 +1,7 @@
 // The page: fields in, one request, the result. Everything else is in the modules that this one joins.
 
 import * as api from "./api.js";
-import { readRows } from "./cases.js";
+import { conversationsIn, readRows } from "./cases.js";
 import { readCase, readChecked } from "./checked.js";
 import { h, replace } from "./dom.js";
 import { EXAMPLES } from "./examples.js";
@@ -71,9 +71,12 @@ function tryExample(example) {
 
 async function check() {
   clear();
+  const conversations = conversationsIn(form.response.value);
   let body;
   try {
-    body = { cases: [form.case], detector: form.detectors, explain: form.explain.checked, include: ["sources"] };
+    const { sources } = form.case;
+    const cases = conversations.map((each) => ({ ...each, sources: [each.sources ?? [], sources].flat() }));
+    body = { cases: cases.length ? cases : [form.case], detector: form.detectors, explain: form.explain.checked, include: ["sources"] };
     if (!body.detector.length) throw new Error("No detector is ticked: choose at least one.");
   } catch (error) {
     fail(error.message);
@@ -81,6 +84,10 @@ async function check() {
   }
   await busy("Checking …", async (signal) => {
     const answer = await api.check(body, signal);
+    if (conversations.length) {
+      showTurns(answer.results, body.detector);
+      return;
+    }
     show(answer.results[0], body.detector);
     if (rows.length) rows[at] = { ...rows[at], document: answer.results[0], content: null, names: body.detector };
   });
@@ -92,6 +99,17 @@ function show(document, names = document.judgements.map((judgement) => judgement
   $("#compose").hidden = true;
   $("#intro").hidden = true;
   result.show(checked, names.map((name) => offered.find((detector) => detector.name === name) ?? null));
+}
+
+/** Put a row for each turn of the assistant in the place of the conversations, and show the first. */
+function showTurns(results, names) {
+  const turns = results.map((document) => {
+    const where = [rows[at]?.where, document.case.id].filter(Boolean).join(", ");
+    return { where, document, content: null, names };
+  });
+  const first = rows.length ? at : 0;
+  rows.splice(first, 1, ...turns);
+  showRow(first);
 }
 
 function edit() {

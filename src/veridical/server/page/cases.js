@@ -1,11 +1,11 @@
-// Files of cases and of results: every row of them is kept, and the one that is shown says which it is.
+// Files of cases, conversations and results: every row of them is kept, and the one that is shown says which it is.
 
 import { readCase } from "./checked.js";
 import { labelOf } from "./labels.js";
 
 /**
- * The cases and results in a file of JSON or JSON Lines, in order, and a line for each row that is neither; null where no row
- * is one, so that the file is an ordinary text.
+ * The cases, conversations and results in a file of JSON or JSON Lines, in order, and a line for each row that is none of
+ * them; null where no row is one, so that the file is an ordinary text.
  */
 export function readRows(name, text) {
   const rows = [];
@@ -14,15 +14,28 @@ export function readRows(name, text) {
     const where = place === null ? name : `${name}:${place}`;
     if (document?.veridical === "check/2") rows.push({ where, document, content: null });
     else if (isCase(document)) rows.push({ where, document: null, content: contentOf(document), label: labelOf(document) });
-    else problems.push(`${where}: neither a case nor a result`);
+    else if (isConversation(document)) rows.push({ where, document: null, content: conversationContent(document) });
+    else problems.push(`${where}: neither a case, a conversation nor a result`);
   }
   return rows.length ? { rows, problems } : null;
 }
 
+/** The conversations in a text that was pasted as a response; none in any other text. */
+export function conversationsIn(text) {
+  const found = documents(text).map(([, document]) => document);
+  return found.every(isConversation) ? found : [];
+}
+
+/** The documents of a text with their places, null for all of it; a list of messages is one conversation. */
 function documents(text) {
   const whole = parsed(text);
-  if (Array.isArray(whole)) return whole.map((document, i) => [i + 1, document]);
-  if (whole !== null) return [[null, whole]];
+  if (whole !== null && !Array.isArray(whole)) return [[null, whole]];
+  const lines = whole?.map((document, i) => [i + 1, document]) ?? parsedLines(text);
+  const messages = lines.map(([, document]) => document);
+  return messages.length && messages.every(isMessage) ? [[null, { messages }]] : lines;
+}
+
+function parsedLines(text) {
   const lines = text.split("\n").map((line, i) => [i + 1, line]);
   return lines.filter(([, line]) => line.trim()).map(([number, line]) => [number, parsed(line)]);
 }
@@ -37,6 +50,21 @@ function parsed(text) {
 
 function isCase(document) {
   return typeof document?.response === "string" || document?.response === null;
+}
+
+function isConversation(document) {
+  return Array.isArray(document?.messages) && !isCase(document);
+}
+
+/** Whether this is a message in one of the forms that the server reads. */
+function isMessage(document) {
+  if (Array.isArray(document)) return document.length === 2 && document.every((text) => typeof text === "string");
+  return ["role", "type", "lc"].some((name) => document?.[name] !== undefined) && !isCase(document) && !isConversation(document);
+}
+
+/** A conversation is edited, and checked, as its JSON in the place of a response. */
+function conversationContent(document) {
+  return readCase({ response: JSON.stringify(document, null, 1) });
 }
 
 /** A case as a person may write it: texts may be null, sources bare texts and without ids. */

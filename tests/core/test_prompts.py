@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from veridical.core.errors import InputError
-from veridical.server.context import context_of, read_marker
+from veridical.core.prompts import context_of, read_marker
 
 QUESTION = "Does it rain?"
 # documents may hold the words that end a context
@@ -47,7 +47,7 @@ WITHOUT_QUESTION = {name for name, prompt in PROMPTS.items() if QUESTION not in 
 def test_known_prompts(name: str) -> None:
     context = context_of(PROMPTS[name].format(DOCUMENT))
     assert context is not None
-    assert [source.text for source in context.sources(1)] == [DOCUMENT]
+    assert context.passages == [DOCUMENT]
     assert context.question == (None if name in WITHOUT_QUESTION else QUESTION)
 
 
@@ -55,10 +55,7 @@ def test_elements_are_sources_of_their_own() -> None:
     elements = '<source id="1" name="a.txt">It <b>rains</b>.</source>\n<source id="2">It is wet.</source>'
     context = context_of(PROMPTS["Open WebUI"].format(elements))
     assert context is not None
-    assert [(source.id, source.text) for source in context.sources(3)] == [
-        ("3", "It <b>rains</b>."),
-        ("4", "It is wet."),
-    ]
+    assert context.passages == ["It <b>rains</b>.", "It is wet."]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +79,7 @@ def test_markers_of_ones_own() -> None:
     for marker, message in ((open_ended, "Facts: It rains."), (closed, "[[ It rains. ]] Does it?")):
         context = context_of(message, [marker])
         assert context is not None
-        assert [source.text for source in context.sources(1)] == ["It rains."]
+        assert context.passages == ["It rains."]
     assert context_of("[[ It rains.", [closed]) is None
     with pytest.raises(InputError, match="no beginning"):
         read_marker("...Question:")
@@ -93,4 +90,4 @@ def test_any_document_is_found_whole(document: str, name: str) -> None:
     context = context_of(PROMPTS[name].format(f"A. {document} B."))
     assert context is not None
     if "<source" not in document:
-        assert [source.text for source in context.sources(1)] == [f"A. {document} B."]
+        assert context.passages == [f"A. {document} B."]

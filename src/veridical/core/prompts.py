@@ -1,6 +1,6 @@
-"""Find the retrieved context in the messages of a chat.
+"""Find the retrieved context in a prompt.
 
-Applications write it into a prompt. The default prompts of LangChain, LlamaIndex, Haystack and Open WebUI are known by
+Applications write it into a message. The default prompts of LangChain, LlamaIndex, Haystack and Open WebUI are known by
 the words before and after the context; markers of one's own say where it is in other prompts.
 """
 
@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from veridical.core.errors import InputError
-from veridical.core.types import Source
 
 __all__ = ["Context", "Marker", "context_of", "read_marker"]
 
@@ -31,11 +30,10 @@ class Context:
     text: str
     question: str | None
 
-    def sources(self, first: int) -> list[Source]:
-        """Return its sources, numbered from `first`: its `<source>` elements if it has any, else all of it."""
-        elements = list(_SOURCE.finditer(self.text))
-        texts = [element["text"].strip() for element in elements] or [self.text.strip()]
-        return [Source(str(i), text) for i, text in enumerate(texts, first) if text]
+    @property
+    def passages(self) -> list[str]:
+        """The texts of its `<source>` elements if it has any, else all of it."""
+        return [element["text"].strip() for element in _SOURCE.finditer(self.text)] or [self.text.strip()]
 
 
 def _marker(before: str, after: str | None = None) -> Marker:
