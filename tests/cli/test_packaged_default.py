@@ -55,6 +55,14 @@ def test_a_changed_number_is_flagged_and_a_copy_is_not() -> None:
 
 
 @packaged
+def test_a_value_of_another_cell_is_flagged() -> None:
+    table = "item | colour | Oslo | Bergen\nhelmet | red | 12 | 40\nhelmet | blue | 9 | 31\nglove | blue | 75 | 60"
+    wrong = veridical.check("There are 31 blue helmets in Oslo.", [table])
+    assert [span.text for span in wrong.flagged] == ["31"]
+    assert veridical.check("There are 9 blue helmets in Oslo.", [table]).outcome is Outcome.CLEAR
+
+
+@packaged
 def test_what_was_left_out_scores_higher_than_what_was_not() -> None:
     points = Source("points", "Trams crossed it until 1985. The mayor was born in Vienna.", must_cover=True)
     result = veridical.check("Trams crossed it until 1985.", [ARTICLE, points])

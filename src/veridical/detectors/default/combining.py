@@ -8,7 +8,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +35,7 @@ __all__ = [
     "source_rows",
     "with_absences",
     "with_copies",
+    "with_misread_cells",
     "word_table",
 ]
 
@@ -43,7 +43,7 @@ Floats = NDArray[np.float64]
 COPIED = -6.0
 """Upper bound of the logit of a sentence that a source has word for word (`is_copied`)."""
 DENIED = 6.0
-"""Lower bound of the logit of a sentence that wrongly denies that the sources say something."""
+"""Lower bound of the logit of a sentence that wrongly denies that the sources say something, or misreads a cell."""
 _MISSING, _VALUE, _NAME, _RUN, _CONTENT, _IN_SOURCE, _OF_RESPONSE = map(
     FEATURES.index,
     ("missing", "value_missing", "name_missing", "run", "content", "in_source", "missing_of_response"),
@@ -105,13 +105,13 @@ def word_table(case: Case, scored: ScoredResponse) -> WordTable:
 
 
 def _in_place(case: Case, scored: ScoredResponse, features: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return `features` with misplaced values and names (`misplaced`, `misread_cells`) marked as missing.
+    """Return `features` with misplaced values and names (`misplaced`) marked as missing from the sources.
 
     Sentences that are known to be supported, such as copies, stay as they are.
     """
     starts = [unit.start for unit in scored.units]
     changed = features.copy()
-    for mention in chain(misplaced(case), misread_cells(case)):
+    for mention in misplaced(case):
         for i in range(bisect_left(starts, mention.span.start), bisect_left(starts, mention.span.end)):
             part = scored.part_of[i]
             if part >= 0 and scored.parts[part] > COPIED and changed[i, _CONTENT]:
@@ -159,6 +159,16 @@ def with_absences(case: Case, scored: ScoredResponse) -> ScoredResponse:
         for column in (_MISSING, _VALUE, _NAME):
             features[units, column] = 0.0
     return replace(_bounded(scored, true, np.minimum, COPIED), features=features)
+
+
+def with_misread_cells(case: Case, scored: ScoredResponse) -> ScoredResponse:
+    """Return `scored` with high logits for each sentence that misreads a cell, and for the value (`misread_cells`)."""
+    misread = []
+    starts = [unit.start for unit in scored.units]
+    for mention in () if scored.problem else misread_cells(case):
+        units = np.arange(bisect_left(starts, mention.span.start), bisect_left(starts, mention.span.end))
+        misread += [(int(part), units) for part in scored.part_of[units] if part >= 0]
+    return _bounded(scored, misread, np.maximum, DENIED) if misread else scored
 
 
 def _bounded(

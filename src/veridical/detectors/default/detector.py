@@ -35,6 +35,7 @@ from veridical.detectors.default.combining import (
     source_rows,
     with_absences,
     with_copies,
+    with_misread_cells,
     word_table,
 )
 from veridical.detectors.default.reading import in_forms_of_response, with_question, without_question
@@ -304,6 +305,7 @@ def score(scorer: PairScorer, cases: Sequence[Case], *, of_sources: bool = False
             replace(case, response=without_unclaimed(case.response, case.sources, with_refusals=refusal))
             for case, refusal in zip(cases, refusals, strict=True)
         ]
+    as_given = cases
     cases = [in_forms_of_response(case) for case in cases]
     asked = [(case, 0) if of_sources else with_question(case) for case in cases]
     scored = scorer.score([case for case, _ in asked], most=MOST if of_sources else None)
@@ -311,7 +313,10 @@ def score(scorer: PairScorer, cases: Sequence[Case], *, of_sources: bool = False
     if of_sources:
         scored = [_filled(each) for each in scored]
     scored = [with_copies(case, each, whole=not of_sources) for case, each in zip(cases, scored, strict=True)]
-    return scored if of_sources else [with_absences(case, each) for case, each in zip(cases, scored, strict=True)]
+    if of_sources:
+        return scored
+    scored = [with_absences(case, each) for case, each in zip(cases, scored, strict=True)]
+    return [with_misread_cells(case, each) for case, each in zip(as_given, scored, strict=True)]
 
 
 def _filled(scored: ScoredResponse) -> ScoredResponse:
