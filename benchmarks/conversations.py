@@ -56,7 +56,8 @@ def measured(detector: Detector) -> Iterator[dict[str, Any]]:
     for part in ("dev", "test"):
         turns = [(c, turn, result.outcome) for c, turn, result in judged if c["part"] == part]
         hit = np.array([outcome is RIGHT_OUTCOMES[turn["verdict"]] for _, turn, outcome in turns], dtype=float)
-        low, high = bootstrap(lambda w, hit=hit: float(np.average(hit, weights=w)), [c["id"] for c, _, _ in turns])
+        names = [c["id"] for c, _, _ in turns]
+        low, high = bootstrap(lambda w, h=hit: float(np.average(h, weights=w)), names)  # type: ignore[misc]
         of: Counter[str] = Counter()
         right: Counter[str] = Counter()
         for (conversation, turn, _), one in zip(turns, hit, strict=True):
