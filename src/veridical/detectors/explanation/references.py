@@ -50,7 +50,7 @@ def references(text: str) -> Iterator[tuple[Span, str]]:
     """
     for match in _PATTERN.finditer(text):
         group = "code" if match["code"] is not None else 0
-        written = match[group] if match[0].endswith("()") else match[group].rstrip(".,;:!?'’\"”)]}*")
+        written = match[group] if match[group].endswith("()") else match[group].rstrip(".,;:!?'’\"”)]}*")
         name = _LEAD.sub("", written, count=1).removesuffix("()").strip()
         if any(char.isalnum() for char in name):
             start = match.start(group)
