@@ -753,6 +753,44 @@ def conversations(path: Path = ROWS / "conversations.jsonl") -> str:
 _CAUSES = ("not retrieved", "wrong refusal", "right refusal", "question not answered")
 
 
+def kind_table() -> str:
+    """The kinds of errors."""
+    from veridical.detectors.explanation import KINDS
+
+    return "\n".join(
+        ["| kind | what stands in the response |", "|---|---|", *(f"| `{k}` | {v} |" for k, v in KINDS.items())]
+    )
+
+
+def error_kinds(path: Path = ROWS / "error_kinds.jsonl") -> str:
+    """How often the kind of error is told rightly, in total and by kind, and what is taken for what."""
+    from veridical.detectors.explanation.kinds import KINDS, LEARNED
+
+    if not path.exists():
+        return "Nothing is measured yet."
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    lines = ["| data | flagged | n | largest kind | told | right | right of told |", "|---|---|---:|---|---:|---|---|"]
+    for row in rows:
+        largest = f"{row['largest']['kind']}, {row['largest']['value']:.2f}"
+        shares = f"{row['told'] / row['n']:.2f} | {_interval(row['accuracy'])} | {_interval(row['of_told'])}"
+        lines.append(f"| {row['data']} | {row['flagged']} | {row['n']} | {largest} | {shares} |")
+    of_gold = [row for row in rows if row["flagged"] == "gold"]
+    lines += ["", "By kind, flagged at the gold spans (recall and precision):", ""]
+    lines += [f"| kind | {' | '.join(row['data'] for row in of_gold)} |", "|---|" + "---|" * len(of_gold)]
+    for kind in LEARNED:
+        found = [row["kinds"].get(kind) for row in of_gold]
+        cells = ["–" if f is None else f"{f['recall']:.2f} and {f['precision'] or 0:.2f} of {f['n']}" for f in found]
+        lines.append(f"| {kind} | {' | '.join(cells)} |")
+    told = [*KINDS, "none"]
+    lines += ["", "What is taken for what (both sets, gold spans; rows are the tags, columns what is told):", ""]
+    lines += [f"| | {' | '.join(told)} |", "|---|" + "---:|" * len(told)]
+    for gold in (*LEARNED, "other"):
+        counts = [sum(row["confusion"].get(gold, {}).get(kind, 0) for row in of_gold) for kind in told]
+        lines.append(f"| {gold} | {' | '.join(map(str, counts))} |")
+    dates = ", ".join(sorted({row["date"] for row in rows}))
+    return "\n".join([*lines, "", f"Split dev; 95% intervals by bootstrap over passages; {dates}."])
+
+
 def _interval(one: dict[str, float]) -> str:
     return f"{one['value']:.2f}" + (f" [{one['low']:.2f}, {one['high']:.2f}]" if "low" in one else "")
 
@@ -917,6 +955,8 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "corrections": ("docs/explanations.md", corrections),
     "contradictions": ("docs/explanations.md", contradictions),
     "conversations": ("docs/conversations.md", conversations),
+    "kind_table": ("docs/explanations.md", kind_table),
+    "error_kinds": ("docs/explanations.md", error_kinds),
     "speed-default": ("docs/detectors/default.md", default_speed),
     "training-default": ("docs/detectors/default.md", default_training_sets),
 }

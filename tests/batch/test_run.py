@@ -284,6 +284,7 @@ def test_explained_rows_have_corrections(tmp_path: Path) -> None:
         run_batch(job(path, out, explain=explain))
         (judgement,) = decode((out / "results-00000.jsonl").read_text()).judgements
         assert [v.correction for v in judgement.verdicts if v.correction] == (["7"] if explain else [])
+        assert decode((out / "report.json").read_text()).kinds == ({"value": 1} if explain else {})
 
 
 def test_rows_with_the_same_id_are_distinguished_by_their_numbers_and_counted(tmp_path: Path) -> None:

@@ -78,6 +78,18 @@ def test_a_detector_without_spans_has_worst_rows_too(tmp_path: Path) -> None:
     assert report.worst[0].scores.flagged == 0
 
 
+def test_kinds_of_errors_are_counted_by_row(tmp_path: Path) -> None:
+    rows = [row("The tower is 9 m tall."), row("The tower is 8 m tall."), row("The tower is 7 feet tall."), row(SOURCE)]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in rows))
+    report = run_batch(BatchSettings([path], tmp_path / "out", ["overlap"], explain=True))
+    assert report.kinds == {"value": 2, "unit": 1}
+    assert decode((tmp_path / "out" / "report.json").read_text()) == report
+    cells = [text for text in Page(render_batch(report)).said if text.strip()]
+    first = cells.index("value")
+    assert cells[first : first + 6] == ["value", "2", "66.7 %", "unit", "1", "33.3 %"]
+
+
 def test_groups_beyond_the_limit_are_counted_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(summary, "MAX_GROUPS", 2)
     report = report_of(tmp_path, [row(SOURCE, name) for name in "abcdab"])

@@ -341,10 +341,11 @@ def test_the_reason_is_no_warning_and_where_a_judgement_comes_from_is_shown() ->
 def test_adjacent_words_with_one_correction_have_one_note() -> None:
     case = Case("c", "It is two hundred m tall.", (Source("a", "It is 330 m tall."),))
     verdicts = tuple(
-        Verdict(span, 0.9, "contradiction", None, (Evidence("a", Span(0, 17)),), "the source has 330", "330")
+        Verdict(span, 0.9, "contradiction", None, (Evidence("a", Span(0, 17)),), "the source has 330", "330", "value")
         for span in (Span(6, 9), Span(10, 17))
     )
     html = render_html([checked_at(case, (Judgement("c", "x", verdicts=verdicts),), (0.5,), Outcome.FLAGGED)])
     assert html.count("<ins>330</ins>") == 1
     assert html.count("the source has 330</dd>") == 1
+    assert html.count('<span class="chip">contradiction · value</span>') == 1
     assert "“<bdi>two hundred</bdi>”" in html

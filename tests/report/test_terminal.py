@@ -127,11 +127,16 @@ def test_the_reason_is_no_note_and_where_a_judgement_comes_from_is_shown() -> No
 
 def test_adjacent_words_with_one_correction_are_shown_as_one() -> None:
     case = Case("c", "It is two hundred m tall.", (Source("a", "It is 330 m tall."),))
-    same: dict[str, Any] = {"label": "contradiction", "reason": "the source has 330", "correction": "330"}
+    same: dict[str, Any] = {
+        "label": "contradiction",
+        "reason": "the source has 330",
+        "correction": "330",
+        "kind": "value",
+    }
     same["evidence"] = (Evidence("a", Span(0, 17)),)
     verdicts = (Verdict(Span(6, 9), 0.8, **same), Verdict(Span(10, 17), 0.9, **same))
     text = shown(checked_at(case, (Judgement("c", "x", verdicts=verdicts),), (0.5,), Outcome.FLAGGED))
-    assert "1. “two hundred”  0.90  contradiction\n" in text
+    assert "1. “two hundred”  0.90  contradiction · value\n" in text
     assert "instead: 330\n" in text
     assert "source a: “It is 330 m tall.”" in text
     assert text.count("instead:") == 1

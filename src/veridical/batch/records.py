@@ -85,6 +85,7 @@ class JudgedRow:
         omitted: Whether anything was flagged as omitted; None if no detector judged coverage.
         flagged: The number of flagged spans of the response.
         left_out: The number of spans of the sources that were flagged as omitted.
+        kinds: The kinds of error of the flagged spans, each once.
     """
 
     row: int
@@ -97,6 +98,7 @@ class JudgedRow:
     omitted: bool | None = None
     flagged: int = 0
     left_out: int = 0
+    kinds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,9 @@ class FailedRow:
 def judged_row(row: int, group: str | None, checked: Checked) -> JudgedRow:
     """Return the scores of a checked row."""
     judged_response = judged_coverage = hallucinated = omitted = False
+    kinds: set[str] = set()
     for judgement, decision in zip(checked.judgements, checked.decisions, strict=True):
+        kinds |= {kind for i in decision.verdicts if (kind := judgement.verdicts[i].kind) is not None}
         judged_response |= judgement.hallucination is not None or bool(judgement.verdicts or judgement.judged)
         judged_coverage |= judgement.omission is not None or bool(judgement.omissions)
         hallucinated |= bool(decision.hallucination or decision.verdicts)
@@ -139,4 +143,5 @@ def judged_row(row: int, group: str | None, checked: Checked) -> JudgedRow:
         omitted if judged_coverage else None,
         len(checked.flagged),
         sum(map(len, checked.omitted.values())),
+        tuple(sorted(kinds)),
     )

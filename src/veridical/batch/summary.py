@@ -85,6 +85,7 @@ class BatchReport:
         worst_omitted: The flagged rows with the highest scores of omission.
         failures: The first rows that failed, without their content.
         repeated_ids: The number of judged rows with the id of an earlier one; None if there are too many rows to count.
+        kinds: The number of rows with each kind of error, most frequent first.
         level: The confidence level of the intervals (Wilson 1927); rows count as independent.
     """
 
@@ -101,6 +102,7 @@ class BatchReport:
     worst_omitted: tuple[WorstRow, ...]
     failures: tuple[FailedRow, ...]
     repeated_ids: int | None = None
+    kinds: dict[str, int] = field(default_factory=dict)
     level: float = 0.95
 
 
@@ -156,10 +158,13 @@ def summarise(folder: Path, manifest: BatchManifest, shards: Sequence[JudgedShar
     bins = {"hallucination": Counter[int](), "omission": Counter[int]()}
     worst: dict[str, list[tuple[tuple[float, int, int], WorstRow]]] = {"hallucination": [], "omission": []}
     ids = array("q")
+    kinds = Counter[str]()
     for file, line, row in _scored(folder, shards):
         total.add(row)
         if total.rows <= MAX_IDS:
             ids.append(hash(row["id"]))
+        row["kinds"] = tuple(row.get("kinds", ()))
+        kinds.update(row["kinds"])
         group = row.get("group")
         if group is not None:
             if group in groups or len(groups) < MAX_GROUPS:
@@ -192,6 +197,7 @@ def summarise(folder: Path, manifest: BatchManifest, shards: Sequence[JudgedShar
         worst_omitted=tuple(row for _, row in sorted(worst["omission"], key=lambda e: e[0], reverse=True)),
         failures=tuple(replace(failure, content=None) for _, failure in failures),
         repeated_ids=total.rows - len(np.unique(np.asarray(ids))) if total.rows <= MAX_IDS else None,
+        kinds=dict(kinds.most_common()),
     )
 
 

@@ -167,7 +167,11 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A finding about a span of the response; `score` 0 = supported, 1 = hallucinated."""
+    """A finding about a span of the response; `score` 0 = supported, 1 = hallucinated.
+
+    `label` tells whether a source contradicts the span or none speaks of it, in the detector's words; `kind` what kind
+    of error it is ("value", "name", "negation" …: `detectors.explanation.KINDS`), None if that is not clear.
+    """
 
     span: Span
     score: float
@@ -176,6 +180,7 @@ class Verdict:
     evidence: tuple[Evidence, ...] = ()
     reason: str | None = None
     correction: str | None = None
+    kind: str | None = None
 
     def __post_init__(self) -> None:
         _check_score(self.score, "the score of a verdict")

@@ -38,6 +38,8 @@ def render_batch(report: BatchReport, worst: Sequence[Checked] = (), *, title: s
         title: The title of the page.
     """
     tables = [_shares_table(report)]
+    if report.kinds:
+        tables.append(_kinds_table(report))
     for about, rows in (("hallucination", report.worst), ("omission", report.worst_omitted)):
         if rows:
             tables.append(_worst_table(f"The highest scores of {about}", rows))
@@ -75,6 +77,13 @@ def _shares_table(report: BatchReport) -> Table:
     if hidden or report.other_groups:
         foot += f". {hidden:,} smaller groups are in report.json; {report.other_groups:,} rows are in none that is kept"
     return Table("Shares", head, lines, visible(foot))
+
+
+def _kinds_table(report: BatchReport) -> Table:
+    flagged = report.total.flagged
+    lines = [[visible(kind), f"{rows:,}", f"{100 * rows / flagged:.1f} %"] for kind, rows in report.kinds.items()]
+    foot = "A row counts once for each kind of error among its flagged spans; a kind is given only if it is clear"
+    return Table("Kinds of error", ["kind", "rows", "of the flagged rows"], lines, foot)
 
 
 def _percent(measured: Measured | None) -> str:

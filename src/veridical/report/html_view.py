@@ -15,7 +15,14 @@ from veridical.core.spans import Span, length
 from veridical.core.text import shorten, visible
 from veridical.core.types import Case, Checked, Evidence, Omission, Outcome, Source, Verdict
 from veridical.report.html_segments import FEW, HtmlSegment, Mark, html_segments
-from veridical.report.judgement_view import JudgementView, judgement_views, number, outcome_text, thresholds_text
+from veridical.report.judgement_view import (
+    JudgementView,
+    judgement_views,
+    label_and_kind,
+    number,
+    outcome_text,
+    thresholds_text,
+)
 from veridical.report.segments import passages
 
 __all__ = ["CaseView", "case_view"]
@@ -232,7 +239,7 @@ class _CaseBuilder:
             words=visible(shorten(span.of(self.case.response), 300)),
             score=score,
             number=number(score, threshold),
-            label=visible(first.label or ""),
+            label=visible(label_and_kind(first)),
             claim=visible(first.claim.text) if first.claim else "",
             reason=visible(first.reason or ""),
             correction=None if first.correction is None else visible(first.correction),
@@ -293,7 +300,11 @@ class _CaseBuilder:
 
 
 def _hover(by: str, verdict: Verdict) -> str:
-    parts = [f"{by}: {number(verdict.score)}", verdict.label, verdict.claim and f"Claim: {verdict.claim.text}"]
+    parts = [
+        f"{by}: {number(verdict.score)}",
+        label_and_kind(verdict),
+        verdict.claim and f"Claim: {verdict.claim.text}",
+    ]
     parts += [verdict.reason, verdict.correction and f"Instead: {verdict.correction}"]
     return visible(" · ".join(part for part in parts if part))
 

@@ -28,6 +28,7 @@ __all__ = [
     "FlaggedSpan",
     "JudgementView",
     "judgement_views",
+    "label_and_kind",
     "number",
     "outcome_text",
     "thresholds_text",
@@ -49,9 +50,9 @@ class FlaggedSpan:
 
     @property
     def label_and_reason(self) -> str:
-        """Its label and reason as one line; "" if it has neither."""
+        """Its label, kind of error and reason as one line; "" if it has none of them."""
         first = self.verdicts[0]
-        return " · ".join(part for part in (first.label, first.reason) if part)
+        return " · ".join(part for part in (label_and_kind(first), first.reason) if part)
 
     @property
     def score(self) -> float:
@@ -105,14 +106,14 @@ def judgement_views(checked: Checked) -> list[JudgementView]:
 
 
 def _flagged_spans(text: str, verdicts: Sequence[Verdict]) -> list[FlaggedSpan]:
-    """Join neighbouring verdicts with the same label, reason and correction; keep those on claims or places single."""
+    """Join neighbouring verdicts with the same label, kind, reason and correction; those on claims stay single."""
     spans: list[FlaggedSpan] = []
-    plain: defaultdict[tuple[str | None, str | None, str | None], list[Verdict]] = defaultdict(list)
+    plain: defaultdict[tuple[str | None, ...], list[Verdict]] = defaultdict(list)
     for verdict in verdicts:
         if verdict.claim or verdict.span.start == verdict.span.end:
             spans.append(FlaggedSpan(verdict.span, (verdict,)))
         else:
-            plain[verdict.label, verdict.reason, verdict.correction].append(verdict)
+            plain[verdict.label, verdict.kind, verdict.reason, verdict.correction].append(verdict)
     for alike in plain.values():
         runs = merge(text, [verdict.span for verdict in alike])
         starts = [run.start for run in runs]
@@ -121,6 +122,15 @@ def _flagged_spans(text: str, verdicts: Sequence[Verdict]) -> list[FlaggedSpan]:
             members[bisect_right(starts, verdict.span.start) - 1].append(verdict)
         spans += [FlaggedSpan(run, tuple(inside)) for run, inside in zip(runs, members, strict=True)]
     return sorted(spans, key=lambda flagged_span: flagged_span.span)
+
+
+def label_and_kind(verdict: Verdict) -> str:
+    """Return what a verdict says of the error in a few words: "contradiction · value"; "" if it says nothing.
+
+    >>> label_and_kind(Verdict(Span(0, 1), 1.0, "contradiction", kind="value"))
+    'contradiction · value'
+    """
+    return " · ".join(part for part in (verdict.label, verdict.kind) if part)
 
 
 def thresholds_text(thresholds: Thresholds, judgement: Judgement) -> str:

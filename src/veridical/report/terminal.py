@@ -17,6 +17,7 @@ from veridical.report.judgement_view import (
     FlaggedSpan,
     JudgementView,
     judgement_views,
+    label_and_kind,
     number,
     outcome_text,
     thresholds_text,
@@ -188,7 +189,7 @@ class Printer:
     def flagged_span(self, case: Case, i: int, span: FlaggedSpan, threshold: float) -> None:
         """Print one flagged span in full, with the number `i`."""
         first = span.verdicts[0]
-        label = f"  {visible(shorten(first.label, 80))}" if first.label else ""
+        label = f"  {visible(shorten(label_and_kind(first), 80))}".rstrip()
         score = f"  {number(span.score, threshold)}"
         self.line(f"{i}. ", (_words(case, span), "bold"), score, (label, "magenta"), indent=4)
         if first.claim is not None:

@@ -1,4 +1,4 @@
-"""Explanations for the judgements of any detector: source passages, labels, reasons and corrections."""
+"""Explanations for the judgements of any detector: source passages, labels, kinds of error, reasons and corrections."""
 
 from veridical.detectors.explanation.explanation import (
     ABSENCE,
@@ -6,5 +6,6 @@ from veridical.detectors.explanation.explanation import (
     explained,
     likely_label,
 )
+from veridical.detectors.explanation.kinds import KINDS, REFERENCE
 
-__all__ = ["ABSENCE", "CONTRADICTION", "explained", "likely_label"]
+__all__ = ["ABSENCE", "CONTRADICTION", "KINDS", "REFERENCE", "explained", "likely_label"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
 from veridical.core.edits import apply
@@ -21,7 +21,7 @@ from veridical.detectors.explanation.counterpart import (
 )
 from veridical.detectors.explanation.sentences import Mention, Sentence, SentenceIndex, Token, WeightedWord
 
-__all__ = ["Contradiction", "Place", "compared", "find_contradiction", "says_similar"]
+__all__ = ["TIMES", "Contradiction", "Place", "compared", "find_contradiction", "negating", "opposites", "says_similar"]
 
 _ENOUGH = 0.5  # least share of the words around a place in a source sentence that says the same but for one word
 _LEAST_CONTEXT = 0.25
@@ -64,11 +64,13 @@ class Contradiction:
         sentences: The indices of the source sentences that make it.
         reason: What these sentences say instead, in words.
         correction: The text that should replace the place; None if some of it cannot be determined.
+        kind: The kind of error; None if it is no value or name, or several of different kinds.
     """
 
     sentences: tuple[int, ...]
     reason: str
     correction: str | None = None
+    kind: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ class _Difference:
     reason: str
     tokens: range
     edit: Edit | None = None
+    kind: str | None = None
 
 
 def find_contradiction(
@@ -101,9 +104,11 @@ def find_contradiction(
         return None
     cited = tuple(dict.fromkeys(difference.sentence_i for difference in differences))
     reason = "; ".join(dict.fromkeys(difference.reason for difference in differences))
+    kinds = {difference.kind for difference in differences}
+    kind = kinds.pop() if len(kinds) == 1 else None
     edits = sorted((d.edit for d in differences if d.edit is not None), key=lambda edit: edit.span)
     if len(edits) < len(differences) or not all(place.span.contains(edit.span) for edit in edits):
-        return Contradiction(cited, reason)
+        return Contradiction(cited, reason, kind=kind)
     # a correction is possible only if every word of the place is supported or corrected
     settled = {i for difference in differences for i in difference.tokens}
     settled |= {
@@ -111,11 +116,11 @@ def find_contradiction(
     }
     keys = frozenset().union(*(sources.keys[i] for i in (*cited, *closest[:2])))
     unknown = any(w.token_i in place.tokens and w.token_i not in settled and w.key not in keys for w in place.words)
-    negated = bool(_negating(place.sentence))
-    if unknown or (place.whole and any(bool(_negating(sources.sentences[i])) != negated for i in cited)):
-        return Contradiction(cited, reason)
+    negated = bool(negating(place.sentence))
+    if unknown or (place.whole and any(bool(negating(sources.sentences[i])) != negated for i in cited)):
+        return Contradiction(cited, reason, kind=kind)
     edits = [replace(edit, span=edit.span.shift(-place.span.start)) for edit in edits]
-    return Contradiction(cited, reason, apply(place.span.of(place.sentence.text), edits))
+    return Contradiction(cited, reason, apply(place.span.of(place.sentence.text), edits), kind)
 
 
 def compared(sources: SentenceIndex, place: Place) -> list[tuple[Mention, MentionComparison]]:
@@ -154,7 +159,21 @@ def _other_values(
         if bound(place.sentence, mention) not in ("", bound(source, option)):
             edit = None  # if the source has 41, "more than 50" is wrong, but so would be "more than 41"
         tokens = range(mention.first, mention.last + 1)
-        yield _Difference(counterpart.sentence_i, f"the source has {new}, not {old}", tokens, edit)
+        yield _Difference(
+            counterpart.sentence_i, f"the source has {new}, not {old}", tokens, edit, _kind(mention, option)
+        )
+
+
+TIMES = frozenset({"year", "date", "month", "weekday", "time", "decade"})
+"""The kinds of mentions that say when."""
+
+
+def _kind(mention: Mention, option: Mention) -> str:
+    """Return the kind of error that `mention` is in place of `option`."""
+    if mention.is_name:
+        return "name"
+    same_number = any(part.startswith("n:") for part in mention.parts & option.parts)
+    return "time" if mention.kind in TIMES else "unit" if same_number else "value"
 
 
 def _opposites(
@@ -165,13 +184,13 @@ def _opposites(
     forms = {token.form for token in ours.tokens}
     for i in tokens:
         token = ours.tokens[i]
-        for n in closest if token.form in _OPPOSITES else ():
+        for n in closest if opposites(token.form) else ():
             theirs = sources.sentences[n]
-            opposites = [k for k, other in enumerate(theirs.tokens) if other.form in _OPPOSITES[token.form]]
+            found = [k for k, other in enumerate(theirs.tokens) if other.form in opposites(token.form)]
             supported = any(key in theirs.positions for key in token.keys) or says_similar(token, theirs)
-            if len(opposites) != 1 or supported or theirs.form(opposites[0]) in forms:
+            if len(found) != 1 or supported or theirs.form(found[0]) in forms:
                 continue
-            (k,) = opposites
+            (k,) = found
             other = theirs.tokens[k]
             mention, option = Mention("word", token.span, i, i, ()), Mention("word", other.span, k, k, ())
             alike = likeness(place.words, ours, mention, theirs, option)
@@ -181,6 +200,11 @@ def _opposites(
                 new = f"{new[0].upper()}{new[1:]}" if old[0].isupper() else new
                 yield _Difference(n, reason, range(i, i + 1), Edit(token.span, new, ""))
                 break
+
+
+def opposites(word: str) -> Set[str]:
+    """Return the opposites of a word in lower case ("fell" for "rose")."""
+    return _OPPOSITES.get(word, set())
 
 
 def says_similar(token: Token, sentence: Sentence) -> bool:
@@ -195,7 +219,7 @@ def _negations(sources: SentenceIndex, place: Place, closest: Sequence[int]) -> 
     if not closest or not outside or (len(inside) > _SHORT and not place.whole):
         return []
     source = sources.sentences[closest[0]]
-    ours, theirs = _negating(sentence), _negating(source)
+    ours, theirs = negating(sentence), negating(source)
     if sources.share(closest[0], outside) < _ENOUGH or bool(ours) == bool(theirs):
         return []
     for i in ours:
@@ -213,7 +237,7 @@ def _negations(sources: SentenceIndex, place: Place, closest: Sequence[int]) -> 
     return []
 
 
-def _negating(sentence: Sentence) -> list[int]:
+def negating(sentence: Sentence) -> list[int]:
     """Return the indices of the tokens that negate something; in "isn't" it is the "t"."""
     return [
         i

@@ -20,6 +20,8 @@ from veridical.core.types import Case, Evidence, Judgement, Omission, Thresholds
 from veridical.detectors.claims.citations import DANGLING, MISSING, WRONG
 from veridical.detectors.explanation.contradiction import Place, compared, find_contradiction, says_similar
 from veridical.detectors.explanation.counterpart import MentionComparison, stated
+from veridical.detectors.explanation.kinds import REFERENCE, is_most, kind_of_error
+from veridical.detectors.explanation.references import invented_references
 from veridical.detectors.explanation.sentences import Mention, Sentence, SentenceIndex, WeightedWord, index_of
 
 __all__ = ["ABSENCE", "CONTRADICTION", "explained", "likely_label"]
@@ -35,7 +37,7 @@ _CLOSEST = 3  # source sentences to compare each place with
 _PASSAGES = 2  # most of them to give as evidence
 _ADDS = 0.15  # least share of the weight of all words that a second passage must add to the first
 _NOTHING_NEAR = 1 / 3  # share of the weight of a place's words; with no more in common, no passage is near
-_MOST, _FEW = 0.6, 4  # a flagged part with this share of a sentence, and more words, stands for the whole sentence
+_FEW = 4  # words: of a shorter text with nothing in common with the sources it is not said that they lack it
 _LISTED = 4  # most words that a reason lists
 _LONGEST_JSON = 200_000  # characters: paths in longer JSON are not looked for
 _QUOTE = 60  # most characters that a reason quotes
@@ -64,7 +66,8 @@ def explained(
     A verdict gets a `reason`, the closest source sentences as `evidence`, and, if it can be determined, the `label`
     `CONTRADICTION` or `ABSENCE`. If a source clearly has another number, date, quantity or name in place of the flagged
     words, or their opposite, that becomes the `correction`. Adjacent flagged words of a sentence share one explanation.
-    Labels, reasons and corrections of the detector stay; reasons are added after them. The reason of an omission quotes
+    The `kind` of error (`KINDS`, `REFERENCE`) is that of the sentence, if it is clear. What the detector gave stays;
+    reasons are added after its own. The reason of an omission quotes
     the closest sentence of the response. Without sources the judgement is returned as it is.
 
     Args:
@@ -78,8 +81,8 @@ def explained(
     >>> case = Case("1", "The tower was built in 1983.", (Source("a", "It rains. The tower was built in 1893."),))
     >>> judged = Judgement("1", "x", verdicts=(Verdict(Span(23, 27), 0.9),))
     >>> verdict = explained(case, judged).verdicts[0]
-    >>> verdict.label, verdict.correction, verdict.reason, verdict.evidence[0].span
-    ('contradiction', '1893', 'the source has 1893, not 1983', Span(start=10, end=38))
+    >>> verdict.label, verdict.kind, verdict.correction, verdict.reason, verdict.evidence[0].span
+    ('contradiction', 'time', '1893', 'the source has 1893, not 1983', Span(start=10, end=38))
     """
     verdicts, decision = list(judgement.verdicts), decide(case, judgement, thresholds)
     flagged = [i for i in decision.verdicts if len(verdicts[i].span) and verdicts[i].label not in _ABOUT_CITATIONS]
@@ -109,6 +112,7 @@ class _Explanation:
     label: str | None = None
     reason: str | None = None
     correction: str | None = None
+    kind: str | None = None
 
 
 def _with(verdict: Verdict, explanation: _Explanation) -> Verdict:
@@ -128,6 +132,7 @@ def _with(verdict: Verdict, explanation: _Explanation) -> Verdict:
         label=explanation.label if verdict.label is None else verdict.label,
         reason=_joined(verdict.reason, explanation.reason),
         correction=explanation.correction if verdict.correction is None else verdict.correction,
+        kind=verdict.kind or explanation.kind,
     )
 
 
@@ -161,10 +166,20 @@ class _Explainer:
                     parts_of_spans[-1].append((i, part))
         explanation_of: dict[tuple[int, Span], _Explanation] = {}
         for i, inside in parts.items():
-            for place, members in _places(response.sentences[i], inside, self.sources):
-                explanation = self.explanation(place)
-                explanation_of.update({(i, part): explanation for part in members})
+            places = _places(response.sentences[i], inside, self.sources)
+            of_places = [(self.explanation(place), members) for place, members in places]
+            kind = self._kind(response.sentences[i], inside, [explanation for explanation, _ in of_places])
+            for explanation, members in of_places:
+                explained_so = replace(explanation, kind=kind if kind == REFERENCE else explanation.kind or kind)
+                explanation_of.update(dict.fromkeys(((i, part) for part in members), explained_so))
         return [_combined([explanation_of[part] for part in of_span]) for of_span in parts_of_spans]
+
+    def _kind(self, sentence: Sentence, parts: Sequence[Span], places: Sequence[_Explanation]) -> str | None:
+        """Return the kind of error in a sentence, given its flagged parts and the explanations of its places."""
+        if any(reference.overlaps(part) for reference in self._invented for part in parts):
+            return REFERENCE
+        is_contradicted = any(place.label == CONTRADICTION for place in places)
+        return kind_of_error(self.sources, sentence, parts, is_contradicted=is_contradicted)
 
     def explanation(self, place: Place) -> _Explanation:
         """Explain one place by what the sources say there."""
@@ -181,7 +196,7 @@ class _Explainer:
         if contradiction is not None:
             evidence = self._evidence([*contradiction.sentences, *closest], around)
             reason = self._placed(contradiction.reason, evidence)
-            return _Explanation(evidence, CONTRADICTION, reason, contradiction.correction)
+            return _Explanation(evidence, CONTRADICTION, reason, contradiction.correction, contradiction.kind)
         label, reason = self._missing(place, values, closest)
         if label is None and not any(
             says_similar(place.sentence.tokens[i], self.sources.sentences[n]) for i in inside for n in closest[:1]
@@ -224,6 +239,9 @@ class _Explainer:
         written = [place.sentence.tokens[word.token_i].span.of(text) for word in place_words]
         if not place_words:
             return None, None
+        invented = [reference.of(text) for reference in self._invented if reference.overlaps(place.span)]
+        if invented:
+            return None, f"no source has {_listed(invented)}"
         if not closest:
             label = ABSENCE if len(place.words) > _FEW else None
             return label, "nothing in the sources is close to this"
@@ -277,6 +295,11 @@ class _Explainer:
         return f"closest in the response: “{quote}”" + (f", without {_listed(missing)}" if missing else "")
 
     @cached_property
+    def _invented(self) -> list[Span]:
+        """The references of the response that no source has."""
+        return invented_references(self.case)
+
+    @cached_property
     def _sentences_of(self) -> dict[str, tuple[list[int], list[int]]]:
         """The indices and the starts of the sentences of each source."""
         by_source: dict[str, tuple[list[int], list[int]]] = {source.id: ([], []) for source in self.case.sources}
@@ -298,7 +321,7 @@ def _places(sentence: Sentence, parts: Sequence[Span], sources: SentenceIndex) -
     runs: list[Span] = []
     for part in dict.fromkeys(parts):
         inside = sum(token.span.overlaps(part) for token in sentence.tokens)
-        if inside >= _MOST * size and inside > _FEW:
+        if is_most(inside, size):
             yield Place(sentence, part, True, words), [part]
         else:
             runs.append(part)
@@ -320,7 +343,10 @@ def _combined(explanations: Sequence[_Explanation]) -> _Explanation:
     label = CONTRADICTION if CONTRADICTION in labels else labels.pop() if len(labels) == 1 else None
     reasons = dict.fromkeys(e.reason for e in explanations if e.reason and e.label == label)
     evidence = dict.fromkeys(piece for e in explanations for piece in e.evidence)
-    return _Explanation(tuple(evidence), label, "; ".join(reasons) or None)
+    kinds = {explanation.kind for explanation in explanations}
+    return _Explanation(
+        tuple(evidence), label, "; ".join(reasons) or None, kind=kinds.pop() if len(kinds) == 1 else None
+    )
 
 
 def _listed(words: Iterable[str]) -> str:

@@ -87,6 +87,7 @@ function readVerdict(verdict, inResponse, inSource) {
     ...inResponse(verdict.span),
     score: verdict.score,
     label: verdict.label ?? null,
+    error: verdict.kind ?? null,
     claim: claim ?? null,
     reason: verdict.reason ?? null,
     correction: verdict.correction ?? null,

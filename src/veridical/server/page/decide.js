@@ -93,7 +93,7 @@ function left(text, spans) {
 
 const sorted = (spans) => [...spans].sort((a, b) => a.start - b.start || a.end - b.end);
 
-/** Flagged verdicts as runs that read as one: alike in label, reason and correction, and next to each other. */
+/** Flagged verdicts as runs that read as one: alike in label, error, reason and correction, and next to each other. */
 export function flaggedRuns(content, judgement, decision) {
   const runs = [];
   const alike = new Map();
@@ -103,7 +103,7 @@ export function flaggedRuns(content, judgement, decision) {
       runs.push({ start: verdict.start, end: verdict.end, verdicts: [verdict] });
       continue;
     }
-    const key = JSON.stringify([verdict.label, verdict.reason, verdict.correction]);
+    const key = JSON.stringify([verdict.label, verdict.error, verdict.reason, verdict.correction]);
     if (!alike.has(key)) alike.set(key, []);
     alike.get(key).push(verdict);
   }

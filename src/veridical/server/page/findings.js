@@ -23,6 +23,7 @@ export function findingsOf(content, judgement, decision) {
     threshold: span,
     words: shorten(content.response.slice(run.start, run.end), 300) || "(a place)",
     label: run.verdicts[0].label,
+    error: run.verdicts[0].error,
     reason: run.verdicts[0].reason,
     correction: run.verdicts[0].correction,
     claim: run.verdicts[0].claim,

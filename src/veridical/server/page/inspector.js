@@ -40,7 +40,7 @@ export function showFinding(box, content, finding, total, { go, back, step }) {
       ),
     ),
     h("blockquote", { dir: "auto", class: finding.kind }, finding.words),
-    h("div", { class: "meter-row" }, meter(finding), finding.label ? h("span", { class: "chip" }, visible(LABELS[finding.label] ?? finding.label)) : null),
+    h("div", { class: "meter-row" }, meter(finding), finding.label ? h("span", { class: "chip" }, visible(LABELS[finding.label] ?? finding.label)) : null, finding.error ? h("span", { class: "chip" }, visible(finding.error)) : null),
     finding.claim ? row("Claim", finding.claim.text) : null,
     finding.correction !== null && finding.correction !== undefined ? row("The source has", h("ins", {}, visible(finding.correction) || "nothing there")) : null,
     finding.reason ? row("Why", finding.reason) : null,

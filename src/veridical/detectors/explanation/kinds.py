@@ -1,0 +1,163 @@
+"""Tell what kind of error a flagged sentence has: another value, an invented reference, something added …
+
+A reference that no source has is one by rule. Every other kind is given by a multinomial logistic regression on the
+flagged words, the words beside them, and comparisons with the closest passages; it has other weights if a sentence is
+flagged as a whole. `benchmarks/error_kinds.py --fit` fits it on `written` and `written_pairs`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from math import exp
+from typing import Any
+
+from veridical.core.spans import Span
+from veridical.detectors.explanation.contradiction import TIMES, negating, opposites
+from veridical.detectors.explanation.counterpart import stated
+from veridical.detectors.explanation.sentences import Sentence, SentenceIndex, WeightedWord
+
+__all__ = ["ADDITION", "KINDS", "LEARNED", "REFERENCE", "features", "is_most", "kind_of_error", "probabilities"]
+
+ADDITION, REFERENCE = "addition", "invented reference"
+KINDS = {
+    "value": "another number, count or amount",
+    "unit": "another unit of the same number",
+    "name": "another person, place or thing",
+    "time": "another date or time",
+    "negation": "the opposite, or a negation too many or too few",
+    "roles": "who does what to whom is exchanged, or two facts are joined wrongly",
+    "status": "a plan, claim or possibility as a fact, or the reverse",
+    "scope": "another condition, or another part of those it holds for",
+    "order": "another order of events, or a comparison the wrong way round",
+    ADDITION: "what the sources do not say",
+    REFERENCE: "a function, option, file, version, address, ticket, standard or citation that no source has",
+}
+"""The kinds of errors, and what stands in the response."""
+
+LEARNED = tuple(kind for kind in KINDS if kind != REFERENCE)
+"""The kinds that the regression tells apart, in the order of its weights."""
+
+_MODEL = "kinds.json"
+_CLEAR = 0.4  # least probability of a kind that is told
+_CLOSEST = 2  # source sentences to compare with
+_MANY = 12  # flagged words
+_MOST, _FEW = 0.6, 4  # flagged words with this share of a sentence, and more than a few, stand for the whole sentence
+
+
+def kind_of_error(
+    sources: SentenceIndex, sentence: Sentence, parts: Sequence[Span], *, is_contradicted: bool = False
+) -> str | None:
+    """Return the most probable kind of error in a sentence; None if it is not clear.
+
+    Args:
+        sources: The sources.
+        sentence: A sentence of the response.
+        parts: Its flagged parts.
+        is_contradicted: Whether a source says otherwise there: then it is no addition.
+    """
+    by_kind = probabilities(features(sources, sentence, parts))
+    if is_contradicted:
+        del by_kind[ADDITION]
+    kind = max(by_kind, key=lambda name: by_kind[name])
+    return kind if by_kind[kind] >= _CLEAR * sum(by_kind.values()) else None
+
+
+def probabilities(values: Mapping[str, float]) -> dict[str, float]:
+    """Return the probability of each kind of `LEARNED` for the features of a sentence."""
+    weights = _weights()
+    known = [(weights[name], value) for name, value in values.items() if name in weights]
+    exponents = [exp(sum(of_name[i] * value for of_name, value in known)) for i in range(len(LEARNED))]
+    return {kind: one / sum(exponents) for kind, one in zip(LEARNED, exponents, strict=True)}
+
+
+@cache
+def _weights() -> dict[str, list[float]]:
+    """Return the weights of each feature, one for each of `LEARNED`."""
+    model: dict[str, Any] = json.loads((files("veridical.detectors.explanation") / _MODEL).read_text("utf-8"))
+    weights: dict[str, list[float]] = model["weights"]
+    return weights
+
+
+def is_most(flagged: int, words: int) -> bool:
+    """Check whether so many flagged words of a sentence stand for all its words."""
+    return flagged >= _MOST * words and flagged > _FEW
+
+
+def features(sources: SentenceIndex, sentence: Sentence, parts: Sequence[Span]) -> dict[str, float]:
+    """Return the features of a sentence by name, each in [0, 1].
+
+    Args:
+        sources: The sources.
+        sentence: A sentence of the response.
+        parts: Its flagged parts.
+    """
+    tokens = sentence.tokens
+    inside = [i for i, token in enumerate(tokens) if any(token.span.overlaps(part) for part in parts)]
+    flagged, words, whole = frozenset(inside), sources.weighted(sentence), is_most(len(inside), len(tokens))
+    within = [word for word in words if word.token_i in flagged]
+    around = [word for word in words if word.token_i not in flagged] or words
+    closest = [i for i, _ in sources.closest(around, _CLOSEST)]
+    passages = [sources.sentences[i] for i in closest]
+    near = frozenset[str]().union(*(sources.keys[i] for i in closest))
+    forms = _forms(sentence)
+    theirs = frozenset(token.form for passage in passages for token in passage.tokens)
+    ours = frozenset(token.form for token in tokens)
+    found = {"bias", *(f"word {forms[i]}" for i in inside)}
+    found |= {f"source {form}" for passage in passages[:1] for form in _forms(passage) if form not in ours}
+    if not whole:
+        found |= {f"new {forms[i]}" for i in inside if tokens[i].form not in theirs}
+        found |= {f"before {forms[i - 1] if i else '^'}" for i in inside if i - 1 not in flagged}
+        found |= {f"after {forms[i + 1] if i + 1 < len(forms) else '$'}" for i in inside if i + 1 not in flagged}
+    there = {mention.kind for passage in passages for mention in passage.mentions}
+    mentions = [
+        mention for mention in sentence.mentions if not flagged.isdisjoint(range(mention.first, mention.last + 1))
+    ]
+    for mention in mentions:
+        group = "name" if mention.is_name else "time" if mention.kind in TIMES else "value"
+        found.add(f"{group} {'stated' if mention.keys and stated(sources, sentence, mention) else 'unknown'}")
+        if mention.kind in there:
+            found.add(f"{group} has rivals")
+    negated, theirs_negated = negating(sentence), any(negating(passage) for passage in passages[:1])
+    facts = {
+        "negation inside": any(i in flagged for i in negated),
+        "negation outside": any(i not in flagged for i in negated),
+        "negation on one side": bool(negated) != theirs_negated,
+        "opposite": any(not theirs.isdisjoint(opposites(tokens[i].form)) for i in inside),
+        "several parts": sum(i - 1 not in flagged for i in inside) > 1,
+        "one word": len(inside) == 1,
+        "two words": len(inside) == 2,
+        "no content": not within,
+        "opens": 0 in flagged,
+        "ends": len(tokens) - 1 in flagged,
+        "names only": bool(mentions) and sum(m.last - m.first + 1 for m in mentions) >= len(inside) - 1,
+        "several names": sum(mention.is_name for mention in sentence.mentions) > 1,
+        "all in the passages": _share(within, near) == 1,
+        "none in the passages": bool(within) and _share(within, near) == 0,
+    }
+    found |= {name for name, holds in facts.items() if holds}
+    known = frozenset(word.key for word in words if word.key is not None)
+    values = dict.fromkeys(found, 1.0) | {
+        "share in the passages": _share(within, near),
+        "share in the sources": _share(within, known),
+        "share of the rest": _share(around, near),
+        "flagged words": min(len(inside), _MANY) / _MANY,
+        "flagged share": len(inside) / max(1, len(tokens)),
+    }
+    return {f"whole {name}": value for name, value in values.items()} if whole else values
+
+
+def _share(words: Sequence[WeightedWord], keys: frozenset[str]) -> float:
+    total = sum(word.weight for word in words)
+    return sum(word.weight for word in words if word.key in keys) / total if total else 1.0
+
+
+def _forms(sentence: Sentence) -> list[str]:
+    """Return the words of a sentence, with the kind of value or name in place of each of these."""
+    forms = ["#" if any(char.isdigit() for char in token.form) else token.form for token in sentence.tokens]
+    for mention in sentence.mentions:
+        for i in range(mention.first, mention.last + 1):
+            forms[i] = f"<{mention.kind}>"
+    return forms
