@@ -356,6 +356,21 @@ def true_rate(path: Path = ROWS / "true-rate.jsonl") -> str:
     return "\n".join([*lines, "", f"{mean}. {about}.", "", f"```sh\n{first['command']}\n```"])
 
 
+def causes(path: Path = ROWS / "causes.jsonl") -> str:
+    """How often each cause is named rightly, and what is named instead."""
+    if not path.exists():
+        return "Nothing is measured yet."
+    row = json.loads(path.read_text("utf-8").splitlines()[-1])
+    lines = ["| cause | cases | visible | right | of all cases | named instead |", "|---|---:|---:|---|---:|---|"]
+    for cause, found in row["causes"].items():
+        others = ", ".join(f"{name} {n}" for name, n in found["named"].items() if name != cause)
+        counts = f"{found['n']} | {found['seen']} | {_interval(found['accuracy'])} | {found['of_all']:.2f}"
+        lines.append(f"| {cause} | {counts} | {others or '–'} |")
+    about = f"{row['n']} cases of {row['questions']} questions, {row['data']}, {row['split']} ({row['data_hash'][:12]})"
+    foot = f"{about}; detector `{row['detector']}`; 95% intervals (Wilson); {row['date']}."
+    return "\n".join([*lines, "", foot, "", f"```sh\n{row['command']}\n```"])
+
+
 def masked_speed(path: Path = ROWS / "masked-speed.jsonl") -> str:
     """What corrupting texts with a masked language model takes, and whether memory grows with their number."""
     (row,) = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
@@ -931,6 +946,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "server-limits": ("docs/serve.md", server_limits),
     "batch-rows": ("docs/batch.md", batch_rows),
     "true-rate": ("docs/rate.md", true_rate),
+    "causes": ("docs/causes.md", causes),
     "masked-speed": ("docs/tasks.md", masked_speed),
     "generation-batches": ("docs/models.md", generation_batches),
     "results-slots": (

@@ -16,6 +16,8 @@ from veridical.core.detector import Detector
 from veridical.core.errors import InputError, VeridicalError
 from veridical.core.types import (
     Case,
+    Cause,
+    CauseKind,
     Checked,
     Claim,
     Decision,
@@ -48,6 +50,8 @@ _LOADED_ON_USE = {
 
 __all__ = [
     "Case",
+    "Cause",
+    "CauseKind",
     "Checked",
     "Claim",
     "Connection",

@@ -51,6 +51,7 @@ def check(
     threshold: float | Mapping[str, float] | None = None,
     flag_over: float | None = None,
     explain: bool = False,
+    causes: bool = False,
 ) -> Checked:
     """Find unsupported spans in `response`, and the parts of `must_cover` and `perspectives` that it leaves out.
 
@@ -69,6 +70,7 @@ def check(
         flag_over: Make the outcome "flagged" only if a response-level score is above this number.
         explain: Add the closest passages of the sources, and what they say instead, to the flagged findings
             (`veridical.detectors.explanation`).
+        causes: Add why the case failed (`veridical.causes`); this needs the detector in the package.
 
     Returns:
         The judgements, the decision on each, and the outcome; `flagged` and `omitted` are the flagged spans.
@@ -81,7 +83,8 @@ def check(
     ('flagged', ['300'])
     """
     case = make_case(response, sources, question=question, must_cover=must_cover, perspectives=perspectives)
-    return next(check_cases([case], detector, threshold=threshold, flag_over=flag_over, explain=explain))
+    results = check_cases([case], detector, threshold=threshold, flag_over=flag_over, explain=explain, causes=causes)
+    return next(results)
 
 
 @wraps(check, assigned=())
@@ -157,6 +160,7 @@ def check_cases(
     threshold: float | Mapping[str, float] | None = None,
     flag_over: float | None = None,
     explain: bool = False,
+    causes: bool = False,
     maps: list[Maps] | None = None,
 ) -> Iterator[Checked]:
     """Check any number of cases, lazily and in order, in small batches; arguments and errors are those of `check`.
@@ -164,21 +168,25 @@ def check_cases(
     A wrong argument raises at once, not at the first case. `maps`, if given, receives the salience maps of each case's
     judgements.
     """
-    from veridical.detectors import load_each
+    from veridical.detectors import load_detector, load_each
 
     detectors = load_each(detector)
+    reader = load_detector("default") if causes else None
     check_thresholds(threshold, flag_over)
 
     def results() -> Iterator[Checked]:
         remaining = iter(cases)
         while batch := list(islice(remaining, BATCH)):
             columns = [judge_with_maps(each, batch) for each in detectors]
-            for checked, case_maps in decide_batch(
-                batch, detectors, columns, threshold=threshold, flag_over=flag_over, explain=explain
-            ):
-                if maps is not None:
-                    maps.append(case_maps)
-                yield checked
+            decided = decide_batch(batch, detectors, columns, threshold=threshold, flag_over=flag_over, explain=explain)
+            if maps is not None:
+                maps.extend(case_maps for _, case_maps in decided)
+            results = [checked for checked, _ in decided]
+            if reader is not None:
+                from veridical.causes import with_causes
+
+                results = with_causes(results, detector=reader)
+            yield from results
 
     return results()
 

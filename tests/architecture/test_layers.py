@@ -28,7 +28,7 @@ LAYERS = [
     {"llm"},
     {"calibration"},
     {"detectors"},
-    {"revise"},
+    {"revise", "causes"},
     {"checking"},
     {"batch"},
     {"rate"},

@@ -37,6 +37,7 @@ COMMANDS = Registry(
     {
         "check": "veridical.cli.check:check_command",
         "batch": "veridical.cli.batch:batch_command",
+        "causes": "veridical.cli.causes:causes_command",
         "rate": "veridical.cli.rate:rate_command",
         "revise": "veridical.cli.revise:revise_command",
         "serve": "veridical.cli.serve:serve_command",

@@ -95,6 +95,7 @@ def check_command(
         threshold=parse_thresholds(decision.threshold),
         flag_over=decision.flag_over,
         explain=decision.explain,
+        causes=decision.causes,
         maps=maps,
     )
     if connection is not None and connection.dry_run:

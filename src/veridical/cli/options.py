@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CaseFiles",
+    "Causes",
     "ChatOptions",
     "CheckOutputOptions",
     "ColumnOptions",
@@ -71,6 +72,15 @@ Explain = Annotated[
     Option(
         "--explain",
         help="For each flagged span, show the closest passage of the sources and the correction it suggests.",
+        rich_help_panel=DETECTION,
+    ),
+]
+Causes = Annotated[
+    bool,
+    Option(
+        "--causes",
+        help="For each case, say why it failed: not retrieved, misread, added, stitched, conflicting sources, wrong or "
+        "right refusal, question not answered.",
         rich_help_panel=DETECTION,
     ),
 ]
@@ -399,6 +409,7 @@ class DecisionOptions:
         ),
     ] = None
     explain: Explain = False
+    causes: Causes = False
 
 
 @dataclass(frozen=True, kw_only=True)

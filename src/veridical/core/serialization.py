@@ -56,6 +56,7 @@ KINDS = Registry(
         "failed_row": "veridical.batch.records:FailedRow",
         "batch_report": "veridical.batch.summary:BatchReport",
         "rate": "veridical.rate.estimate:RateReport",
+        "causes": "veridical.causes.summary:CauseReport",
     },
     group="veridical.documents",
 )

@@ -23,6 +23,8 @@ __all__ = [
     "DEFAULT_THRESHOLD",
     "GOLD_THRESHOLD",
     "Case",
+    "Cause",
+    "CauseKind",
     "Checked",
     "Claim",
     "Decision",
@@ -368,6 +370,34 @@ class Decision:
     omissions: tuple[int, ...] = ()
 
 
+class CauseKind(StrEnum):
+    """Why a case failed (`veridical.causes`)."""
+
+    NOT_RETRIEVED = "not retrieved"  # no passage has what the response says, and none answers the question
+    RANKED_TOO_LOW = "ranked too low"  # the same, but a passage that was not shown has it
+    MISREAD = "misread"  # a passage says otherwise
+    ADDED = "added"  # no passage says so, although the passages answer the question
+    STITCHED = "stitched"  # facts of two passages are joined
+    CONFLICTING = "conflicting sources"  # passages contradict each other
+    WRONG_REFUSAL = "wrong refusal"  # the passages have the answer
+    RIGHT_REFUSAL = "right refusal"  # the passages do not have it
+    NOT_ANSWERED = "question not answered"  # supported, but beside the question
+    NOT_JUDGED = "not judged"  # the check could not judge the response
+    NONE = "none"  # nothing failed
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a case failed: the kind, a reason in one line, and the passages that show it.
+
+    Evidence for `RANKED_TOO_LOW` is in passages that were not shown: they are not among the sources of the case.
+    """
+
+    kind: CauseKind
+    reason: str
+    evidence: tuple[Evidence, ...] = ()
+
+
 _FORMS = {
     "json": "veridical.core.serialization:encode",
     "text": "veridical.report.findings:as_text",
@@ -380,15 +410,16 @@ _FORMS = {
 class Checked:
     """The result of one check: a case, each detector's judgement with its decision, and the outcome.
 
-    `decisions[i]` is about `judgements[i]`. `str` gives what the command line prints, and a notebook shows the same in
-    colours. A `Checked` is neither true nor false: compare its `outcome`. Raises `InputError` unless both have the same
-    length, and the errors of `check_judgement`.
+    `decisions[i]` is about `judgements[i]`. `cause` says why it failed, None if nobody asked. `str` gives what the
+    command line prints, and a notebook shows the same in colours. A `Checked` is neither true nor false: compare its
+    `outcome`. Raises `InputError` unless both have the same length, and the errors of `check_judgement`.
     """
 
     case: Case
     judgements: tuple[Judgement, ...]
     decisions: tuple[Decision, ...]
     outcome: Outcome
+    cause: Cause | None = None
 
     def __post_init__(self) -> None:
         if len(self.decisions) != len(self.judgements):

@@ -103,6 +103,7 @@ class CaseView:
     id: str
     name: str
     question: str
+    cause: tuple[str, str] | None  # kind and reason
     history: tuple[tuple[str, str], ...]
     outcome: Outcome
     outcome_text: str
@@ -118,6 +119,7 @@ class CaseView:
 
 def case_view(checked: Checked, i: int) -> CaseView:
     """Return the view of the `i`-th case of a page (from 1)."""
+    cause = None if checked.cause is None else (visible(checked.cause.kind.value), visible(checked.cause.reason))
     case, builder = checked.case, _CaseBuilder(checked.case, f"c{i}")
     views = judgement_views(checked)
     detectors = tuple(builder.detector(view, f"c{i}-d{k}") for k, view in enumerate(views, 1))
@@ -127,6 +129,7 @@ def case_view(checked: Checked, i: int) -> CaseView:
         id=f"c{i}",
         name=visible(case.id),
         question=visible(case.question or ""),
+        cause=cause,
         history=tuple((visible(turn.speaker), visible(turn.text)) for turn in case.history),
         outcome=checked.outcome,
         outcome_text=outcome_text(checked.outcome),

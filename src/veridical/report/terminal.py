@@ -92,6 +92,9 @@ class Printer:
         self.line(heading, "  ", (outcome_text(item.outcome).upper(), _OUTCOMES[item.outcome]))
         if case.question:
             self.line(("Question: ", "dim"), visible(shorten(case.question, LONG_PIECE)), indent=2)
+        if item.cause is not None:
+            words = (visible(item.cause.kind.value), "magenta")
+            self.line(("Cause: ", "dim"), words, f"  {visible(shorten(item.cause.reason, LONG_PIECE))}", indent=2)
         if not item.judgements:
             self.line("No detector was asked: not judged.", indent=2)
         for view in judgement_views(item):

@@ -228,6 +228,8 @@ def _add_checks(app: FastAPI, service: Service) -> None:
         """Check one or more cases."""
         wanted = await _read(request, CheckRequest, limits)
         results = [checked for checked, _ in await service.check(wanted)]
+        if wanted.causes:
+            results = await service.with_causes(results)
         _note(request, service, [checked.case for checked in results], [checked.outcome for checked in results])
         return await _answer(results, lambda c: check_json(c, wanted.offsets, sources=wanted.with_sources))
 

@@ -24,7 +24,9 @@ def check_json(checked: Checked, offsets: Offsets, *, sources: bool) -> str:
     if offsets == "code-points":
         return text
     document = json.loads(text)
-    document["judgements"] = with_offsets(document["judgements"], checked.case, offsets)
+    for name in ("judgements", "cause"):
+        if name in document:
+            document[name] = with_offsets(document[name], checked.case, offsets)
     for source in document["case"].get("sources", ()):
         if "pages" in source:
             places = _utf16(source["text"])

@@ -78,9 +78,11 @@ class CheckRequest(_Answer, HowToCheck):
             the request, such as the `pages` of a source, are code points.
         include: What results repeat of the request; without "sources", their cases come back without sources and
             history.
+        causes: Add why each case failed; the server needs the detector "default" for it.
     """
 
     cases: list[Any]
+    causes: StrictBool = False
     offsets: Offsets = "code-points"
 
 

@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import TypeVar
 
+from veridical.causes import with_causes
 from veridical.checking import Maps, check_thresholds, decide_batch
 from veridical.core.detector import info_of, thresholds_of
 from veridical.core.errors import InputError, UnknownNameError
@@ -18,6 +19,7 @@ from veridical.core.judging import JudgementWithMap
 from veridical.core.spec import parse_spec
 from veridical.core.types import Case, Checked, Judgement, Level, Source
 from veridical.detectors import load_detector
+from veridical.detectors.default.detector import Default
 from veridical.report.html import render_html
 from veridical.revise import Revised, revise
 from veridical.revise.named import make_reviser
@@ -145,6 +147,13 @@ class Service:
         for checked, _ in results:
             self.metrics.checked(checked)
         return results
+
+    async def with_causes(self, results: Sequence[Checked]) -> list[Checked]:
+        """Return the results, each with its cause; raise `InputError` if this server has no detector to find it."""
+        for batcher in self.batchers.values():
+            if isinstance(batcher.detector, Default):
+                return await batcher.call(lambda detector: with_causes(results, detector=detector))
+        raise InputError("this server cannot find causes", hint="start it with --detector default")
 
     def batchers_of(self, specs: str | Sequence[str] | None) -> list[Batcher]:
         """Return the detectors that a request names; None: the first. Raises `InputError` for one named twice."""

@@ -1,0 +1,38 @@
+"""Read results of checks back: from a folder that a batch wrote, or from a file of results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from veridical.batch.folder import read_manifest, read_shards
+from veridical.core.errors import DataError
+from veridical.core.serialization import read_documents
+from veridical.core.types import Checked
+
+__all__ = ["failed_rows", "read_results"]
+
+_HINT = "a folder that `veridical batch` wrote, or the output of `veridical check --json`"
+
+
+def read_results(path: Path) -> Iterator[Checked]:
+    """Yield the results in a folder or a JSON Lines file, lazily.
+
+    Raises `DataError` for a folder without results or of an unfinished batch, and for a line that is no result.
+    """
+    files = [path]
+    if path.is_dir():
+        manifest = read_manifest(path)
+        if manifest is None:
+            raise DataError("a folder without results", path=path, hint=_HINT)
+        shards = read_shards(path)
+        if sum(shard.rows for shard in shards) < manifest.rows:
+            raise DataError("the batch is not finished", path=path, hint="repeat the command that began it")
+        files = [path / shard.results for shard in shards]
+    for file in files:
+        yield from (checked for _, checked in read_documents(file, "check", hint=_HINT))
+
+
+def failed_rows(path: Path) -> int:
+    """Return how many rows of a batch could not be read or judged; 0 for a file."""
+    return sum(shard.failed for shard in read_shards(path)) if path.is_dir() else 0

@@ -1,0 +1,218 @@
+"""Find the cause of each result of a check: by words, and with the default detector.
+
+The detector reads one statement per question ("The passages answer the question …") and each flagged sentence again;
+everything else is decided by words. Each threshold was chosen on questions that the figures in the docs do not use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from veridical.causes.wording import CaseWords, refusal_in
+from veridical.core.decide import decide, flagged, merge
+from veridical.core.detector import Detector
+from veridical.core.errors import InputError
+from veridical.core.judging import judge, thresholds_in_force
+from veridical.core.segment import has_words, sentences
+from veridical.core.spans import Span
+from veridical.core.text import shorten
+from veridical.core.types import Case, Cause, CauseKind, Checked, Evidence, Outcome, Source
+from veridical.detectors import load_detector
+from veridical.detectors.default.detector import Default
+from veridical.detectors.explanation.sentences import SentenceIndex, index_of
+
+__all__ = ["cause_of", "with_causes"]
+
+_ANSWERED = 0.6  # least answerability of passages that answer a question
+_LITTLE = 0.45  # answerability below which whatever is flagged was not retrieved
+_RELEVANT = 0.8  # least relevance of passages behind a response that answers the question
+_BESIDE = 0.5  # relevance below which even a flagged response is beside the question
+_CONTRADICTED = 0.69  # least probability that the passages contradict a flagged sentence, for "misread"
+_MOST, _PART = 0.5, 0.15  # a response is without passages if more of its sentences and words are flagged
+_CANDIDATES = 3  # passages of the collection to read for a case
+_RANKED = 50  # sentences of the collection among which they are
+_QUOTE = 80  # most characters that a reason quotes
+
+
+def with_causes(
+    results: Iterable[Checked], *, collection: Sequence[Source] = (), detector: Detector | None = None
+) -> list[Checked]:
+    """Return the results of checks, each with its cause.
+
+    Args:
+        results: Results of any detector; they must hold their sources.
+        collection: Further passages, which were not shown to the model: what the retriever could have found.
+        detector: A `default` detector, which reads questions and flagged sentences; None: the one in the package.
+
+    Raises:
+        InputError: `detector` is another one.
+
+    >>> from veridical.checking import check
+    >>> result = check("I don't know.", "The tower is 330 m tall.", question="How tall is the tower?")
+    >>> with_causes([result])[0].cause.kind.value
+    'wrong refusal'
+    """
+    reader = load_detector("default") if detector is None else detector
+    if not isinstance(reader, Default):
+        raise InputError(f"causes need the detector default, not {reader.name}", hint="it comes with the package")
+    checked = list(results)
+    readings = _read(checked, reader)
+    causes = [cause_of(result, *reading) for result, reading in zip(checked, readings, strict=True)]
+    if collection:
+        causes = _ranked_too_low(checked, causes, collection, reader)
+    return [replace(result, cause=cause) for result, cause in zip(checked, causes, strict=True)]
+
+
+def _read(results: Sequence[Checked], reader: Default) -> list[tuple[float | None, float]]:
+    """Return the answerability of each case, and the highest probability that a flagged sentence is contradicted."""
+    asked = [result.case for result in results]
+    to_ask = [i for i, case in enumerate(asked) if case.question and any(has_words(s.text) for s in case.sources)]
+    answerable = dict(zip(to_ask, _answerability([asked[i] for i in to_ask], reader), strict=True))
+    flagged_cases = [
+        (i, Case(str(i), span.of(result.case.response), result.case.sources))
+        for i, result in enumerate(results)
+        for span in _flagged_sentences(result)
+    ]
+    contradicted: dict[int, float] = {}
+    probabilities = reader.contradicted([case for _, case in flagged_cases])
+    for (i, _), of_case in zip(flagged_cases, probabilities, strict=True):
+        contradicted[i] = max(contradicted.get(i, 0.0), *(p for _, p in of_case), 0.0)
+    return [(answerable.get(i), contradicted.get(i, 0.0)) for i in range(len(results))]
+
+
+def _answerability(cases: Sequence[Case], reader: Default) -> list[float]:
+    """Return how surely the sources of each case answer its question: the mean of the encoder's and the words' view."""
+    statements = [Case(case.id, f'The passages answer the question "{case.question}"', case.sources) for case in cases]
+    probabilities = reader.contradicted(statements)
+    by_words = [max(CaseWords(case).question_shares, default=0.0) for case in cases]
+    return [
+        (max((p for _, p in of_case), default=share) + share) / 2
+        for of_case, share in zip(probabilities, by_words, strict=True)
+    ]
+
+
+def cause_of(checked: Checked, answerability: float | None = None, contradicted: float = 0.0) -> Cause:
+    """Return why a case failed, as far as the passages that were shown tell.
+
+    Args:
+        checked: The result of a check.
+        answerability: How surely the passages answer the question, in [0, 1]; None if there is no question.
+        contradicted: The highest probability that the passages contradict a flagged sentence.
+    """
+    case = checked.case
+    no_passages = not any(has_words(source.text) for source in case.sources)
+    if not has_words(case.response):
+        return Cause(CauseKind.NOT_JUDGED, "the response is empty")
+    refusal = refusal_in(case)
+    marked = _flagged_sentences(checked)
+    if no_passages:
+        kind = CauseKind.NOT_RETRIEVED if refusal is None else CauseKind.RIGHT_REFUSAL
+        return Cause(kind, "no passage was retrieved")
+    words = CaseWords(case)
+    if refusal is not None and all(span.overlaps(refusal) for span in marked):
+        answered = bool(marked) or (answerability is not None and answerability >= _ANSWERED)
+        about = case.question or refusal.of(case.response)
+        if answered:
+            return Cause(CauseKind.WRONG_REFUSAL, "a passage has the answer", words.closest(about))
+        return Cause(CauseKind.RIGHT_REFUSAL, "no passage answers the question", words.closest(about))
+    if checked.outcome is Outcome.UNJUDGED:
+        notes = [note for judgement in checked.judgements for note in judgement.notes]
+        return Cause(CauseKind.NOT_JUDGED, shorten(notes[0], _QUOTE) if notes else "not all of it was judged")
+    conflict = words.conflict()
+    if conflict is not None:
+        quotes = " against ".join(f"“{_quote(case, piece)}”" for piece in conflict)
+        return Cause(CauseKind.CONFLICTING, f"two passages contradict each other: {quotes}", conflict)
+    is_flagged = checked.outcome is Outcome.FLAGGED and (bool(marked) or not checked.omitted)
+    cause = _cause_of_flagged(checked, words, marked, answerability, contradicted) if is_flagged else None
+    is_beside = bool(case.question) and words.relevance < (_BESIDE if is_flagged else _RELEVANT)
+    if is_beside and (cause is None or cause.kind is not CauseKind.NOT_RETRIEVED):
+        evidence = words.closest(case.question or "")
+        return Cause(CauseKind.NOT_ANSWERED, "another passage fits the question better", evidence)
+    left_out = ", but it leaves out what it has to cover" if checked.omitted else ""
+    return cause or Cause(CauseKind.NONE, f"the passages support the response{left_out}")
+
+
+def _cause_of_flagged(
+    checked: Checked, words: CaseWords, marked: Sequence[Span], answerability: float | None, contradicted: float
+) -> Cause:
+    response = checked.case.response
+    spans = list(checked.flagged)
+    parts = [span for span in sentences(response) if has_words(span.of(response))]
+    share = sum(len(span) for span in spans) / max(1, len(response))
+    evidence = words.closest(" ".join(span.of(response) for span in marked) or response)
+    denied = contradicted >= _CONTRADICTED
+    mostly = len(marked) > _MOST * len(parts) and share >= _PART and not (denied and len(marked) == 1)
+    if mostly or not marked or (answerability is not None and answerability < _LITTLE):
+        return Cause(CauseKind.NOT_RETRIEVED, "no passage has what the response says", evidence)
+    longest = max(merge(response, spans), key=len)
+    quoted = f"“{shorten(longest.of(response), _QUOTE)}”"
+    stitched = words.stitched(spans)
+    if stitched is not None:
+        return Cause(CauseKind.STITCHED, f"{quoted} is from another passage than the rest", stitched)
+    if denied:
+        return Cause(CauseKind.MISREAD, f"a passage says otherwise than {quoted}", evidence)
+    return Cause(CauseKind.ADDED, f"no passage says {quoted}", evidence)
+
+
+def _flagged_sentences(checked: Checked) -> list[Span]:
+    """Return the sentences of the response with a flagged span, in order."""
+    spans = [
+        verdict.span
+        for judgement, decision in zip(checked.judgements, checked.decisions, strict=True)
+        for verdict in flagged(judgement, decision)
+    ]
+    return [s for s in sentences(checked.case.response) if any(s.overlaps(span) for span in spans)]
+
+
+def _quote(case: Case, evidence: Evidence) -> str:
+    return shorten(evidence.span.of(case.source(evidence.source_id).text), _QUOTE)
+
+
+def _ranked_too_low(
+    results: Sequence[Checked], causes: Sequence[Cause], collection: Sequence[Source], reader: Default
+) -> list[Cause]:
+    """Return the causes, with `RANKED_TOO_LOW` where passages of the collection have what the shown ones lack."""
+    index = index_of(tuple(source.text for source in collection))
+    found = list(causes)
+    unsaid: list[tuple[int, tuple[Source, ...]]] = []
+    unanswered: list[tuple[int, tuple[Source, ...]]] = []
+    for i, (result, cause) in enumerate(zip(results, causes, strict=True)):
+        refused = cause.kind is CauseKind.RIGHT_REFUSAL and bool(result.case.question)
+        if refused or cause.kind is CauseKind.NOT_RETRIEVED:
+            text = "" if refused else result.case.response
+            if candidates := _candidates(result.case, text, collection, index):
+                (unanswered if refused else unsaid).append((i, candidates))
+    together = [replace(results[i].case, sources=_joined(results[i].case.sources, more)) for i, more in unsaid]
+    thresholds = thresholds_in_force(reader)
+    for (i, more), case, judgement in zip(unsaid, together, judge(reader, together), strict=True):
+        decision = decide(case, judgement, thresholds)
+        left = _flagged_sentences(Checked(case, (judgement,), (decision,), decision.outcome))
+        before = _flagged_sentences(results[i]) or sentences(case.response)
+        if decision.outcome is not Outcome.UNJUDGED and len(left) <= len(before) / 2:
+            found[i] = _not_shown("has what the response says", case.response, more)
+    asked = [replace(results[i].case, sources=more) for i, more in unanswered]
+    for (i, more), case, answerability in zip(unanswered, asked, _answerability(asked, reader), strict=True):
+        if answerability >= _ANSWERED:
+            found[i] = _not_shown("answers the question", case.question or "", more)
+    return found
+
+
+def _candidates(case: Case, text: str, collection: Sequence[Source], index: SentenceIndex) -> tuple[Source, ...]:
+    """Return the passages of the collection closest to the question and `text` that were not shown."""
+    shown = {source.text for source in case.sources}
+    words = [w for s in index_of((f"{case.question or ''}\n{text}",)).sentences for w in index.weighted(s)]
+    numbers = dict.fromkeys(index.sentences[i].text_i for i, _ in index.closest(words, _RANKED))
+    return tuple(collection[n] for n in numbers if collection[n].text not in shown)[:_CANDIDATES]
+
+
+def _joined(sources: Sequence[Source], more: Sequence[Source]) -> tuple[Source, ...]:
+    """Return both with numbers as ids, because two may share one."""
+    return tuple(replace(source, id=str(i), must_cover=False) for i, source in enumerate((*sources, *more), 1))
+
+
+def _not_shown(what: str, text: str, passages: tuple[Source, ...]) -> Cause:
+    case = Case("", text, passages)
+    evidence = CaseWords(case).closest(text)
+    name, quote = (evidence[0].source_id, f": “{_quote(case, evidence[0])}”") if evidence else (passages[0].id, "")
+    return Cause(CauseKind.RANKED_TOO_LOW, f"{name}, which was not shown, {what}{quote}", evidence)

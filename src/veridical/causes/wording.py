@@ -1,0 +1,167 @@
+"""Compare a response, its question and its passages by words: refusals, passages that answer, versions that differ.
+
+Words are compared by stem and values by value, as in `detectors.explanation`. The rules are for English.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+from veridical.core.segment import sentences
+from veridical.core.spans import Span
+from veridical.core.types import Case, Evidence
+from veridical.detectors.claims.unclaimed import framing_sentences, is_refusal
+from veridical.detectors.default.wording import matter_of_absence
+from veridical.detectors.explanation.sentences import Sentence, WeightedWord, index_of
+
+__all__ = ["CaseWords", "refusal_in"]
+
+_CLOSEST = 12  # sentences of passages to compare a sentence with
+_SAME_MATTER = 0.3  # least share of a response sentence's words in the passage sentences that are compared
+_SAME_STATEMENT = 0.6  # least share of each one's words in the other, for two sentences that say the same or contradict
+_CHANGED = 5  # most words that each of two such sentences has alone
+_TRIVIAL = frozenset({"the", "a", "an", "of", "and", "in", "to", "is", "are", "it", "that", "this"})
+
+
+def refusal_in(case: Case) -> Span | None:
+    """Return the sentence with which a response begins if it says that there is no answer; None otherwise.
+
+    >>> text = "Sorry! The passages do not name the price. The tower is tall."
+    >>> refusal_in(Case("1", text)).of(text), refusal_in(Case("1", "It costs 5 euros."))
+    ('The passages do not name the price.', None)
+    """
+    spans = sentences(case.response)
+    framing = set(framing_sentences(case.response, spans))
+    for span in spans:
+        text = span.of(case.response)
+        if is_refusal(text):
+            return span
+        if span not in framing and (len(text.split()) > 2 or span == spans[-1]):
+            lacks = matter_of_absence(text, case.sources) is not None or _LACKS.search(text[:_LEAD])
+            return span if lacks else None
+    return None
+
+
+_LEAD = 200  # characters of a sentence in which a refusal begins
+_GIVEN = "stated|given|mentioned|named|recorded|specified|described|disclosed|answered|provided|reported|addressed"
+_GIVE = "say|mention|give|name|state|answer|tell|specify|indicate|provide|contain|include|cover|address|reveal|disclose"
+_LACKS = re.compile(
+    rf"\b(?:texts?|passages?|documents?|sources?|contexts?|reports?|excerpts?|pages?|material|information)\b.{{0,40}}"
+    rf"\b(?:do(?:es)?|did)(?: not|n['’]t) (?:{_GIVE})\b"
+    r"|\b(?:i|we) (?:can(?:not|['’]t| not)|could(?:n['’]t| not)|(?:am|was) unable to) "
+    r"(?:find|answer|determine|say|tell|give|see)\b"
+    rf"|\b(?:is|are|was|were)(?: not|n['’]t) (?:{_GIVEN})\b"
+    r"|\bcan(?:not|['’]t| not) be (?:told|seen|found|answered|determined|said)\b"
+    rf"|\bno (?:\w+ ){{1,4}}(?:is|are|was|were) (?:{_GIVEN})\b"
+    r"|^\W*nothing (?:is said|on|about|in)\b|\bleft open\b|\bremains? open\b|\bsilent (?:on|about)\b"
+    r"|\bno (?:information|mention)\b",
+    re.IGNORECASE,
+)
+
+
+class CaseWords:
+    """The words of a case: which passages its response rests on, which answer its question, and where they differ."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.index = index_of(tuple(source.text for source in case.sources))
+        self.response = index_of((case.response,)).sentences
+        self.passage_keys: list[set[str]] = [set() for _ in case.sources]
+        for sentence, keys in zip(self.index.sentences, self.index.keys, strict=True):
+            self.passage_keys[sentence.text_i] |= keys
+
+    @cached_property
+    def question_shares(self) -> list[float]:
+        """The share of the question's content words that each passage has, in [0, 1]."""
+        words = [t.keys for s in index_of((self.case.question or "",)).sentences for t in s.tokens if t.keys]
+        return [
+            sum(not keys.isdisjoint(of_word) for of_word in words) / max(1, len(words)) for keys in self.passage_keys
+        ]
+
+    @cached_property
+    def relevance(self) -> float:
+        """How well the passages behind the response fit the question, as a share of the best passage's fit."""
+        best = max(self.question_shares, default=0.0)
+        behind = {self.index.sentences[i].text_i for s in self.response for i in self._closest(s, 1)}
+        fit = max((self.question_shares[i] for i in behind), default=0.0)
+        return fit / best if best else 1.0
+
+    def closest(self, text: str, most: int = 1) -> tuple[Evidence, ...]:
+        """Return the sentences of passages closest to `text`, best first."""
+        words = [word for s in index_of((text,)).sentences for word in self.index.weighted(s)]
+        return tuple(self.evidence(i, round(weight, 4)) for i, weight in self.index.closest(words, most))
+
+    def evidence(self, i: int, weight: float = 1.0) -> Evidence:
+        """Return sentence `i` of the passages as evidence."""
+        sentence = self.index.sentences[i]
+        return Evidence(self.case.sources[sentence.text_i].id, sentence.span, weight)
+
+    def conflict(self) -> tuple[Evidence, Evidence] | None:
+        """Return two sentences of different passages that contradict each other about what the response says.
+
+        They say the same but for a few words.
+        """
+        pairs = (pair for sentence in self.response for pair in self._versions(self.index.weighted(sentence)))
+        return next(((self.evidence(one), self.evidence(other)) for one, other in pairs), None)
+
+    def _versions(self, words: Sequence[WeightedWord]) -> Iterator[tuple[int, int]]:
+        """Yield pairs of sentences close to `words`, of different passages, that differ in a few words only."""
+        best = self._best_of_passages(words)
+        for one in best[:2]:
+            own = self.index.sentences[one]
+            for other in dict.fromkeys((*self._best_of_passages(self.index.weighted(own)), *best)):
+                theirs = self.index.sentences[other]
+                if theirs.text_i == own.text_i:
+                    continue
+                about = max(self.index.share(i, words) for i in (one, other))
+                shares = (
+                    self.index.share(other, self.index.weighted(own)),
+                    self.index.share(one, self.index.weighted(theirs)),
+                )
+                if about < _SAME_MATTER or min(shares) < _SAME_STATEMENT:
+                    continue
+                changed = [_only_in(own, theirs), _only_in(theirs, own)]
+                if any(changed) and max(changed) <= _CHANGED:
+                    yield one, other
+
+    def _best_of_passages(self, words: Sequence[WeightedWord]) -> list[int]:
+        """Return the closest sentence of each passage, best first."""
+        best: dict[int, int] = {}
+        for i, _ in self.index.closest(words, _CLOSEST):
+            best.setdefault(self.index.sentences[i].text_i, i)
+        return list(best.values())
+
+    def stitched(self, spans: Sequence[Span]) -> tuple[Evidence, Evidence] | None:
+        """Return where the flagged words in `spans` come from, and where the rest of their sentence does.
+
+        None unless a value or name is flagged, and all flagged words are in another passage than the rest.
+        """
+        for sentence in self.response:
+            words = self.index.weighted(sentence)
+            flagged = [w for w in words if any(s.overlaps(sentence.tokens[w.token_i].span) for s in spans)]
+            rest = [word for word in words if word not in flagged]
+            closest = [i for i, _ in self.index.closest(rest, 1)]
+            named = any(mention.span.overlaps(span) for mention in sentence.mentions for span in spans)
+            if not named or not flagged or not closest:
+                continue
+            near = self.passage_keys[self.index.sentences[closest[0]].text_i]
+            if any(word.key is None or word.key in near for word in flagged):
+                continue
+            other = self.index.closest([*flagged, *(word.scaled(0.1) for word in rest)], _CLOSEST)
+            keys = {word.key for word in flagged}
+            for i, _ in other:
+                if not self.index.keys[i].isdisjoint(keys):
+                    return self.evidence(closest[0]), self.evidence(i)
+        return None
+
+    def _closest(self, sentence: Sentence, most: int) -> list[int]:
+        return [i for i, _ in self.index.closest(self.index.weighted(sentence), most)]
+
+
+def _only_in(one: Sentence, other: Sentence) -> int:
+    """Count the words that `one` has and `other` has not, or less often."""
+    words = Counter(t.form for t in one.tokens if t.form not in _TRIVIAL)
+    return (words - Counter(t.form for t in other.tokens)).total()

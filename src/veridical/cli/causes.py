@@ -1,0 +1,106 @@
+"""`veridical causes`: why the cases of a run failed, grouped by what is to be mended."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option
+
+from veridical.cli.delivery import plain_console
+from veridical.cli.option_groups import option_groups
+from veridical.cli.options import OUTPUT
+from veridical.core.types import Source
+
+BATCH = 64  # cases that the detector reads together
+
+
+@option_groups
+def causes_command(
+    run: Annotated[
+        list[Path],
+        Argument(
+            metavar="RUN…",
+            help="Folders that `veridical batch` wrote, or files of results (`veridical check --json`).",
+        ),
+    ],
+    collection: Annotated[
+        list[Path] | None,
+        Option(
+            metavar="FILE",
+            help="Passages that could have been retrieved: a .jsonl file with one passage a line (a text, or an object "
+            "with id and text), or a document, of which each paragraph is a passage. Repeatable.",
+        ),
+    ] = None,
+    results: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="Also write each result with its cause, as JSON Lines.", rich_help_panel=OUTPUT),
+    ] = None,
+    json: Annotated[
+        bool, Option("--json", help="Print one JSON document instead of tables.", rich_help_panel=OUTPUT)
+    ] = False,
+) -> int:
+    """Say why the cases of a run failed, so that you mend the retriever, the documents, the prompt or the model.
+
+    [bold]veridical causes results/[/bold]
+    [bold]veridical causes results/ --collection passages.jsonl --results causes.jsonl[/bold]
+
+    Exit codes: 0 done, 2 usage or input error, 3 no case could be judged.
+    """
+    from itertools import chain, islice
+
+    from veridical.batch.results import failed_rows, read_results
+    from veridical.causes import summarise_causes, with_causes
+    from veridical.core.errors import DataError
+    from veridical.core.files import write_whole
+    from veridical.core.serialization import encode
+    from veridical.core.types import CauseKind
+    from veridical.report.causes import cause_tables
+    from veridical.report.terminal_tables import print_tables
+
+    passages = [passage for path in collection or () for passage in read_passages(path)]
+    remaining = chain.from_iterable(map(read_results, run))
+    causes = []
+    lines: list[str] = []
+    while batch := list(islice(remaining, BATCH)):
+        for checked in with_causes(batch, collection=passages):
+            causes.append(checked.cause)
+            if results is not None:
+                lines.append(encode(checked) + "\n")
+    if not causes:
+        raise DataError(
+            "no results in it", path=run[0], hint="a folder of `veridical batch`, or `veridical check --json`"
+        )
+    report = summarise_causes(causes, failed=sum(map(failed_rows, run)))
+    if json:
+        sys.stdout.write(encode(report) + "\n")
+    else:
+        print_tables(cause_tables(report), plain_console())
+    if results is not None:
+        write_whole(results, "".join(lines))
+    judged = any(cause is not None and cause.kind is not CauseKind.NOT_JUDGED for cause in causes)
+    return 0 if judged else 3
+
+
+def read_passages(path: Path) -> list[Source]:
+    """Return the passages in a file: the lines of a JSON Lines file, or the paragraphs of a document."""
+    import re
+
+    from veridical.core.errors import InputError
+    from veridical.core.jsonl import read_json
+    from veridical.documents import read_document
+    from veridical.sources import as_sources
+
+    if path.suffix not in (".jsonl", ".ndjson"):
+        paragraphs = [text.strip() for text in re.split(r"\n\s*\n", read_document(path)) if text.strip()]
+        return [Source(f"{path.name}, paragraph {i}", text) for i, text in enumerate(paragraphs, 1)]
+    passages = []
+    for line, value in read_json(path):
+        try:
+            (passage,) = as_sources([value])
+        except InputError as error:
+            raise line.error(error.message, hint=error.hint) from None
+        has_id = isinstance(value, dict) and value.get("id") is not None
+        passages.append(passage if has_id else Source(f"{path.name}, line {line.number}", passage.text))
+    return passages
