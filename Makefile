@@ -31,8 +31,8 @@ demo: $(VENV)/.core  ## check bundled real examples and write a page to look at
 	@echo "The same as a page: out/demo.html"
 
 check: $(VENV)/.dev  ## lint and types only (seconds)
-	$(BIN)/ruff check src lab tests benchmarks examples
-	$(BIN)/ruff format --check src lab tests benchmarks examples
+	$(BIN)/ruff check src lab tests benchmarks examples notebooks
+	$(BIN)/ruff format --check src lab tests benchmarks examples notebooks
 	$(BIN)/mypy
 
 test: check      ## lint, types, all tests (architecture and docs among them)
@@ -53,8 +53,8 @@ coverage: $(VENV)/.dev  ## which lines the tests run (twice as slow as the tests
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term:skip-covered
 
 fmt: $(VENV)/.dev  ## format and fix what can be fixed
-	$(BIN)/ruff check --fix src lab tests benchmarks examples
-	$(BIN)/ruff format src lab tests benchmarks examples
+	$(BIN)/ruff check --fix src lab tests benchmarks examples notebooks
+	$(BIN)/ruff format src lab tests benchmarks examples notebooks
 
 docs: $(VENV)/.dev  ## rewrite the generated parts of the docs (command help, tables)
 	$(BIN)/python -m tests.docs_generated --write
