@@ -84,6 +84,7 @@ def _read(results: Sequence[Checked], reader: Default) -> list[tuple[float | Non
 def _answerability(cases: Sequence[Case], reader: Default) -> list[float]:
     """Return how surely the sources of each case answer its question: the mean of the encoder's and the words' view."""
     statements = [Case(case.id, f'The passages answer the question "{case.question}"', case.sources) for case in cases]
+    # about passages that say nothing on the question, the encoder calls the statement absent rather than contradicted
     probabilities = reader.contradicted(statements)
     by_words = [max(CaseWords(case).question_shares, default=0.0) for case in cases]
     return [
