@@ -133,3 +133,8 @@ def test_the_ends_of_a_range_in_words_may_be_stated_apart() -> None:
     assert score("between 3 and 5 km", "3 km, at most 5 km") == 0.0
     assert score("1901 to 1911", "from 1901 until 1912") == 1.0
     assert score("3–5 km", "3 km, at most 5 km") == 1.0
+
+
+@pytest.mark.parametrize("text", ['"min": 5', '"month": 5', "5 months"])
+def test_a_key_that_may_be_no_unit_gives_none(text: str) -> None:
+    assert values.keyed(text.removeprefix('"')) == (0, "")

@@ -199,8 +199,8 @@ def test_a_file_of_documents_says_where_it_is_wrong(tmp_path: Path) -> None:
 
 
 def test_a_schema_of_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(UnknownNameError, match="did you mean case"):
-        schema("cases")
+    with pytest.raises(UnknownNameError, match="did you mean judgement"):
+        schema("judgment")
 
 
 def test_defaults_are_left_out() -> None:

@@ -58,6 +58,8 @@ def kind_of_error(
         parts: Its flagged parts.
         is_contradicted: Whether a source says otherwise there: then it is no addition.
     """
+    if not sources.closest(sources.weighted(sentence), 1):
+        return None  # there is nothing to compare with
     by_kind = probabilities(features(sources, sentence, parts))
     if is_contradicted:
         del by_kind[ADDITION]
