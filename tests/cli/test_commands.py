@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import tomllib
+from pathlib import Path
 
 import pytest
 
 import veridical
 from tests.processes import python
-from veridical.cli import COMMANDS, main
+from veridical.cli import COMMANDS, LAB_COMMANDS, main
+from veridical.core.registry import Registry
 from veridical.core.serialization import KINDS, tag_of
 
 
@@ -60,6 +63,18 @@ def test_wrong_usage_is_one_line(capsys: pytest.CaptureFixture[str], arguments: 
     assert main(arguments) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert says in line
+
+
+def test_a_command_of_the_laboratory_says_how_to_install_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = tomllib.loads((Path(__file__).parents[2] / "lab" / "pyproject.toml").read_text("utf-8"))
+    assert lab["project"]["entry-points"]["veridical.commands"].keys() == LAB_COMMANDS
+    monkeypatch.setattr("veridical.cli.COMMANDS", Registry("command", COMMANDS.table, group="nobody"))
+    assert main(["bench", "overlap"]) == 2
+    assert capsys.readouterr().err == (
+        "veridical: bench is a command of veridical-lab, which is not installed (from a checkout: pip install ./lab)\n"
+    )
 
 
 def test_nothing_shows_the_help_and_is_wrong_usage() -> None:

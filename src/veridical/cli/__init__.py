@@ -24,7 +24,7 @@ from veridical.cli.settings import COMMANDS as SETTABLE
 from veridical.core.errors import InputError, VeridicalError
 from veridical.core.registry import Registry
 
-__all__ = ["COMMANDS", "app", "main", "settable_options"]
+__all__ = ["COMMANDS", "LAB_COMMANDS", "app", "main", "settable_options"]
 
 COMPLETION = "_VERIDICAL_COMPLETE"  # how a shell asks Typer for completions
 
@@ -48,6 +48,24 @@ COMMANDS = Registry(
     },
     group="veridical.commands",
 )
+
+LAB_COMMANDS = frozenset(
+    (
+        "analyse",
+        "annotate",
+        "answer",
+        "bench",
+        "data",
+        "export",
+        "guard",
+        "kb",
+        "papers",
+        "reproduce",
+        "salience",
+        "train",
+    )
+)
+"""The commands of veridical-lab, which may not be installed."""
 
 
 def _app(names: Iterable[str] = ()) -> typer.Typer:
@@ -164,6 +182,11 @@ def _run(arguments: list[str] | None) -> int:
     try:
         first_word = (sys.argv[1:] if arguments is None else arguments)[:1]
         names = [name for name in first_word if name in COMMANDS]
+        if not names and LAB_COMMANDS.issuperset(first_word) and first_word:
+            raise InputError(
+                f"{first_word[0]} is a command of veridical-lab, which is not installed",
+                hint="from a checkout: pip install ./lab",
+            )
         group = get_command(_app(names))
         code = group(arguments, standalone_mode=False, default_map=_defaults(group, names))
     except VeridicalError as error:

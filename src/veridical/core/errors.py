@@ -96,7 +96,7 @@ class UnknownNameError(InputError):
         self.known = sorted(known)
         close = get_close_matches(name.lower(), self.known, n=3, cutoff=0.5)
         guess = f"did you mean {' or '.join(close)}? " if close else ""
-        super().__init__(f"unknown {kind} {name!r}", hint=f"{guess}known: {', '.join(self.known)}")
+        super().__init__(f"unknown {kind} {name!r}", hint=f"{guess}known: {', '.join(self.known) or 'none'}")
 
 
 class MissingExtraError(VeridicalError):
