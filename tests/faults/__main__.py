@@ -57,15 +57,17 @@ def grown(only: str) -> list[dict[str, Any]]:
     return rows
 
 
+def _name(row: dict[str, Any]) -> str:
+    return str(row.get("fault") or row["growth"])
+
+
 def main() -> int:
     """Run what the arguments name."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of all random choices; default: the time")
     parser.add_argument("--only", default="", help='faults whose name holds this text, or "growth"')
-    parser.add_argument("--write", action="store_true", help=f"write the rows to {ROWS.name}")
+    parser.add_argument("--write", action="store_true", help=f"write the rows to {ROWS.name}; other rows stay")
     given = parser.parse_args()
-    if given.write and given.only:
-        parser.error("--write replaces all rows, so it needs all faults: leave out --only")
     print(f"seed {given.seed}")
     rows = [*injected(given.seed, given.only), *grown(given.only)]
     if given.write:
@@ -73,7 +75,9 @@ def main() -> int:
             "machine": f"{platform.machine()}, {os.cpu_count()} processors",
             "date": f"{datetime.now(UTC):%Y-%m-%d}",
         }
-        ROWS.write_text("".join(json.dumps({**row, **machine}) + "\n" for row in rows), "utf-8")
+        earlier = [json.loads(line) for line in ROWS.read_text("utf-8").splitlines()] if given.only else []
+        latest = {_name(row): row for row in [*earlier, *({**row, **machine} for row in rows)]}
+        ROWS.write_text("".join(json.dumps(row) + "\n" for row in latest.values()), "utf-8")
     bad = [row for row in rows if row.get("lost") or row.get("wrong")]
     bad += [row for row in rows if "growth" in row and row["seconds"][2] > growth.MOST * row["seconds"][1]]
     print(f"{len(rows)} kinds, {len(bad)} with something lost or wrong")
