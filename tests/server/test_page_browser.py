@@ -227,10 +227,11 @@ def test_a_revision_is_a_diff_that_can_be_used(opened: Opened) -> None:
     page.get_by_role("button", name="Suggest a revision").click()
     page.wait_for_selector("#view .diff")
     assert page.locator("#view .diff del").count() == 1
-    assert "All wrong things fly." in page.locator("#view .diff del").inner_text()
+    assert "wrong" in page.locator("#view .diff del").inner_text()
+    assert "right" in page.locator("#view .diff ins").inner_text()
     page.get_by_role("button", name="Use this text").click()
     until(page, "document.querySelectorAll('#view a.mark.flag').length === 0")
-    assert page.input_value("#response") == "It rains in Rome."
+    assert page.input_value("#response") == "It rains in Rome. All right things fly."
     assert opened.problems == []
 
 
@@ -381,7 +382,7 @@ def test_each_turn_of_a_conversation_has_a_result(opened: Opened) -> None:
     assert page.locator("#row").inner_text() == "Case 1 of 2 (1 message 2)"
     assert opened.marked("#view a.mark.flag") == ["wrong"]
     assert "A cat." in page.locator(".sources").inner_text()
-    assert SOURCE in page.locator(".sources").inner_text()
+    assert SOURCE in page.locator(".sources").inner_text().replace("\n[cited]\n", "")
     page.click("#next-row")
     assert outcome(page) == "Clear"
     files = [file_of("chats.jsonl", {"id": "c", "messages": chat}, {"response": "A text."})]
