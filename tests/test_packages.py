@@ -55,7 +55,7 @@ def run(*command: object, code: int = 0) -> str:
 def test_the_product_alone(installed: Install) -> None:
     veridical = installed("veridical")
     assert "FLAGGED" in run(veridical, "check", ROOT / "examples" / "demo.jsonl", code=1)
-    assert "No such command 'bench'" in run(veridical, "bench", code=2)
+    assert "bench is a command of veridical-lab" in run(veridical, "bench", code=2)
     assert "align" not in [line.split()[0] for line in run(veridical, "detectors").splitlines()]
     assert "unknown detector 'align'" in run(veridical, "check", ROOT / "README.md", "--detector", "align:x", code=2)
 

@@ -13,7 +13,7 @@ pytest.importorskip("resource")
 from tests.faults import upstreams
 from tests.faults.__main__ import ROWS, main
 from tests.faults.growth import PATHS
-from tests.faults.harness import FAULTS
+from tests.faults.harness import FAULTS, Found
 
 
 def test_the_rows_of_the_docs_are_of_faults_and_paths_that_are_tried() -> None:
@@ -32,11 +32,14 @@ def test_a_false_reply_that_is_annotated_is_not_clear(tmp_path: Path) -> None:
     assert (result.tried, result.lost, result.wrong) == (12, 0, 0), result.notes
 
 
-def test_some_faults_do_not_replace_the_rows_of_all(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["faults", "--only", "growth", "--write"])
-    with pytest.raises(SystemExit) as error:
-        main()
-    assert error.value.code == 2
-    assert "leave out --only" in capsys.readouterr().err
+def test_one_fault_replaces_only_its_own_row(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "faults.jsonl"
+    old, other = {"fault": "a kill", "tried": 1}, {"growth": "a path", "seconds": [1, 2, 4]}
+    file.write_text("".join(json.dumps(row) + "\n" for row in (old, other)), "utf-8")
+    monkeypatch.setattr("tests.faults.__main__.ROWS", file)
+    monkeypatch.setattr("tests.faults.__main__.FAULTS", {"a kill": lambda draw, folder: Found(tried=7)})
+    monkeypatch.setattr(sys, "argv", ["faults", "--only", "kill", "--write"])
+    assert main() == 0
+    first, second = map(json.loads, file.read_text("utf-8").splitlines())
+    assert (first["fault"], first["tried"]) == ("a kill", 7)
+    assert second == other
