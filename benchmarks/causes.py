@@ -83,10 +83,10 @@ def main() -> None:
             batch = part[start : start + BATCH]
             results = list(check_cases([each.case for each in batch], detector))
             if shown:
-                results = with_causes(results, detector=detector)
+                results = list(with_causes(results, detector=detector))
             else:
                 pairs = zip(results, batch, strict=True)
-                results = [with_causes([r], collection=k.collection, detector=detector)[0] for r, k in pairs]
+                results = [next(with_causes([r], collection=k.collection, detector=detector)) for r, k in pairs]
             for each, result in zip(batch, results, strict=True):
                 assert result.cause is not None
                 named.append((each, result.cause.kind, result.outcome))

@@ -181,12 +181,12 @@ def check_cases(
             decided = decide_batch(batch, detectors, columns, threshold=threshold, flag_over=flag_over, explain=explain)
             if maps is not None:
                 maps.extend(case_maps for _, case_maps in decided)
-            results = [checked for checked, _ in decided]
+            checked = [each for each, _ in decided]
             if reader is not None:
                 from veridical.causes import with_causes
 
-                results = with_causes(results, detector=reader)
-            yield from results
+                checked = list(with_causes(checked, detector=reader))
+            yield from checked
 
     return results()
 

@@ -181,12 +181,12 @@ def test_a_passage_of_the_collection_was_ranked_too_low() -> None:
     refused = checked("I don't know.", CLUB, question="How long does the pruning course last?")
     collection = [Source("club", CLUB), Source("course", COURSE), Source("returns", RETURNS)]
     low, unsure = Words(0.9), Words(0.0)
-    found = with_causes([result, refused], collection=collection, detector=low)
+    found = list(with_causes([result, refused], collection=collection, detector=low))
     assert kinds(found) == [CauseKind.RANKED_TOO_LOW, CauseKind.RANKED_TOO_LOW]
     assert all(each.cause and each.cause.evidence[0].source_id == "course" for each in found)
-    none = with_causes([result], collection=[Source("club", CLUB)], detector=low)
+    none = list(with_causes([result], collection=[Source("club", CLUB)], detector=low))
     assert kinds(none) == [CauseKind.NOT_RETRIEVED]
-    kept = with_causes([refused], collection=[Source("returns", RETURNS)], detector=unsure)
+    kept = list(with_causes([refused], collection=[Source("returns", RETURNS)], detector=unsure))
     assert kinds(kept) == [CauseKind.RIGHT_REFUSAL]
 
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from veridical.causes.finding import cause_of
 from veridical.checking import check_cases
 from veridical.core.errors import WireError
 from veridical.core.messages import read_conversation
@@ -23,6 +24,7 @@ from veridical.core.serialization import decode_case
 from veridical.core.strict_json import parse
 from veridical.core.types import Case, Judgement, Source
 from veridical.detectors.claims.qa_checker import read_questions
+from veridical.detectors.explanation.references import references
 from veridical.detectors.overlap.detector import Overlap
 from veridical.documents import document_of
 from veridical.llm.reply_parser import json_object, labelled, yes_no
@@ -190,6 +192,21 @@ def explained(n: int) -> Callable[[], object]:
     return lambda: list(check_cases([case], [Overlap()], explain=True))
 
 
+def paragraph_signs(n: int) -> Callable[[], object]:
+    return lambda: list(references("§" * n))
+
+
+def invented_names(n: int) -> Callable[[], object]:
+    case = Case("1", "".join(f"Use read_{i}() now. " for i in range(n)), (Source("1", "The tower is 330 m tall."),))
+    return lambda: list(check_cases([case], [Overlap()], explain=True))
+
+
+def cause_of_one_sentence(n: int) -> Callable[[], object]:
+    case = Case("1", "".join(f"alpha{i} beta Oslo 7 " for i in range(n)), (Source("1", "The tower is 330 m tall."),))
+    (checked,) = check_cases([case], [Overlap()])
+    return lambda: cause_of(checked, 0.9, 0.9)
+
+
 PATHS: dict[Callable[[int], Callable[[], object]], int] = {
     repeated_keys: 40_000,
     wavering_answer: 100_000,
@@ -211,6 +228,9 @@ PATHS: dict[Callable[[int], Callable[[], object]], int] = {
     html_document: 1_000,
     markdown_document: 500,
     explained: 200,
+    paragraph_signs: 200_000,
+    invented_names: 200,
+    cause_of_one_sentence: 200,
 }
 
 

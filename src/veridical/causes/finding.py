@@ -6,16 +6,17 @@ everything else is decided by words. Each threshold was chosen on questions that
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from veridical.causes.wording import CaseWords, refusal_in
-from veridical.core.decide import decide, flagged, merge
+from veridical.core.decide import decide, merge
 from veridical.core.detector import Detector
 from veridical.core.errors import InputError
 from veridical.core.judging import judge, thresholds_in_force
 from veridical.core.segment import has_words, sentences
-from veridical.core.spans import Span
+from veridical.core.spans import Span, overlapping
 from veridical.core.text import shorten
 from veridical.core.types import Case, Cause, CauseKind, Checked, Evidence, Outcome, Source
 from veridical.detectors import load_detector
@@ -24,6 +25,7 @@ from veridical.detectors.explanation.sentences import SentenceIndex, index_of
 
 __all__ = ["cause_of", "with_causes"]
 
+_BATCH = 64  # cases that the detector reads together
 _ANSWERED = 0.6  # least answerability of passages that answer a question
 _LITTLE = 0.45  # answerability below which whatever is flagged was not retrieved
 _RELEVANT = 0.8  # least relevance of passages behind a response that answers the question
@@ -37,8 +39,8 @@ _QUOTE = 80  # most characters that a reason quotes
 
 def with_causes(
     results: Iterable[Checked], *, collection: Sequence[Source] = (), detector: Detector | None = None
-) -> list[Checked]:
-    """Return the results of checks, each with its cause.
+) -> Iterator[Checked]:
+    """Return the results of checks, each with its cause, lazily and in order.
 
     Args:
         results: Results of any detector; they must hold their sources.
@@ -50,18 +52,23 @@ def with_causes(
 
     >>> from veridical.checking import check
     >>> result = check("I don't know.", "The tower is 330 m tall.", question="How tall is the tower?")
-    >>> with_causes([result])[0].cause.kind.value
+    >>> next(with_causes([result])).cause.kind.value
     'wrong refusal'
     """
     reader = load_detector("default") if detector is None else detector
     if not isinstance(reader, Default):
         raise InputError(f"causes need the detector default, not {reader.name}", hint="it comes with the package")
-    checked = list(results)
-    readings = _read(checked, reader)
-    causes = [cause_of(result, *reading) for result, reading in zip(checked, readings, strict=True)]
-    if collection:
-        causes = _ranked_too_low(checked, causes, collection, reader)
-    return [replace(result, cause=cause) for result, cause in zip(checked, causes, strict=True)]
+    index = index_of(tuple(source.text for source in collection))
+
+    def caused() -> Iterator[Checked]:
+        remaining = iter(results)
+        while batch := list(islice(remaining, _BATCH)):
+            causes = [cause_of(result, *reading) for result, reading in zip(batch, _read(batch, reader), strict=True)]
+            if collection:
+                causes = _ranked_too_low(batch, causes, collection, index, reader)
+            yield from (replace(result, cause=cause) for result, cause in zip(batch, causes, strict=True))
+
+    return caused()
 
 
 def _read(results: Sequence[Checked], reader: Default) -> list[tuple[float | None, float]]:
@@ -138,7 +145,7 @@ def _cause_of_flagged(
     checked: Checked, words: CaseWords, marked: Sequence[Span], answerability: float | None, contradicted: float
 ) -> Cause:
     response = checked.case.response
-    spans = list(checked.flagged)
+    spans = checked.flagged
     parts = [span for span in sentences(response) if has_words(span.of(response))]
     share = sum(len(span) for span in spans) / max(1, len(response))
     evidence = words.closest(" ".join(span.of(response) for span in marked) or response)
@@ -158,12 +165,8 @@ def _cause_of_flagged(
 
 def _flagged_sentences(checked: Checked) -> list[Span]:
     """Return the sentences of the response with a flagged span, in order."""
-    spans = [
-        verdict.span
-        for judgement, decision in zip(checked.judgements, checked.decisions, strict=True)
-        for verdict in flagged(judgement, decision)
-    ]
-    return [s for s in sentences(checked.case.response) if any(s.overlaps(span) for span in spans)]
+    flagged = checked.flagged
+    return [sentence for sentence in sentences(checked.case.response) if overlapping(flagged, sentence)]
 
 
 def _quote(case: Case, evidence: Evidence) -> str:
@@ -171,10 +174,13 @@ def _quote(case: Case, evidence: Evidence) -> str:
 
 
 def _ranked_too_low(
-    results: Sequence[Checked], causes: Sequence[Cause], collection: Sequence[Source], reader: Default
+    results: Sequence[Checked],
+    causes: Sequence[Cause],
+    collection: Sequence[Source],
+    index: SentenceIndex,
+    reader: Default,
 ) -> list[Cause]:
     """Return the causes, with `RANKED_TOO_LOW` where passages of the collection have what the shown ones lack."""
-    index = index_of(tuple(source.text for source in collection))
     found = list(causes)
     unsaid: list[tuple[int, tuple[Source, ...]]] = []
     unanswered: list[tuple[int, tuple[Source, ...]]] = []

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from veridical.core.segment import sentences
-from veridical.core.spans import Span
+from veridical.core.spans import Span, overlapping
 from veridical.core.types import Case, Evidence
 from veridical.detectors.claims.unclaimed import framing_sentences, is_refusal
 from veridical.detectors.default.wording import matter_of_absence
@@ -135,16 +135,20 @@ class CaseWords:
         return list(best.values())
 
     def stitched(self, spans: Sequence[Span]) -> tuple[Evidence, Evidence] | None:
-        """Return where the flagged words in `spans` come from, and where the rest of their sentence does.
+        """Return where the flagged words come from, and where the rest of their sentence does.
 
         None unless a value or name is flagged, and all flagged words are in another passage than the rest.
+
+        Args:
+            spans: The flagged spans, sorted and disjoint.
         """
         for sentence in self.response:
             words = self.index.weighted(sentence)
-            flagged = [w for w in words if any(s.overlaps(sentence.tokens[w.token_i].span) for s in spans)]
-            rest = [word for word in words if word not in flagged]
+            flagged, rest = list[WeightedWord](), list[WeightedWord]()
+            for word in words:
+                (flagged if overlapping(spans, sentence.tokens[word.token_i].span) else rest).append(word)
             closest = [i for i, _ in self.index.closest(rest, 1)]
-            named = any(mention.span.overlaps(span) for mention in sentence.mentions for span in spans)
+            named = any(overlapping(spans, mention.span) for mention in sentence.mentions)
             if not named or not flagged or not closest:
                 continue
             near = self.passage_keys[self.index.sentences[closest[0]].text_i]

@@ -13,8 +13,6 @@ from veridical.cli.option_groups import option_groups
 from veridical.cli.options import OUTPUT
 from veridical.core.types import Source
 
-BATCH = 64  # cases that the detector reads together
-
 
 @option_groups
 def causes_command(
@@ -48,37 +46,36 @@ def causes_command(
 
     Exit codes: 0 done, 2 usage or input error, 3 no case could be judged.
     """
-    from itertools import chain, islice
+    from contextlib import ExitStack
+    from itertools import chain
 
     from veridical.batch.results import failed_rows, read_results
     from veridical.causes import summarise_causes, with_causes
     from veridical.core.errors import DataError
-    from veridical.core.files import write_whole
+    from veridical.core.files import replacing
     from veridical.core.serialization import encode
     from veridical.core.types import CauseKind
     from veridical.report.causes import cause_tables
     from veridical.report.terminal_tables import print_tables
 
     passages = [passage for path in collection or () for passage in read_passages(path)]
-    remaining = chain.from_iterable(map(read_results, run))
     causes = []
-    lines: list[str] = []
-    while batch := list(islice(remaining, BATCH)):
-        for checked in with_causes(batch, collection=passages):
+    with ExitStack() as stack:
+        part = None if results is None else stack.enter_context(replacing(results))
+        file = None if part is None else stack.enter_context(part.open("w", encoding="utf-8", newline="\n"))
+        for checked in with_causes(chain.from_iterable(map(read_results, run)), collection=passages):
             causes.append(checked.cause)
-            if results is not None:
-                lines.append(encode(checked) + "\n")
-    if not causes:
-        raise DataError(
-            "no results in it", path=run[0], hint="a folder of `veridical batch`, or `veridical check --json`"
-        )
+            if file is not None:
+                file.write(encode(checked) + "\n")
+        if not causes:
+            raise DataError(
+                "no results in it", path=run[0], hint="a folder of `veridical batch`, or `veridical check --json`"
+            )
     report = summarise_causes(causes, failed=sum(map(failed_rows, run)))
     if json:
         sys.stdout.write(encode(report) + "\n")
     else:
         print_tables(cause_tables(report), plain_console())
-    if results is not None:
-        write_whole(results, "".join(lines))
     judged = any(cause is not None and cause.kind is not CauseKind.NOT_JUDGED for cause in causes)
     return 0 if judged else 3
 

@@ -6,12 +6,24 @@ return it and accept any sequence. All are linear after one sort.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from veridical.core.errors import SpanError
 
-__all__ = ["Span", "TextSpan", "complement", "cut", "intersection", "length", "subtract", "trimmed", "union"]
+__all__ = [
+    "Span",
+    "TextSpan",
+    "complement",
+    "cut",
+    "intersection",
+    "length",
+    "overlapping",
+    "subtract",
+    "trimmed",
+    "union",
+]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -112,6 +124,16 @@ def intersection(a: Iterable[Span], b: Iterable[Span]) -> list[Span]:
         else:
             j += 1
     return shared
+
+
+def overlapping(disjoint: Sequence[Span], span: Span) -> Sequence[Span]:
+    """Return those of sorted, disjoint spans (see `union`) that share a character with `span`, found by bisection.
+
+    >>> overlapping([Span(0, 2), Span(3, 5), Span(8, 9)], Span(2, 8))
+    [Span(start=3, end=5)]
+    """
+    first = bisect_right(disjoint, span.start, key=lambda other: other.end)
+    return disjoint[first : bisect_left(disjoint, span.end, lo=first, key=lambda other: other.start)]
 
 
 def complement(spans: Iterable[Span], size: int) -> list[Span]:

@@ -77,10 +77,7 @@ class ReplyChecker:
                 markers=settings.markers,
             )
             check_size(self.case, service.settings.limits, "the chat")
-        except (
-            InputError,
-            Refused,
-        ) as error:  # cannot be read, or is too large to check: the chat server can still answer
+        except (InputError, Refused) as error:  # unreadable, or too large to check; the chat server can still answer
             self.problem = str(error)
 
     async def check(self, texts: Iterable[tuple[int, str | None]]) -> list[CheckedChoice]:

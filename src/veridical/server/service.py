@@ -152,7 +152,7 @@ class Service:
         """Return the results, each with its cause; raise `InputError` if this server has no detector to find it."""
         for batcher in self.batchers.values():
             if isinstance(batcher.detector, Default):
-                return await batcher.call(lambda detector: with_causes(results, detector=detector))
+                return await batcher.call(lambda detector: list(with_causes(results, detector=detector)))
         raise InputError("this server cannot find causes", hint="start it with --detector default")
 
     def batchers_of(self, specs: str | Sequence[str] | None) -> list[Batcher]:

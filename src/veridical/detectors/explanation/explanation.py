@@ -14,7 +14,7 @@ from functools import cached_property
 
 from veridical.core.decide import decide, merge
 from veridical.core.json_places import path_of
-from veridical.core.spans import Span
+from veridical.core.spans import Span, overlapping
 from veridical.core.text import shorten
 from veridical.core.types import Case, Evidence, Judgement, Omission, Thresholds, Verdict
 from veridical.detectors.claims.citations import DANGLING, MISSING, WRONG
@@ -176,7 +176,7 @@ class _Explainer:
 
     def _kind(self, sentence: Sentence, parts: Sequence[Span], places: Sequence[_Explanation]) -> str | None:
         """Return the kind of error in a sentence, given its flagged parts and the explanations of its places."""
-        if any(reference.overlaps(part) for reference in self._invented for part in parts):
+        if any(overlapping(self._invented, part) for part in parts):
             return REFERENCE
         is_contradicted = any(place.label == CONTRADICTION for place in places)
         return kind_of_error(self.sources, sentence, parts, is_contradicted=is_contradicted)
@@ -239,7 +239,7 @@ class _Explainer:
         written = [place.sentence.tokens[word.token_i].span.of(text) for word in place_words]
         if not place_words:
             return None, None
-        invented = [reference.of(text) for reference in self._invented if reference.overlaps(place.span)]
+        invented = [reference.of(text) for reference in overlapping(self._invented, place.span)]
         if invented:
             return None, f"no source has {_listed(invented)}"
         if not closest:
@@ -296,7 +296,7 @@ class _Explainer:
 
     @cached_property
     def _invented(self) -> list[Span]:
-        """The references of the response that no source has."""
+        """The references of the response that no source has, sorted and disjoint."""
         return invented_references(self.case)
 
     @cached_property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from veridical.core.spans import Span
+from veridical.core.spans import Span, union
 from veridical.core.types import Case
 from veridical.detectors.claims.citations import Citation, find_citations, footnote_definitions, resolve_citation
 
@@ -35,7 +35,7 @@ _PATTERN = re.compile(
             r"(?<![\w-])(?!COVID)[A-Z]{2,}(?:-[0-9]+)*-[0-9]{2,}(?![\w-])",  # a ticket, a CVE
             r"(?<![\w&])#[0-9]+(?!\w|,[0-9])",
             r"(?<!\w)(?:RFC|PEP|ISO(?:/IEC)?|IEC|DIN|arXiv|ISBN|ISSN|PMID)[: -]{0,2}[0-9][0-9.:Xx-]*",
-            r"§+\s?[0-9]+\w*",
+            r"(?<!§)§{1,2}\s?[0-9]+\w*",
         )
     )
 )
@@ -58,7 +58,7 @@ def references(text: str) -> Iterator[tuple[Span, str]]:
 
 
 def invented_references(case: Case) -> list[Span]:
-    """Return the references in the response that stand neither in a source nor in the question, in order.
+    """Return the references in the response that stand neither in a source nor in the question, sorted and disjoint.
 
     A citation counts as known if it refers to a source, or if a source makes it, too.
 
@@ -69,14 +69,16 @@ def invented_references(case: Case) -> list[Span]:
     """
     texts = [source.text for source in case.sources]
     known = [text.casefold() for text in (*texts, case.question or "", *(turn.text for turn in case.history))]
-    spans = [span for span, name in references(case.response) if not _has(known, name)]
+    found = list(references(case.response))
+    missing = {name for name in {name for _, name in found} if not _has(known, name)}
+    spans = [span for span, name in found if name in missing]
     definitions = footnote_definitions(case.response)
     for citation in find_citations(case.response, case.sources):
         if citation.certain and not resolve_citation(citation, case.sources, definitions):
             written = citation.span.of(case.response).casefold()
             if not any(written in text or _cites(text, citation) for text in known):
                 spans.append(citation.span)
-    return sorted(set(spans))
+    return union(spans)
 
 
 def _has(texts: Iterable[str], name: str) -> bool:
