@@ -778,13 +778,16 @@ def kind_table() -> str:
 
 
 def error_kinds(path: Path = ROWS / "error_kinds.jsonl") -> str:
-    """How often the kind of error is told rightly, in total and by kind, and what is taken for what."""
+    """How often the predicted kind of error is correct, in total and by kind, and the confusion matrix."""
     from veridical.detectors.explanation.kinds import KINDS, LEARNED
 
     if not path.exists():
         return "Nothing is measured yet."
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    lines = ["| data | flagged | n | largest kind | told | right | right of told |", "|---|---|---:|---|---:|---|---|"]
+    lines = [
+        "| data | flagged | n | largest kind | named | correct | correct if named |",
+        "|---|---|---:|---|---:|---|---|",
+    ]
     for row in rows:
         largest = f"{row['largest']['kind']}, {row['largest']['value']:.2f}"
         shares = f"{row['told'] / row['n']:.2f} | {_interval(row['accuracy'])} | {_interval(row['of_told'])}"
@@ -797,7 +800,7 @@ def error_kinds(path: Path = ROWS / "error_kinds.jsonl") -> str:
         cells = ["–" if f is None else f"{f['recall']:.2f} and {f['precision'] or 0:.2f} of {f['n']}" for f in found]
         lines.append(f"| {kind} | {' | '.join(cells)} |")
     told = [*KINDS, "none"]
-    lines += ["", "What is taken for what (both sets, gold spans; rows are the tags, columns what is told):", ""]
+    lines += ["", "Confusion matrix (both sets, gold spans; rows are the tags, columns the predicted kinds):", ""]
     lines += [f"| | {' | '.join(told)} |", "|---|" + "---:|" * len(told)]
     for gold in (*LEARNED, "other"):
         counts = [sum(row["confusion"].get(gold, {}).get(kind, 0) for row in of_gold) for kind in told]

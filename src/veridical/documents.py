@@ -15,11 +15,10 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
-from zipfile import BadZipFile
 
 from veridical.core.errors import DataError, MissingExtraError
 from veridical.core.files import MAX_BYTES, decode_text, read_bytes
-from veridical.rows.tables import excel_rows
+from veridical.rows.tables import DAMAGED_OFFICE_FILE, excel_rows
 
 __all__ = ["CONVERTED_ENDINGS", "Document", "document_of", "load_document", "read_document"]
 
@@ -180,14 +179,7 @@ def _docx(data: bytes, path: Path) -> str:
 
     try:
         return "\n".join(blocks(open_docx(BytesIO(data))))
-    except (
-        PackageNotFoundError,
-        BadZipFile,
-        KeyError,
-        ValueError,
-        AttributeError,
-        SyntaxError,
-    ) as error:  # of XML, too
+    except (PackageNotFoundError, *DAMAGED_OFFICE_FILE) as error:
         raise DataError(f"not a readable Word file: {error}", path=path) from None
 
 

@@ -27,5 +27,5 @@ def cause_tables(report: CauseReport) -> list[Table]:
         foot += f" {report.failed:,} rows could not be read or judged and are not counted."
     return [
         Table("What to mend", ["mend", "because", "n", "share"], mend, foot),
-        Table("Causes", ["cause", "mend", "n", "share"], causes, "The page on causes says how often each is right."),
+        Table("Causes", ["cause", "mend", "n", "share"], causes, "docs/causes.md shows how often each cause is right."),
     ]

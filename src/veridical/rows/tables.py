@@ -12,17 +12,31 @@ from io import BytesIO
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
+from zipfile import BadZipFile
 
 from veridical.core.errors import DataError, MissingExtraError
 from veridical.core.files import MAX_BYTES, NAME_ENCODING, not_text, open_bytes, open_text, read_bytes
 from veridical.core.jsonl import is_text
 
-__all__ = ["Choose", "TableRow", "csv_table", "delimiter_of", "excel_rows", "list_in", "parquet_table", "xlsx_table"]
+__all__ = [
+    "DAMAGED_OFFICE_FILE",
+    "Choose",
+    "TableRow",
+    "csv_table",
+    "delimiter_of",
+    "excel_rows",
+    "list_in",
+    "parquet_table",
+    "xlsx_table",
+]
 
 Choose: TypeAlias = Callable[[list[str]], Sequence[str]]
 """Returns the columns to read from the names of all; raises `InputError` if one is missing."""
 TableRow: TypeAlias = tuple[int, Mapping[str, Any] | DataError]
 """The line or number of a row, from 1, with its values or the reason why it cannot be read."""
+
+DAMAGED_OFFICE_FILE = (BadZipFile, KeyError, ValueError, AttributeError, SyntaxError)
+"""What readers of Word and Excel files raise for damaged archives and XML."""
 
 DELIMITERS = ",;\t|"
 _SAMPLE = 64 * 1024  # characters of which the delimiter is found
@@ -197,21 +211,13 @@ def excel_rows(data: bytes, path: Path) -> Iterator[tuple[int, int, list[str | N
         from openpyxl.utils.exceptions import InvalidFileException
     except ImportError:
         raise MissingExtraError("reading Excel files", "documents") from None
-    from zipfile import BadZipFile
 
     try:
         with closing(load_workbook(BytesIO(data), read_only=True, data_only=True)) as book:
             for sheet_i, sheet in enumerate(book.worksheets):
                 for place, cells in enumerate(sheet.iter_rows(values_only=True), 1):
                     yield sheet_i, place, [_shown(cell) for cell in cells]
-    except (
-        InvalidFileException,
-        BadZipFile,
-        KeyError,
-        ValueError,
-        AttributeError,
-        SyntaxError,
-    ) as error:  # of XML, too
+    except (InvalidFileException, *DAMAGED_OFFICE_FILE) as error:
         raise DataError(f"not a readable Excel file: {error}", path=path) from None
 
 
