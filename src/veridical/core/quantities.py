@@ -552,7 +552,8 @@ def _time(form: str, match: re.Match[str]) -> Value:
     """Return the value of a time of day; without am or pm it may be either, and "1h30" may be a duration."""
     hour, minute, half = int(match["h"]), int(match["min"] or 0), match.groupdict().get("half")
     if half:
-        return _one(f"t:{hour % 12 + (12 if half[0] == 'p' else 0)}:{minute}", f"t:?{hour % 12}:{minute}")
+        plain = [] if match["min"] else [f"n:{hour}"]  # "open at six"
+        return _one(f"t:{hour % 12 + (12 if half[0] == 'p' else 0)}:{minute}", f"t:?{hour % 12}:{minute}", *plain)
     written = (f"t:{hour}:{minute}", *([f"t:?{hour % 12}:{minute}"] if hour <= 12 else []))
     if form == "h_clock":
         written = (f"q:time:{3600 * hour + 60 * minute}", *written)
