@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 # One thread for each worker of pytest-xdist: threads that wait for each other on too few cores are many times slower.
 # Set before PyTorch and numpy are imported, and inherited by the processes that tests start.
@@ -17,8 +17,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 for name in [name for name in os.environ if name.startswith(("VERIDICAL_", "OPENAI_"))]:
     del os.environ[name]
 
-# No deadline: machines are noisy, and speed is measured in benchmarks. In CI the same examples every time.
-settings.register_profile("veridical", deadline=None, derandomize="CI" in os.environ)
+# No deadline: machines are noisy, and speed is measured in benchmarks. In CI the same examples every time. No phase
+# "explain": it traces each line, and CPython 3.11 has been seen to hang while it is traced.
+PHASES = [phase for phase in Phase if phase is not Phase.explain]
+settings.register_profile("veridical", deadline=None, derandomize="CI" in os.environ, phases=PHASES)
 settings.load_profile("veridical")
 
 
