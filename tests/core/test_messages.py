@@ -231,6 +231,9 @@ def test_messages_carry_sources_and_documents() -> None:
         (["Hi"], "message 1: the text 'Hi' has no role"),
         ([("user", "Hi"), {"role": "narrator", "content": "x"}], "message 2: the role is 'narrator'"),
         ([{"role": "assistant", "content": 3}], "message 1: the content is a int"),
+        ([{"role": "user", "tool_calls": 1}], "message 1: tool_calls is a int"),
+        ([{"lc": 1, "id": 3}], "message 1: id is a int"),
+        ([{"role": "user", "content": "Hi", "sources": 5}], "message 1: sources is a int"),
     ],
 )
 def test_what_is_no_conversation(messages: list[Any], message: str) -> None:
@@ -244,7 +247,22 @@ JSON = st.recursive(
         st.lists(inner, max_size=3)
         | st.dictionaries(
             st.sampled_from(
-                ["role", "content", "type", "text", "tool_calls", "data", "blocks", "id", "source", "sources"]
+                [
+                    "role",
+                    "content",
+                    "type",
+                    "text",
+                    "tool_calls",
+                    "data",
+                    "blocks",
+                    "id",
+                    "source",
+                    "sources",
+                    "lc",
+                    "kwargs",
+                    "additional_kwargs",
+                    "name",
+                ]
             )
             | st.text(max_size=3),
             inner | st.sampled_from(["user", "assistant", "tool", "text", "tool_result", "document"]),

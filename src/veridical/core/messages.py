@@ -155,12 +155,12 @@ def _turns(
     number = 0
     for number, given in enumerate(messages, 1):
         try:
-            message = _message(given, evidence_roles)
+            message, own_sources = _message(given, evidence_roles), list(_own_sources(given))
         except InputError as error:
             raise InputError(f"message {number}: {error.message}", hint=error.hint) from None
         calls |= message.calls
         role, text = message.role, message.text
-        for source in _own_sources(given):
+        for source in own_sources:
             add(source.id, number, source.text)
         for name, result in message.results:
             add(calls.get(name, name) or "tool", number, result)
@@ -189,13 +189,24 @@ def _get(item: Any, name: str) -> Any:
     return item.get(name) if isinstance(item, Mapping) else getattr(item, name, None)
 
 
+def _items(value: Any, name: str) -> Sequence[Any]:
+    """Return a list of the field `name`, empty if it is missing; raise `InputError` for anything else."""
+    if value is None:
+        return ()
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence):
+        raise InputError(f"{name} is a {type(value).__name__}", hint="a list")
+    return value
+
+
 def _message(given: Any, evidence_roles: Collection[str] = ()) -> _Message:
     if isinstance(given, tuple | list) and len(given) == 2 and isinstance(given[0], str):
         given = {"role": given[0], "content": given[1]}
     if isinstance(given, str):
         raise InputError(f"the text {given[:40]!r} has no role", hint=_HINT)
     if _get(given, "lc") is not None:  # LangChain's dumps
-        given = {"type": str((_get(given, "id") or [""])[-1]).removesuffix("Message"), **(_get(given, "kwargs") or {})}
+        *_, kind = "", *_items(_get(given, "id"), "id")
+        kwargs = _get(given, "kwargs")
+        given = {"type": str(kind).removesuffix("Message"), **(kwargs if isinstance(kwargs, Mapping) else {})}
     inner = _get(given, "data") if _get(given, "role") is None else None  # LangChain's messages_to_dict
     if isinstance(given, Mapping) and isinstance(inner, Mapping):
         given = {**inner, "type": given.get("type")}
@@ -207,7 +218,8 @@ def _message(given: Any, evidence_roles: Collection[str] = ()) -> _Message:
     if name not in evidence_roles and name not in _ROLES:
         raise InputError(f"the role is {role!r}", hint=_HINT)
     message = _Message("tool" if name in evidence_roles else _ROLES[name])
-    for call in _get(given, "tool_calls") or _get(_get(given, "additional_kwargs") or {}, "tool_calls") or ():
+    calls = _get(given, "tool_calls") or _get(_get(given, "additional_kwargs") or {}, "tool_calls")
+    for call in _items(calls, "tool_calls"):
         called = _get(_get(call, "function"), "name") or _get(call, "name")
         message.calls[str(_get(call, "id"))] = str(called or "tool")
     content = _get(given, "blocks") or _get(given, "content")
@@ -269,7 +281,7 @@ def _joined(content: Any) -> str:
 
 def _own_sources(given: Any) -> Iterator[Source]:
     own = given.get("sources") if isinstance(given, Mapping) else None
-    for i, source in enumerate([own] if isinstance(own, str) else own or (), 1):
+    for i, source in enumerate([own] if isinstance(own, str | Mapping | Source) else _items(own, "sources"), 1):
         if isinstance(source, Source):
             yield source
         elif isinstance(source, str):
