@@ -215,6 +215,25 @@ def test_unlabelled_cases_are_not_counted(tmp_path: Path) -> None:
     assert result_tables(rows)[0].lines[0][1] == "9 of 10"
 
 
+def test_cases_without_a_score_are_counted_as_not_judged(data: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    judge = Coin.judge
+    monkeypatch.setattr(
+        Coin,
+        "judge",
+        lambda self, cases: [Judgement(j.case_id, j.by) if int(j.case_id) % 3 == 0 else j for j in judge(self, cases)],
+    )
+    settings = BenchSettings(["coin"], [data], ["accuracy"], resamples=20)
+    (rows,) = run_bench(settings)
+    assert rows[0].not_judged == 100
+    partly = replace(
+        rows[0], metrics={"accuracy": rows[0].metrics["accuracy"], "f1": replace(rows[0].metrics["accuracy"], n=80)}
+    )
+    line = result_tables([partly])[0].lines[0]
+    assert line[1:3] == ["200 of 300", "100"]
+    assert "(n=" not in line[3]
+    assert line[4].endswith("(n=80)")
+
+
 def test_rows_read_back_as_they_were(data: str, tmp_path: Path) -> None:
     (rows,) = run_bench(BenchSettings(["overlap"], [data], group_by=["kind"], resamples=20))
     path = tmp_path / "rows.jsonl"

@@ -17,7 +17,7 @@ from veridical.core.detector import Detector, Fittable, digest_of, info_of, thre
 from veridical.core.errors import InputError, UnknownNameError
 from veridical.core.files import write_whole
 from veridical.core.serialization import encode
-from veridical.core.types import Example, Usage
+from veridical.core.types import Example, Judgement, Usage
 from veridical.datasets.split import document_of
 from veridical.metrics.arrays import Floats
 from veridical.metrics.measure import Metric, measure_rows
@@ -153,7 +153,7 @@ def result_rows(
             group=group,
             n=len(picked),
             documents=len({documents[i] for i in picked}),
-            not_judged=sum(j.judged == () or bool(unjudged(e.case, j)) for e, j in (pairs[i] for i in picked)),
+            not_judged=sum(_incomplete(*pairs[i]) for i in picked),
             skipped=data.skipped,
             data_hash=data.hash,
             thresholds=dict(evaluation.thresholds),
@@ -178,6 +178,15 @@ def result_rows(
         )
         for group, picked in groups or [(None, range(len(pairs)))]
     ]
+
+
+def _incomplete(example: Example, judgement: Judgement) -> bool:
+    """Return whether some part of the response was not judged, or the judgement has no score at all."""
+    if judgement.judged is not None:
+        return not judgement.judged or bool(unjudged(example.case, judgement))
+    return (judgement.hallucination, judgement.omission) == (None, None) and not (
+        judgement.verdicts or judgement.omissions
+    )
 
 
 def _with_other_class(rows: Sequence[Floats | None], picked: Sequence[int]) -> Sequence[int]:

@@ -80,7 +80,7 @@ def result_tables(rows: Iterable[ResultRow], metrics: Sequence[str] | None = Non
                     *([row.group or "all"] if grouped else []),
                     str(row.n) if counted == row.n else f"{counted} of {row.n}",
                     str(row.not_judged),
-                    *(cell(row.metrics.get(name)) for name in names),
+                    *(_cell_with_count(row.metrics.get(name), counted) for name in names),
                 ]
             )
         skipped = f"; {first.skipped} rows skipped" if first.skipped else ""
@@ -92,6 +92,16 @@ def result_tables(rows: Iterable[ResultRow], metrics: Sequence[str] | None = Non
         head = ["detector", *(["group"] if grouped else []), "n", "not judged", *names]
         tables.append(Table(_title(first.data, first.split), head, lines, foot))
     return tables
+
+
+def _cell_with_count(measured: Measured | None, usual: int) -> str:
+    """Return the cell of a figure, with its number of cases if that is below the `usual` one of its line.
+
+    >>> _cell_with_count(Measured(0.6, 0.5, 0.7, 80), 100)
+    '0.600 [0.500, 0.700] (n=80)'
+    """
+    text = cell(measured)
+    return f"{text} (n={measured.n})" if measured and measured.value is not None and 0 < measured.n < usual else text
 
 
 def _columns(rows: Sequence[ResultRow], metrics: Sequence[str] | None) -> tuple[list[str], str]:
