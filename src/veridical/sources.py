@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from veridical.core.errors import InputError, UnknownNameError
+from veridical.core.strict_json import json_values
+from veridical.core.text import unique_names
 from veridical.core.types import Source
 
-__all__ = ["Sources", "as_sources", "unique_names"]
+__all__ = ["Sources", "as_sources"]
 
 Sources: TypeAlias = Any
 """A source, several ones, or None for none. A source is a text, a `Source`, the `Path` of a document, a mapping with
@@ -77,7 +79,7 @@ def _source(item: Any, number: str) -> Source:
     node = getattr(item, "node", item)
     metadata = getattr(node, "metadata", None) or getattr(node, "meta", None)
     id = getattr(node, "node_id", None) or getattr(node, "id", None) or (metadata or {}).get("source") or number
-    return Source(str(id), text, metadata=metadata and _plain(metadata))
+    return Source(str(id), text, metadata=metadata and json_values(metadata))
 
 
 def _from_mapping(item: Mapping[Any, Any], number: str) -> Source:
@@ -94,24 +96,4 @@ def _from_mapping(item: Mapping[Any, Any], number: str) -> Source:
         )
     metadata = values.get("metadata")
     id = number if values.get("id") is None else str(values["id"])
-    return Source(**{**values, "id": id, "text": text or "", "metadata": metadata and _plain(metadata)})
-
-
-def _plain(metadata: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return metadata as JSON values; anything else becomes its text."""
-    from pydantic_core import from_json, to_json
-
-    return from_json(to_json(dict(metadata), fallback=str, inf_nan_mode="null"))  # type: ignore[no-any-return]
-
-
-def unique_names(names: Iterable[str]) -> list[str]:
-    """Return `names` with a number added to each repeated one.
-
-    >>> unique_names(["a.txt", "b.txt", "a.txt"])
-    ['a.txt', 'b.txt', 'a.txt (2)']
-    """
-    unique: dict[str, None] = {}
-    for name in names:
-        variants = (name, *(f"{name} ({i})" for i in range(2, len(unique) + 3)))
-        unique[next(variant for variant in variants if variant not in unique)] = None
-    return list(unique)
+    return Source(**{**values, "id": id, "text": text or "", "metadata": metadata and json_values(metadata)})

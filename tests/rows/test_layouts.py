@@ -127,3 +127,22 @@ def test_paths_into_objects() -> None:
     for name in ("a.x", "t.y", "bad.x", "none", "a.b.c"):
         with pytest.raises(KeyError):
             value_at(row, name)
+
+
+def test_documents_keep_what_a_source_has(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    own = {"id": "a", "text": BLUE, "must_cover": True, "metadata": {"page": 3}}
+    foreign = {"page_content": RED, "metadata": {"source": "b.pdf", "page": 4}, "id": None, "type": "Document"}
+    path.write_text(json.dumps({"answer": RED, "contexts": [own, foreign]}))
+    (case,), _ = read(path)
+    first, second = case.sources
+    assert (first.id, first.text, first.must_cover, first.metadata) == ("a", BLUE, True, {"page": 3})
+    assert (second.id, second.text, second.metadata) == ("b.pdf", RED, {"source": "b.pdf", "page": 4})
+
+
+def test_chunks_of_one_document_get_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    chunks = [{"page_content": text, "metadata": {"source": "b.pdf"}} for text in (RED, BLUE)]
+    path.write_text(json.dumps({"answer": RED, "contexts": [*chunks, {"id": "b.pdf", "text": BLUE}]}))
+    (case,), _ = read(path)
+    assert [source.id for source in case.sources] == ["b.pdf", "b.pdf (2)", "b.pdf (3)"]

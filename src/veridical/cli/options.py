@@ -207,9 +207,9 @@ class CaseFiles:
         from veridical.checking import make_case
         from veridical.core.errors import InputError
         from veridical.core.files import STDIN, read_text
+        from veridical.core.text import unique_names
         from veridical.core.types import Source
         from veridical.documents import load_document
-        from veridical.sources import unique_names
 
         files = [(path.name, path, None, False) for path in self.sources]
         files += [(path.name, path, None, True) for path in must_cover or ()]

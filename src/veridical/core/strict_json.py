@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from veridical.core.errors import DataError, WireError
 from veridical.core.files import read_text
 
-__all__ = ["STRICT", "named", "parse", "quoted", "read_object"]
+__all__ = ["STRICT", "json_values", "named", "parse", "quoted", "read_object"]
 
 
 def parse(text: str | bytes) -> dict[str, Any]:
@@ -82,3 +83,10 @@ def quoted(name: object) -> str:
     """Quote a name from a document and shorten it to 60 characters, for a message."""
     text = ascii(name) if isinstance(name, str) and not name.isprintable() else repr(name)
     return text if len(text) <= 60 else f"{text[:56]} …{text[0]}"
+
+
+def json_values(values: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return `values` as JSON can hold them; anything that it cannot becomes its text."""
+    from pydantic_core import from_json, to_json
+
+    return from_json(to_json(dict(values), fallback=str, inf_nan_mode="null"))  # type: ignore[no-any-return]

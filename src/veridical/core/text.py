@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
-__all__ = ["is_blank", "shorten", "visible"]
+__all__ = ["is_blank", "shorten", "unique_names", "visible"]
 
 # Characters that must not reach a terminal or a page unchanged: controls (escape sequences start with one), line and
 # paragraph separators, bidirectional embeddings, overrides and isolates, invisible spaces, tag characters, lone
@@ -63,3 +64,16 @@ def shorten(text: str, limit: int) -> str:
         return line
     head, tail = line[: limit * 2 // 3].rsplit(" ", 1)[0], line[-(limit // 3) :]
     return f"{head} … {tail.split(' ', 1)[-1]}"
+
+
+def unique_names(names: Iterable[str]) -> list[str]:
+    """Return `names` with a number added to each repeated one.
+
+    >>> unique_names(["a.txt", "b.txt", "a.txt"])
+    ['a.txt', 'b.txt', 'a.txt (2)']
+    """
+    unique: dict[str, None] = {}
+    for name in names:
+        variants = (name, *(f"{name} ({i})" for i in range(2, len(unique) + 3)))
+        unique[next(variant for variant in variants if variant not in unique)] = None
+    return list(unique)

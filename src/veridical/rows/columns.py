@@ -11,13 +11,15 @@ from typing import Any
 
 from veridical.core.errors import InputError
 from veridical.core.serialization import TAG, decode_case, decode_cases
-from veridical.core.strict_json import parse
-from veridical.core.types import Case
+from veridical.core.strict_json import json_values, parse
+from veridical.core.text import unique_names
+from veridical.core.types import Case, Source
 from veridical.rows.tables import list_in
 
 __all__ = ["LABELS", "LAYOUTS", "Columns", "Layout", "as_case", "own_case", "own_turns", "value_at"]
 
 _CASE_FIELDS = {field.name for field in fields(Case)} | {TAG}
+_SOURCE_FIELDS = {field.name for field in fields(Source)}
 LABELS = ("label", "hallucinated", "is_hallucinated", "hallucination", "spans", "document")
 """Names of columns of labelled data, which are left out of a case."""
 
@@ -214,11 +216,15 @@ def as_case(
     response, id = _get(row, columns.response or "response"), _get(row, columns.id) if columns.id else None
     if not isinstance(response, str | None):
         raise InputError(f"the column {columns.response!r} holds {response!r:.40}, not a text", hint="name another")
+    sources = [source for name in columns.sources for source in _sources(row, name, False, notes)]
+    sources += [source for name in columns.must_cover for source in _sources(row, name, True, notes)]
+    ids = [source["id"] for source in sources]
+    if len(set(map(str, ids))) < len(ids):  # several chunks of one document
+        sources = [{**source, "id": id} for source, id in zip(sources, unique_names(map(str, ids)), strict=True)]
     document: dict[str, Any] = {
         "id": default_id if id is None else _name(id, columns.id),
         "response": response,
-        "sources": [source for name in columns.sources for source in _sources(row, name, False, notes)]
-        + [source for name in columns.must_cover for source in _sources(row, name, True, notes)],
+        "sources": sources,
     }
     question = _get(row, columns.question) if columns.question else None
     if isinstance(question, str):
@@ -285,12 +291,20 @@ def _sources(row: Mapping[str, Any], column: str, must_cover: bool, notes: Count
 
 
 def _document(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a source from an object: ours, or a document of another tool with its text and its id."""
+    """Return a source from an object: ours, or a document of another tool with its text, id and metadata."""
     if "text" in item and not isinstance(item.get("metadata"), Mapping):
         return dict(item)
     text = next((item[name] for name in ("text", "page_content", "content", "context") if name in item), None)
     if text is None:
         return dict(item)
-    metadata = item.get("metadata")
-    id = item.get("id") or (metadata.get("source") if isinstance(metadata, Mapping) else None)
-    return {"text": text, **({"id": id} if id is not None else {})}
+    metadata = item.get("metadata", item.get("meta"))
+    if not isinstance(metadata, Mapping):
+        metadata = {}
+    id = item.get("id") or metadata.get("source")
+    own = {name: value for name, value in item.items() if name in _SOURCE_FIELDS and value is not None}
+    return {
+        **own,
+        "text": text,
+        **({"id": id} if id else {}),
+        **({"metadata": json_values(metadata)} if metadata else {}),
+    }

@@ -52,10 +52,10 @@ class PromptOptions:
         """Yield the cases; raise `InputError` unless there is either a file of cases or something to write about."""
         from veridical.checking import make_case
         from veridical.core.errors import InputError
+        from veridical.core.text import unique_names
         from veridical.core.types import Source
         from veridical.documents import read_document
         from veridical.rows import RowForm, read_cases
-        from veridical.sources import unique_names
 
         max_bytes = self.max_mb * 1024 * 1024
         single = bool(self.source) or self.question is not None or self.prompt is not None
