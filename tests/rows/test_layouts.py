@@ -32,6 +32,7 @@ ROWS: dict[str, dict[str, Any]] = {
     "LangSmith": {"inputs": {"question": Q}, "outputs": {"answer": RED, "documents": [{"page_content": BLUE}]}},
     "LangSmith (data frame)": {"inputs.question": Q, "outputs.answer": RED, "outputs.contexts": [BLUE], "error": None},
     "Langfuse": {"id": "1", "name": "t", "input": {"query": Q, "context": BLUE}, "output": RED, "metadata": {}},
+    "LlamaIndex": {"query": Q, "response": RED, "source_nodes": [{"node": {"id_": "n", "text": BLUE}, "score": 0.8}]},
     "Hugging Face": {"question": Q, "response": RED, "documents": [BLUE], "dataset_name": "x"},
 }
 
@@ -146,3 +147,10 @@ def test_chunks_of_one_document_get_numbers(tmp_path: Path) -> None:
     path.write_text(json.dumps({"answer": RED, "contexts": [*chunks, {"id": "b.pdf", "text": BLUE}]}))
     (case,), _ = read(path)
     assert [source.id for source in case.sources] == ["b.pdf", "b.pdf (2)", "b.pdf (3)"]
+
+
+def test_unknown_columns_say_how_to_name_them(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps({"output": {"text": RED}, "citations": [BLUE]}))
+    with pytest.raises(DataError, match="name columns of your own with --response and --source"):
+        read(path)

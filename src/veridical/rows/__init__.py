@@ -144,13 +144,17 @@ class RowReader:
         values, columns = row.content, self.form.columns
         if isinstance(values, DataError):
             raise values
+        own = self._is_own(values)
         try:
-            if self._is_own(values):
+            if own:
                 return own_case(values, columns, default_id=default_id, notes=self.notes)
             resolved = self._table_columns or self._resolved(values)[0]
             return as_case(values, resolved, default_id=default_id, notes=self.notes)
         except InputError as error:
-            raise DataError(error.message, path=self.path, line=row.place, hint=error.hint) from None
+            hint = error.hint
+            if own and not columns.is_own_case(values):
+                hint = f"{hint + '; ' if hint else ''}name columns of your own with --response and --source"
+            raise DataError(error.message, path=self.path, line=row.place, hint=hint) from None
 
     def _is_own(self, values: Mapping[str, Any]) -> bool:
         """Return whether a row is a case or a conversation in Veridical's own form, not one with columns."""

@@ -46,6 +46,8 @@ _CONTEXTS = (
     *("contexts", "context", "documents", "docs", "sources", "retrieved_contexts", "retrieved_documents"),
     *("source_documents", "passages", "chunks"),
 )
+_TEXTS = ("text", "page_content", "content", "context", "snippet")
+_ORIGINS = ("source", "file_name")
 _QUESTIONS = ("question", "query", "input", "user_input", "prompt")
 LAYOUTS = (
     Layout("RAGAS", ("response",), ("retrieved_contexts",), ("user_input",)),
@@ -65,6 +67,7 @@ LAYOUTS = (
         (*_inside("input", *_CONTEXTS), *_inside("output", *_CONTEXTS), *_inside("metadata", *_CONTEXTS)),
         (*_inside("input", *_QUESTIONS), "input"),
     ),
+    Layout("LlamaIndex", ("response",), ("source_nodes",), ("query", "question", "input")),
     Layout(
         "TruLens", ("output", "main_output"), ("contexts", "context", "retrieved_contexts"), ("input", "main_input")
     ),
@@ -292,15 +295,18 @@ def _sources(row: Mapping[str, Any], column: str, must_cover: bool, notes: Count
 
 def _document(item: Mapping[str, Any]) -> dict[str, Any]:
     """Return a source from an object: ours, or a document of another tool with its text, id and metadata."""
-    if "text" in item and not isinstance(item.get("metadata"), Mapping):
+    node = item.get("node")
+    if isinstance(node, Mapping):  # of LlamaIndex, beside its score
+        item = node
+    elif "text" in item and not isinstance(item.get("metadata"), Mapping):
         return dict(item)
-    text = next((item[name] for name in ("text", "page_content", "content", "context") if name in item), None)
+    text = next((item[name] for name in _TEXTS if name in item), None)
     if text is None:
         return dict(item)
     metadata = item.get("metadata", item.get("meta"))
     if not isinstance(metadata, Mapping):
         metadata = {}
-    id = item.get("id") or metadata.get("source")
+    id = next(filter(None, (item.get("id"), *map(metadata.get, _ORIGINS), item.get("id_"))), None)
     own = {name: value for name, value in item.items() if name in _SOURCE_FIELDS and value is not None}
     return {
         **own,
