@@ -8,6 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from veridical.batch.frames import check_rows
 from veridical.checking import BATCH, make_case
 from veridical.cli import main
 from veridical.core import segment, types
+from veridical.core.errors import InputError
 from veridical.core.types import Level
 from veridical.report.html import render_html
 from veridical.testing import assert_grounded
@@ -240,3 +242,18 @@ def test_no_connection_to_chat_models_is_made_for_a_detector_that_asks_none(
 def test_the_plural_is_refused_with_a_hint(function: Callable[..., object]) -> None:
     with pytest.raises(VeridicalError, match=f"{function.__name__} has no argument 'detectors' .it is called detector"):
         function("a", detectors="overlap")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"threshold": "0.5"}, "the threshold is '0.5'"),
+        ({"threshold": {"span": None}}, "the threshold is None"),
+        ({"question": ["q"]}, "the question is of the type list"),
+        ({"detector": None}, "a detector is of the type NoneType"),
+        ({"detector": ["overlap", 5]}, "a detector is of the type int"),
+    ],
+)
+def test_arguments_of_another_type_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        veridical.check("It is red.", ["It is red."], **{"detector": "overlap", **arguments})

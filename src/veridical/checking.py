@@ -143,8 +143,9 @@ def make_case(
     id: str = "1",
 ) -> Case:
     """Make a case from the arguments of `check`: sources without an id are numbered, perspectives have their names."""
-    if not isinstance(response, str | None):
-        raise InputError(f"the response is of the type {type(response).__name__}", hint="give its text, or None")
+    for name, text in (("response", response), ("question", question)):
+        if not isinstance(text, str | None):
+            raise InputError(f"the {name} is of the type {type(text).__name__}", hint="give its text, or None")
     all_sources = as_sources(sources)
     all_sources += as_sources(must_cover, first=len(all_sources) + 1, must_cover=True)
     for name, text in (perspectives or {}).items():

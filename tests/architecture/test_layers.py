@@ -179,7 +179,7 @@ def test_no_module_is_a_drawer_for_odds_and_ends() -> None:
 def test_the_walk_names_files_and_functions_that_exist() -> None:
     walk = ARCHITECTURE.read_text("utf-8").partition("## The walk")[2].partition("\n## ")[0]
     named = re.findall(r"`([\w/]+\.py)(?::([\w.]+))?`", walk)
-    assert len({file for file, _ in named}) > 20
+    assert len({file for file, _ in named}) > 15
     for file, name in named:
         text = (SRC / file).read_text("utf-8")
         for part in filter(None, name.split(".")):

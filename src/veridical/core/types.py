@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from importlib import import_module
+from numbers import Real
 from typing import Any
 
 from veridical.core.errors import InputError, SpanError
@@ -314,8 +315,8 @@ class Level(StrEnum):
 
 def check_threshold(threshold: float) -> float:
     """Return `threshold`, or raise `InputError` unless it lies in [0, 1]. At 0 every score is flagged."""
-    if not 0.0 <= threshold <= 1.0:  # also false for NaN
-        raise InputError(f"the threshold is {threshold}", hint="a number from 0 to 1")
+    if not isinstance(threshold, Real) or not 0.0 <= threshold <= 1.0:  # also false for NaN
+        raise InputError(f"the threshold is {threshold!r}", hint="a number from 0 to 1")
     return threshold
 
 

@@ -55,9 +55,14 @@ def load_detector(spec: str | Spec | Detector, connection: Connection | None = N
 
     Raises:
         UnknownNameError: There is no such detector or option; the message names the nearest ones.
-        InputError: The detector does not accept a value in the spec.
+        InputError: The detector does not accept a value in the spec, or `spec` is no detector.
     """
-    return _load(spec, DetectorContext(_load, connection)) if isinstance(spec, str | Spec) else spec
+    if isinstance(spec, str | Spec):
+        return _load(spec, DetectorContext(_load, connection))
+    if not hasattr(spec, "judge") or not hasattr(spec, "name"):
+        hint = "give a spec such as 'overlap', or an object with `name` and `judge`"
+        raise InputError(f"a detector is of the type {type(spec).__name__}", hint=hint)
+    return spec
 
 
 def _load(spec: str | Spec, context: DetectorContext) -> Detector:

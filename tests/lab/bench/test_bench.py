@@ -225,13 +225,14 @@ def test_cases_without_a_score_are_counted_as_not_judged(data: str, monkeypatch:
     settings = BenchSettings(["coin"], [data], ["accuracy"], resamples=20)
     (rows,) = run_bench(settings)
     assert rows[0].not_judged == 100
-    partly = replace(
-        rows[0], metrics={"accuracy": rows[0].metrics["accuracy"], "f1": replace(rows[0].metrics["accuracy"], n=80)}
-    )
-    line = result_tables([partly])[0].lines[0]
-    assert line[1:3] == ["200 of 300", "100"]
-    assert "(n=" not in line[3]
-    assert line[4].endswith("(n=80)")
+    all_cases = rows[0].metrics["accuracy"]
+    partly = replace(rows[0], metrics={"accuracy": all_cases, "f1": replace(all_cases, n=80)})
+    (table,) = result_tables([partly])
+    assert table.head == ["detector", "n", "not judged", "accuracy", "f1 (n=80)"]
+    assert table.lines[0][1:3] == ["200 of 300", "100"]
+    (table,) = result_tables([partly, replace(partly, detector="other", metrics={"f1": replace(all_cases, n=60)})])
+    assert table.head[-1] == "f1"
+    assert [line[-1].partition(" (")[2] for line in table.lines] == ["n=80)", ""]
 
 
 def test_rows_read_back_as_they_were(data: str, tmp_path: Path) -> None:

@@ -70,28 +70,31 @@ def result_tables(rows: Iterable[ResultRow], metrics: Sequence[str] | None = Non
         first = group[0]
         names, hidden = _columns(group, metrics)
         grouped = any(row.group for row in group)
+        # the number of labelled cases; metrics of a group of one class may count cases of other groups, too
+        counted = [max((m.n for m in row.metrics.values() if m.n <= row.n), default=row.n) for row in group]
+        shared = {name: n for name in names if (n := _shared_count(group, name, min(counted)))}
         lines = []
-        for row in group:
-            # the number of labelled cases; metrics of a group of one class may count cases of other groups, too
-            counted = max((measured.n for measured in row.metrics.values() if measured.n <= row.n), default=row.n)
-            lines.append(
-                [
-                    row.detector,
-                    *([row.group or "all"] if grouped else []),
-                    str(row.n) if counted == row.n else f"{counted} of {row.n}",
-                    str(row.not_judged),
-                    *(_cell_with_count(row.metrics.get(name), counted) for name in names),
-                ]
-            )
+        for row, count in zip(group, counted, strict=True):
+            cells = [_cell_with_count(row.metrics.get(name), count if name not in shared else 0) for name in names]
+            labelled = str(row.n) if count == row.n else f"{count} of {row.n}"
+            of_group = [row.group or "all"] if grouped else []
+            lines.append([row.detector, *of_group, labelled, str(row.not_judged), *cells])
         skipped = f"; {first.skipped} rows skipped" if first.skipped else ""
         dates = ", ".join(sorted({row.date for row in group}))
         foot = (
             f"{first.level:.0%} intervals by bootstrap over {first.documents} documents ({first.resamples} samples, "
             f"seed {first.seed}); data {first.data_hash[:12]}{skipped}; {dates}{_usage(group)}{hidden}"
         )
-        head = ["detector", *(["group"] if grouped else []), "n", "not judged", *names]
+        heads = [f"{name} (n={shared[name]})" if name in shared else name for name in names]
+        head = ["detector", *(["group"] if grouped else []), "n", "not judged", *heads]
         tables.append(Table(_title(first.data, first.split), head, lines, foot))
     return tables
+
+
+def _shared_count(rows: Sequence[ResultRow], name: str, least: int) -> int | None:
+    """Return the number of cases that the metric `name` covers in all rows, if it is one number below `least`."""
+    numbers = {m.n for row in rows if (m := row.metrics.get(name)) is not None and m.value is not None}
+    return numbers.pop() if len(numbers) == 1 and max(numbers) < least else None
 
 
 def _cell_with_count(measured: Measured | None, usual: int) -> str:
