@@ -14,6 +14,8 @@ def without_folders(argument: str) -> str:
     >>> without_folders("classifier:build/a,build/b")
     'classifier:a,b'
     """
+    if "://" in argument:
+        return argument
     head, colon, paths = argument.rpartition(":")
     return head + colon + ",".join(Path(path).name if "/" in path else path for path in paths.split(","))
 

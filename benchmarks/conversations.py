@@ -5,8 +5,8 @@
 Each turn of the assistant in `data/conversations.jsonl` has its right verdict and, where it has one, the cause. Half of
 the conversations, `dev`, is for development; `test` only for testing. Rows go to `rows/conversations.jsonl` in place of
 those of the same detector: the share of turns with the right outcome (a turn that could not be judged has none), with a
-95 % interval by bootstrap over conversations, and the turns by verdict and by kind. --model adds `verify` with a chat
-model.
+95 % interval by bootstrap over conversations, and the turns by verdict and by kind; for `default` also how many of the
+labelled causes are named rightly. --model adds `verify` with a chat model.
 """
 
 from __future__ import annotations
@@ -44,17 +44,20 @@ def conversations() -> list[dict[str, Any]]:
 
 def measured(detector: Detector) -> Iterator[dict[str, Any]]:
     """A row for each part of the conversations."""
+    causes = detector.name == "default"
     judged = [
         (conversation, turn, result)
         for conversation in conversations()
         for turn, result in zip(
             conversation["turns"],
-            check_cases(read_conversation(conversation["messages"], id=conversation["id"]), [detector]),
+            check_cases(read_conversation(conversation["messages"], id=conversation["id"]), [detector], causes=causes),
             strict=True,
         )
     ]
     for part in ("dev", "test"):
         turns = [(c, turn, result.outcome) for c, turn, result in judged if c["part"] == part]
+        labelled = [(turn["cause"], r.cause) for c, turn, r in judged if c["part"] == part and turn.get("cause")]
+        named = [found is not None and found.kind == cause for cause, found in labelled]
         hit = np.array([outcome is RIGHT_OUTCOMES[turn["verdict"]] for _, turn, outcome in turns], dtype=float)
         names = [c["id"] for c, _, _ in turns]
         low, high = bootstrap(lambda w, h=hit: float(np.average(h, weights=w)), names)  # type: ignore[misc]
@@ -75,6 +78,7 @@ def measured(detector: Detector) -> Iterator[dict[str, Any]]:
             "conversations": len({c["id"] for c, _, _ in turns}),
             "unjudged": sum(outcome is Outcome.UNJUDGED for _, _, outcome in turns),
             "rightly": {"value": round(float(hit.mean()), 4), "low": round(low, 4), "high": round(high, 4)},
+            **({"causes": [sum(named), len(named)]} if causes else {}),
             "by": {name: [right[name], of[name]] for name in of},
         }
 

@@ -755,6 +755,8 @@ def conversations(path: Path = ROWS / "conversations.jsonl") -> str:
         label = f"{name} turns" if name in ("right", "wrong") else name
         lines.append(f"| {label} | {' | '.join('{} of {}'.format(*row['by'][name]) for row in rows)} |")
     lines.append(f"| could not be judged | {' | '.join(str(row['unjudged']) for row in rows)} |")
+    causes = ("{} of {}".format(*row["causes"]) if "causes" in row else "–" for row in rows)
+    lines.append(f"| [causes](causes.md) named rightly | {' | '.join(causes)} |")
     n, number, dates = rows[0]["n"], rows[0]["conversations"], ", ".join(sorted({row["date"] for row in rows}))
     return "\n".join(
         [
