@@ -67,3 +67,17 @@ def test_a_data_set_is_mapped() -> None:
     checked = data.map(check_rows(detector="overlap"), batched=True, batch_size=1)
     assert checked["outcome"] == ["flagged", "clear"]
     assert checked["flagged_spans"] == [[[6, 9]], []]
+
+
+def test_logs_in_frames_are_read_by_their_parts() -> None:
+    pandas = pytest.importorskip("pandas")
+    outputs = [
+        {"answer": "It is red.", "contexts": ["It is blue."]},
+        {"output": "It is red.", "contexts": ["It is red."]},
+    ]
+    frame = pandas.DataFrame({"inputs": [{"question": "q"}] * 2, "outputs": outputs, "other": [object(), object()]})
+    assert list(check_dataframe(frame, detector="overlap")["outcome"]) == ["flagged", "clear"]
+    named = check_dataframe(frame[:1], "outputs.answer", ["outputs.contexts"], detector="overlap")
+    assert list(named["outcome"]) == ["flagged"]
+    check = check_rows(Columns("outputs.answer", ("outputs.contexts",)), "overlap")
+    assert check({"outputs": outputs[:1]})["outcome"] == ["flagged"]

@@ -311,6 +311,7 @@ def test_processes_give_the_same_files(tmp_path: Path) -> None:
     assert files_in(tmp_path / "two") == files_in(tmp_path / "one")
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Ray's own options
 def test_ray_gives_the_same_files(tmp_path: Path) -> None:
     pytest.importorskip("ray")
     path = write_rows(tmp_path / "rows.jsonl", [*map(good, range(9)), "{"])

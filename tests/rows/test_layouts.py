@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -97,10 +99,14 @@ def test_any_scalar_is_an_id(tmp_path: Path, form: str, id: object, name: str) -
     assert form == "columns" or case.sources[0].id == name
 
 
-def test_a_case_with_a_wrong_field_is_no_layout(tmp_path: Path) -> None:
+def test_fields_that_are_no_part_of_a_case_are_left_out_and_misspelt_ones_refused(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
-    path.write_text('{"response": "a", "sources": ["b"], "colour": "red"}\n')
-    with pytest.raises(DataError, match=r"rows\.jsonl:1: case: unknown field 'colour'"):
+    path.write_text('{"response": "a", "sources": ["b"], "model": "m"}\n')
+    (case,), remarks = read(path)
+    assert case.response == "a"
+    assert remarks == [f"{path}: fields that are no part of a case, left out: 1"]
+    path.write_text('{"response": "a", "sources": ["b"], "qestion": "q"}\n')
+    with pytest.raises(DataError, match=r"rows\.jsonl:1: case: unknown field 'qestion'"):
         read(path)
 
 
@@ -154,3 +160,83 @@ def test_unknown_columns_say_how_to_name_them(tmp_path: Path) -> None:
     path.write_text(json.dumps({"output": {"text": RED}, "citations": [BLUE]}))
     with pytest.raises(DataError, match="name columns of your own with --response and --source"):
         read(path)
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.csv"])
+@pytest.mark.parametrize(
+    ("row", "sources"),
+    [
+        ({"actual_output": RED, "context": [BLUE], "retrieval_context": None}, [BLUE]),
+        ({"actual_output": RED, "context": [RED], "retrieval_context": [BLUE]}, [BLUE]),
+        ({"answer": None, "response": RED, "contexts": [BLUE]}, [BLUE]),
+        ({"source": "CNN", "document": BLUE, "summary": RED}, [BLUE]),
+    ],
+)
+def test_columns_with_a_value_come_first(name: str, row: dict[str, Any], sources: list[str], tmp_path: Path) -> None:
+    path = tmp_path / name
+    if name.endswith(".csv"):
+        pandas = pytest.importorskip("pandas")
+        pandas.DataFrame([row]).to_csv(path, index=False)
+    else:
+        path.write_text(json.dumps(row))
+    (case,), _ = read(path)
+    assert (case.response, [source.text for source in case.sources]) == (RED, sources)
+
+
+def test_an_empty_answer_stays_one(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    rows = [{"answer": RED, "contexts": [BLUE], "output": "log"}, {"answer": "", "contexts": [BLUE], "output": "log"}]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert [case.response for case in read(path)[0]] == [RED, ""]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [{"outputs": {"answer": RED, "contexts": [BLUE]}}, {"outputs": {"output": RED, "documents": [BLUE]}}],
+        [{"output": RED, "input": {"context": BLUE}}, {"output": {"answer": RED}, "input": {"context": BLUE}}],
+    ],
+)
+def test_each_row_of_a_log_is_read_by_its_own_parts(rows: list[dict[str, Any]], tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    failed = {**rows[0], next(name for name in rows[0] if name.startswith("output")): None}
+    path.write_text("".join(json.dumps(row) + "\n" for row in [*rows, failed]))
+    cases, _ = read(path)
+    assert [case.response for case in cases] == [RED, RED, ""]
+    assert [[source.text for source in case.sources] for case in cases[:2]] == [[BLUE], [BLUE]]
+
+
+@pytest.mark.parametrize("write", [json.dumps, str, lambda documents: json.dumps(documents[0])])
+def test_documents_in_cells(write: Callable[[list[Any]], str], tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows(
+            [["answer", "documents"], [RED, write([{"page_content": BLUE, "metadata": {"page": 300}}])]]
+        )
+    (case,), remarks = read(path)
+    assert [(source.text, source.metadata) for source in case.sources] == [(BLUE, {"page": 300})]
+    assert len(remarks) == 1
+
+
+def test_cells_that_look_like_documents_are_said(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps({"answer": RED, "documents": "[Document(page_content='It is blue.')]"}))
+    assert any("documents that are neither JSON nor Python" in remark for remark in read(path)[1])
+    path.write_text(json.dumps({"answer": RED, "documents": '[{"colour": "blue"}]'}))
+    (case,), remarks = read(path)
+    assert (case.sources[0].text, len(remarks)) == ('[{"colour": "blue"}]', 1)
+
+
+def test_retrieved_passages_keep_their_other_fields(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps({"answer": RED, "contexts": [{"text": BLUE, "score": 0.8, "title": "T"}]}))
+    (case,), _ = read(path)
+    assert (case.sources[0].text, case.sources[0].metadata) == (BLUE, {"score": 0.8, "title": "T"})
+    path.write_text(json.dumps({"response": RED, "sources": [{"page_content": BLUE}]}))
+    assert read(path)[0][0].sources[0].text == BLUE
+
+
+def test_a_blank_id_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(f"id,response,sources\n,{RED},{BLUE}\n,{RED},{BLUE}\n")
+    assert [case.id for case in read(path)[0]] == ["1", "2"]

@@ -55,15 +55,16 @@ def check_rows(
     loaded = load_each(detector)
 
     def added(batch: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
-        found, _ = input_columns.resolve(dict.fromkeys(batch, ""))
-        names = found.named
-        values = zip(*(batch[name] for name in names), strict=True)
-        rows = [dict(zip(names, row, strict=True)) for row in values]
+        names = input_columns.needed(batch)
+        rows = [dict(zip(names, row, strict=True)) for row in zip(*(batch[name] for name in names), strict=True)]
+        if not rows:
+            input_columns.resolve(dict.fromkeys(batch, ""))
+        layout = input_columns.resolve(rows[0])[1] if rows else None
         new: dict[str, list[Any]] = {name: [None] * len(rows) for name in ADDED}
         cases: list[tuple[int, Case]] = []
         for i, row in enumerate(rows):
             try:
-                cases.append((i, as_case(row, found, default_id=str(i + 1))[0]))
+                cases.append((i, as_case(row, input_columns.resolve(row, layout)[0], default_id=str(i + 1))[0]))
             except InputError as error:
                 new["failed"][i] = str(error)
         for indices in batches([case for _, case in cases]):
@@ -115,9 +116,8 @@ def check_dataframe(
     duplicates = [name for name in ADDED if name in frame.columns]
     if duplicates:
         raise InputError(f"the frame has a column {duplicates[0]!r} already", hint="rename it, or leave it out")
-    found, _ = columns.resolve(dict.fromkeys(frame.columns, ""))
-    check = check_rows(found, detector, threshold=threshold)
-    read_names = found.named
+    check = check_rows(columns, detector, threshold=threshold)
+    read_names = columns.needed(frame.columns)
     new: dict[str, list[Any]] = {name: [] for name in ADDED}
     rows = zip(*(frame[name] for name in read_names), strict=True)
     while part := list(islice(rows, _ROWS)):

@@ -82,8 +82,7 @@ class RowReader:
         self.path, self.form = path, form
         self.notes: Counter[str] = Counter()
         self.layout: str | None = None
-        self._columns: dict[tuple[str, ...], tuple[Columns, str | None]] = {}
-        self._table_columns: Columns | None = None
+        self._layout: str | None = None
 
     def rows(self) -> Iterator[SourceRow]:
         """Yield the rows; raise `DataError` for a file that cannot be read, or a table that lacks a column."""
@@ -120,24 +119,23 @@ class RowReader:
             yield SourceRow(value.line, content, value.text, value.place)
 
     def _choose(self, names: list[str]) -> list[str]:
-        """Return the columns of a table to read; parts inside objects are recognised in the first row."""
+        """Return the columns of a table to read."""
+        columns = self.form.columns
         try:
-            self._table_columns = self._resolved(dict.fromkeys(names, ""))[0]
+            columns.resolve(dict.fromkeys(names, ""))
         except InputError as error:
-            if self.form.columns.response or not {"output", "outputs"} & set(names):
+            if columns.response or not {"output", "outputs"} & set(names):  # their parts are recognised row by row
                 raise DataError(error.message, path=self.path, line=1, hint=error.hint) from None
-            return names
-        needed = {name for column in self._table_columns.named for name in (column, column.partition(".")[0])}
+        needed = set(columns.needed(names))
         return [name for name in names if name in needed or name in (*LABELS, *self.form.also)]
 
     def _resolved(self, row: Mapping[str, Any]) -> tuple[Columns, str | None]:
-        """Return the columns of a row and the name of their layout; rows with the same keys have the same."""
-        keys = tuple(row)
-        if keys not in self._columns:
-            columns, layout = self._columns.setdefault(keys, self.form.columns.resolve(row))
-            if layout is not None and self.layout is None:
-                self.layout = f"{self.path}: columns as in {layout}: {columns.describe()}"
-        return self._columns[keys]
+        """Return the columns of a row and the name of their layout."""
+        columns, layout = self.form.columns.resolve(row, self._layout)
+        if layout is not None and self._layout is None:
+            self._layout = layout
+            self.layout = f"{self.path}: columns as in {layout}: {columns.describe()}"
+        return columns, layout
 
     def case(self, row: SourceRow, default_id: str) -> tuple[Case, str | None]:
         """Return the case in a row and its group; raise `DataError` with file and line for a row that is none."""
@@ -148,8 +146,7 @@ class RowReader:
         try:
             if own:
                 return own_case(values, columns, default_id=default_id, notes=self.notes)
-            resolved = self._table_columns or self._resolved(values)[0]
-            return as_case(values, resolved, default_id=default_id, notes=self.notes)
+            return as_case(values, self._resolved(values)[0], default_id=default_id, notes=self.notes)
         except InputError as error:
             hint = error.hint
             if own and not columns.is_own_case(values):
@@ -159,7 +156,7 @@ class RowReader:
     def _is_own(self, values: Mapping[str, Any]) -> bool:
         """Return whether a row is a case or a conversation in Veridical's own form, not one with columns."""
         columns = self.form.columns
-        if self._table_columns is not None or columns.maps or is_table(self.path):
+        if columns.maps or is_table(self.path):
             return False
         try:
             return columns.is_own_case(values) or self._resolved(values)[1] is None

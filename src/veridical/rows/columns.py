@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
 from typing import Any
 
 from veridical.core.errors import InputError
@@ -14,7 +16,7 @@ from veridical.core.serialization import TAG, decode_case, decode_cases
 from veridical.core.strict_json import json_values, parse
 from veridical.core.text import unique_names
 from veridical.core.types import Case, Source
-from veridical.rows.tables import list_in
+from veridical.rows.tables import list_in, objects_in
 
 __all__ = ["LABELS", "LAYOUTS", "Columns", "Layout", "as_case", "own_case", "own_turns", "value_at"]
 
@@ -46,6 +48,7 @@ _CONTEXTS = (
     *("contexts", "context", "documents", "docs", "sources", "retrieved_contexts", "retrieved_documents"),
     *("source_documents", "passages", "chunks"),
 )
+_UNREAD = re.compile(r"\s*\[?\s*(Document\(|\{\s*[\"'](page_content|text|content)[\"']\s*:)")
 _TEXTS = ("text", "page_content", "content", "context", "snippet")
 _ORIGINS = ("source", "file_name")
 _QUESTIONS = ("question", "query", "input", "user_input", "prompt")
@@ -75,12 +78,14 @@ LAYOUTS = (
         "Hugging Face",
         (*_ANSWERS, "generated_answer", "prediction", "generated_text", "summary", "claim", "hypothesis"),
         (
-            *(*_CONTEXTS, "source", "document", "passage", "reference_passages", "knowledge", "doc", "article"),
-            *("premise", "evidence"),
+            *(*_CONTEXTS, "document", "passage", "reference_passages", "knowledge", "doc", "article"),
+            *("premise", "evidence", "source"),
         ),
         _QUESTIONS,
     ),
 )
+_OUTER = {name.partition(".")[0] for layout in LAYOUTS for name in layout.responses + layout.sources if "." in name}
+_RECOGNISED = _CASE_FIELDS.union(_OUTER, *(each.responses + each.sources + each.questions for each in LAYOUTS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,17 +123,26 @@ class Columns:
         """Return whether a JSON object is a case in Veridical's own form, labels and group apart."""
         return not self.maps and "response" in row and set(row) <= {*_CASE_FIELDS, *LABELS, self.group}
 
-    def resolve(self, row: Mapping[str, Any]) -> tuple[Columns, str | None]:
+    def needed(self, names: Iterable[str]) -> list[str]:
+        """Return those of a table's columns that hold a part of a case, or may hold one."""
+        wanted = _RECOGNISED | {part for name in self.named for part in (name, name.partition(".")[0])}
+        return [name for name in names if name in wanted or name.partition(".")[0] in wanted]
+
+    def resolve(self, row: Mapping[str, Any], known: str | None = None) -> tuple[Columns, str | None]:
         """Return the columns of a row with no part left to recognise, and the name of the layout, if it is not ours.
 
+        Columns with a value come before empty ones, and a layout that fits with values before one that fits by names.
+
         Args:
-            row: Values by column; a column of a table may have any value but null.
+            row: Values by column.
+            known: The layout of the rows before; it is tried first.
 
         Raises:
             InputError: A named column is missing, or the response is not named and not recognised.
         """
         for name in self.named:
             _get(row, name)
+        row = {name: _opened(value) if name in _OUTER else value for name, value in row.items()}
         ours = replace(
             self,
             response=self.response or ("response" if "response" in row else None),
@@ -138,11 +152,12 @@ class Columns:
         )
         if ours.response is not None and (ours.sources or ours.must_cover):
             return ours, None
-        for layout in LAYOUTS:
-            response = self.response or _first(row, layout.responses)
-            source = _first(row, (name for name in layout.sources if name != response))
+        attempts = [(layout, filled) for filled in (True, False) for layout in LAYOUTS]
+        for layout, filled in sorted(attempts, key=lambda attempt: attempt[0].name != known):
+            response = self.response or _first(row, layout.responses, filled)
+            source = _first(row, (name for name in layout.sources if name != response), filled)
             if response is not None and (source is not None or ours.sources or ours.must_cover):
-                question = self.question or _first(row, (name for name in layout.questions if name != response))
+                question = self.question or _first(row, [name for name in layout.questions if name != response])
                 sources = ours.sources or (() if ours.must_cover or source is None else (source,))
                 return replace(ours, response=response, sources=sources, question=question), layout.name
         if ours.response is None:
@@ -166,21 +181,32 @@ _MISSING = object()
 def value_at(row: Mapping[str, Any], name: str) -> Any:
     """Return the value of a column, or at a path through objects; raise `KeyError` if there is none.
 
+    The fields of a null object are null.
+
     >>> value_at({"outputs": '{"answer": "It is red."}'}, "outputs.answer")
     'It is red.'
     """
     if name in row:
         return row[name]
     outer, dot, inner = name.partition(".")
-    value = row.get(outer) if dot else None
-    if isinstance(value, str) and value.startswith("{"):
-        try:
-            value = parse(value)
-        except InputError:
-            value = None
+    if not dot or outer not in row:
+        raise KeyError(name)
+    value = _opened(row[outer])
+    if value is None:
+        return None
     if not isinstance(value, Mapping):
         raise KeyError(name)
     return value_at(value, inner)
+
+
+def _opened(value: Any) -> Any:
+    """Return the JSON object in a text; any other value as it is."""
+    if isinstance(value, str) and value.startswith("{"):
+        try:
+            return parse(value)
+        except InputError:
+            return value
+    return value
 
 
 def _get(row: Mapping[str, Any], name: str) -> Any:
@@ -191,14 +217,22 @@ def _get(row: Mapping[str, Any], name: str) -> Any:
         raise InputError(f"no column {name!r}", hint=hint) from None
 
 
-def _first(row: Mapping[str, Any], names: Iterator[str] | Sequence[str]) -> str | None:
+def _first(row: Mapping[str, Any], names: Iterable[str], filled: bool = False) -> str | None:
+    """Return the first of `names` that has a value; without one the first that exists, unless it must be `filled`."""
+    exists = None
     for name in names:
         try:
-            value_at(row, name)
-            return name
+            value = value_at(row, name)
         except KeyError:
             continue
-    return None
+        if not _is_empty(value):
+            return name
+        exists = exists or name
+    return None if filled else exists
+
+
+def _is_empty(value: object) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip()) or (value != value) is True
 
 
 def as_case(
@@ -225,7 +259,7 @@ def as_case(
     if len(set(map(str, ids))) < len(ids):  # several chunks of one document
         sources = [{**source, "id": id} for source, id in zip(sources, unique_names(map(str, ids)), strict=True)]
     document: dict[str, Any] = {
-        "id": default_id if id is None else _name(id, columns.id),
+        "id": default_id if _is_empty(id) else _name(id, columns.id),
         "response": response,
         "sources": sources,
     }
@@ -250,13 +284,27 @@ def own_turns(row: Mapping[str, Any], columns: Columns, *, default_id: str) -> l
 
 
 def _own_body(row: Mapping[str, Any], columns: Columns, notes: Counter[str]) -> dict[str, Any]:
-    body = dict(row)
-    for name in (*LABELS, *((columns.group,) if columns.group else ())):
-        if name not in _CASE_FIELDS:
-            body.pop(name, None)
+    """Return a case in Veridical's own form without what is no part of it.
+
+    Unknown fields stay if they look like a misspelt one, or if the case has no sources: then one of them may hold them.
+    """
+    body, is_whole = dict(row), "sources" in row and "messages" not in row
+    for name in row:
+        left_out = name in LABELS or name == columns.group
+        if name not in _CASE_FIELDS and (left_out or (is_whole and not _is_misspelt(name))):
+            del body[name]
+            notes["fields that are no part of a case, left out"] += not left_out
     if isinstance(body.get("sources"), list):
-        body["sources"] = [item for item in body["sources"] if not _is_null(item, notes)]
+        body["sources"] = [
+            _document(item) if _is_document(item) and "text" not in item else item
+            for item in body["sources"]
+            if not _is_null(item, notes)
+        ]
     return body
+
+
+def _is_misspelt(name: str) -> bool:
+    return bool(get_close_matches(name.lower(), _CASE_FIELDS, n=1, cutoff=0.75))
 
 
 def group_of(row: Mapping[str, Any], columns: Columns) -> str | None:
@@ -282,7 +330,14 @@ def _name(value: object, column: str | None) -> str:
 def _sources(row: Mapping[str, Any], column: str, must_cover: bool, notes: Counter[str]) -> Iterator[dict[str, Any]]:
     """Yield the sources in a column; their default id is its name, with a number if it holds a list."""
     value = _get(row, column)
-    listed = list_in(value) if isinstance(value, str) else list(value) if isinstance(value, list | tuple) else None
+    if isinstance(value, str):
+        listed: list[Any] | None = list_in(value)
+        if listed is None and (objects := objects_in(value)) is not None and all(map(_is_document, objects)):
+            listed = objects
+        unread = listed is None and _UNREAD.match(value) is not None
+        notes["cells of documents that are neither JSON nor Python, read as texts"] += unread
+    else:
+        listed = list(value) if isinstance(value, list | tuple) else None
     for i, item in enumerate([value] if listed is None else listed, 1):
         if listed is not None and _is_null(item, notes):
             continue
@@ -293,24 +348,22 @@ def _sources(row: Mapping[str, Any], column: str, must_cover: bool, notes: Count
         yield {**source, "must_cover": True} if must_cover else source
 
 
+def _is_document(item: object) -> bool:
+    return isinstance(item, Mapping) and ("node" in item or any(name in item for name in _TEXTS))
+
+
 def _document(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a source from an object: ours, or a document of another tool with its text, id and metadata."""
+    """Return a source from an object: ours, or a document of another tool; its other fields become metadata."""
     node = item.get("node")
     if isinstance(node, Mapping):  # of LlamaIndex, beside its score
         item = node
-    elif "text" in item and not isinstance(item.get("metadata"), Mapping):
+    used = next((name for name in _TEXTS if name in item), None)
+    if used is None:
         return dict(item)
-    text = next((item[name] for name in _TEXTS if name in item), None)
-    if text is None:
-        return dict(item)
+    own = {name: value for name, value in item.items() if name in _SOURCE_FIELDS and value is not None}
     metadata = item.get("metadata", item.get("meta"))
     if not isinstance(metadata, Mapping):
-        metadata = {}
+        metadata = {name: value for name, value in item.items() if name not in {*_SOURCE_FIELDS, used, "meta", "id_"}}
     id = next(filter(None, (item.get("id"), *map(metadata.get, _ORIGINS), item.get("id_"))), None)
-    own = {name: value for name, value in item.items() if name in _SOURCE_FIELDS and value is not None}
-    return {
-        **own,
-        "text": text,
-        **({"id": id} if id else {}),
-        **({"metadata": json_values(metadata)} if metadata else {}),
-    }
+    found = {"text": item[used], "id": id, "metadata": json_values(metadata)}
+    return own | {name: value for name, value in found.items() if value is not None and value != {}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 from ast import literal_eval
 from collections import Counter
@@ -26,6 +27,7 @@ __all__ = [
     "delimiter_of",
     "excel_rows",
     "list_in",
+    "objects_in",
     "parquet_table",
     "xlsx_table",
 ]
@@ -84,6 +86,24 @@ def list_in(cell: str) -> list[str | None] | None:
             return None
         at = gap.end()
     return texts if at == len(text) - 1 else None
+
+
+def objects_in(cell: str) -> list[Any] | None:
+    """Return the objects of a cell that holds a list of them, or one, as JSON or Python write it; else None.
+
+    >>> objects_in("[{'text': 'a', 'score': None}]"), objects_in('{"text": "a"}'), objects_in("[1] A note.")
+    ([{'text': 'a', 'score': None}], [{'text': 'a'}], None)
+    """
+    text = cell.strip()
+    if not (text.startswith("{") and text.endswith("}")) and not (text.startswith("[") and text.endswith("]")):
+        return None
+    for read in (json.loads, literal_eval):
+        try:
+            value = read(text)
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            continue
+        return value if isinstance(value, list) else [value]
+    return None
 
 
 def csv_table(
