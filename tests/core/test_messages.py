@@ -422,6 +422,22 @@ def test_conversations_in_files(tmp_path: Path) -> None:
         decode_case({**chat, "system": True}, default_id="1")
 
 
+@pytest.mark.parametrize("blocks", [False, True])
+def test_a_prompt_in_the_field_system_is_a_system_message(blocks: bool) -> None:
+    prompt: Any = [{"type": "text", "text": SYSTEM, "cache_control": {"type": "ephemeral"}}] if blocks else SYSTEM
+    chat = {"system": prompt, "messages": [["user", "When do they close?"], ["assistant", "At 9."]]}
+    (case,) = decode_cases(chat, default_id="c")
+    assert case.id == "c message 2"
+    assert case.sources == (Source("system, message 0", "Shops close at 9."),)
+    assert (case.history[0].speaker, case.history[0].text) == ("system", SYSTEM)
+
+
+@pytest.mark.parametrize("system", [None, "", [], "none"])
+def test_no_prompt_in_the_field_system(system: Any) -> None:
+    (case,) = decode_cases({"system": system, "messages": [["system", SYSTEM], ["assistant", "At 9."]]}, default_id="c")
+    assert case.sources == ()
+
+
 def test_one_verdict_for_each_turn() -> None:
     results = veridical.check_conversation(
         [*OPENAI, {"role": "user", "content": "And cats?"}, {"role": "assistant", "content": "Cats may come in."}],
@@ -446,6 +462,7 @@ def test_the_conversations_of_the_benchmark_say_what_is_right() -> None:
             assert turn["verdict"] == "right" or turn["cause"] in errors
 
 
-def test_an_empty_name_of_a_tag_is_refused() -> None:
-    with pytest.raises(InputError, match="system is ''"):
-        read_conversation([("system", "It is red."), ("user", "And?"), ("assistant", "Red.")], system="")
+@pytest.mark.parametrize("system", ["", "< >", "Answer from this. It is red.", "<context>It is red.</context>"])
+def test_what_is_no_name_of_a_tag_is_refused(system: str) -> None:
+    with pytest.raises(InputError, match=r"system is .*a prompt is a message with the role system"):
+        read_conversation([("system", "It is red."), ("user", "And?"), ("assistant", "Red.")], system=system)

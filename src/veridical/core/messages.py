@@ -21,7 +21,7 @@ from veridical.core.segment import sentences, words
 from veridical.core.text import is_blank
 from veridical.core.types import Case, Source, Turn
 
-__all__ = ["coming_turn", "read_conversation"]
+__all__ = ["coming_turn", "is_tag", "read_conversation"]
 
 _ROLES = {
     **dict.fromkeys(("system", "developer"), "system"),
@@ -64,6 +64,15 @@ class _Message:
         return "\n".join(self.texts)
 
 
+def is_tag(system: object) -> bool:
+    """Return whether `system` is "none", "all" or the name of a tag, and not a prompt.
+
+    >>> is_tag("context"), is_tag("<context>"), is_tag("Be brief.")
+    (True, True, False)
+    """
+    return isinstance(system, str) and re.fullmatch(r"<?[\w.:-]+>?", system) is not None
+
+
 def read_conversation(
     messages: Iterable[Any],
     *,
@@ -72,6 +81,7 @@ def read_conversation(
     system: str = "none",
     assistant: bool = False,
     only_last: bool = False,
+    prompt: str | Sequence[Any] = "",
 ) -> list[Case]:
     """Return a case for each turn of the assistant that says something, in order.
 
@@ -88,18 +98,22 @@ def read_conversation(
             text between <context> and </context>, or the context of a known prompt.
         assistant: Whether earlier turns of the assistant are evidence.
         only_last: Whether only the last turn of the assistant is wanted.
+        prompt: A system message before the first message, with the number 0: a text, or a list of blocks.
 
     Raises:
-        InputError: A message has another form, no turn of the assistant says anything, or `system` is empty.
+        InputError: A message has another form, no turn of the assistant says anything, or `system` is no tag.
 
     >>> chat = [("user", "What does it cost?"), ("tool", "price: 40"), ("assistant", "It costs 40.")]
     >>> case = read_conversation(chat)[0]
     >>> case.question, [source.text for source in case.sources], case.response
     ('What does it cost?', ['price: 40'], 'It costs 40.')
     """
-    if not system.strip("<> "):
-        raise InputError(f"system is {system!r}", hint='"none", "all", or the name of a tag, such as "context"')
-    *cases, _ = _turns(messages, id, sources, system, assistant)
+    if not is_tag(system):
+        hint = '"none", "all", or the name of a tag, such as "context"; a prompt is a message with the role system'
+        raise InputError(f"system is {system!r:.60}", hint=hint)
+    if prompt:
+        messages = [{"role": "system", "content": prompt}, *messages]
+    *cases, _ = _turns(messages, id, sources, system, assistant, first=0 if prompt else 1)
     if not cases:
         raise InputError(f"conversation {id!r} has no turn of the assistant with a text", hint=_HINT)
     return cases[-1:] if only_last else cases
@@ -138,8 +152,12 @@ def _turns(
     assistant: bool,
     evidence_roles: Collection[str] = (),
     markers: Sequence[Marker] = (),
+    first: int = 1,
 ) -> list[Case]:
-    """Return a case for each turn of the assistant, the last one for the turn that comes after all messages."""
+    """Return a case for each turn of the assistant, the last one for the turn that comes after all messages.
+
+    Messages are numbered from `first`.
+    """
     evidence = list(sources)
     names = {source.id for source in evidence}
     repeats = Counter[str]()
@@ -151,10 +169,10 @@ def _turns(
         for text in texts:
             if is_blank(text):
                 continue
-            unique = first = f"{name}, message {number}"
+            unique = place = f"{name}, message {number}"
             while unique in names:
-                repeats[first] += 1
-                unique = f"{first} ({repeats[first] + 1})"
+                repeats[place] += 1
+                unique = f"{place} ({repeats[place] + 1})"
             names.add(unique)
             evidence.append(Source(unique, text))
 
@@ -162,7 +180,7 @@ def _turns(
         return Case(f"{id} message {number}", response, tuple(evidence), _question(history), tuple(history))
 
     number = 0
-    for number, given in enumerate(messages, 1):
+    for number, given in enumerate(messages, first):
         try:
             message, own_sources = _message(given, evidence_roles), list(_own_sources(given))
         except InputError as error:
