@@ -25,6 +25,7 @@ from veridical.core.strict_json import named, parse, quoted
 from veridical.core.types import Case
 
 __all__ = [
+    "CONVERSATION_FIELDS",
     "KINDS",
     "TAG",
     "decode",
@@ -178,12 +179,12 @@ def decode_cases(text: str | bytes | Mapping[str, Any], *, default_id: str) -> l
     return [case]
 
 
-_CONVERSATION = ("id", "messages", "sources", "system", "assistant")
+CONVERSATION_FIELDS = ("id", "messages", "sources", "system", "assistant")
 
 
 def _conversation(document: dict[str, Any], default_id: str) -> list[Case]:
-    if stray := next((name for name in document if name not in _CONVERSATION), None):
-        raise WireError(f"conversation: {UnknownNameError('field', stray, _CONVERSATION)}")
+    if stray := next((name for name in document if name not in CONVERSATION_FIELDS), None):
+        raise WireError(f"conversation: {UnknownNameError('field', stray, CONVERSATION_FIELDS)}")
     body: dict[str, Any] = {name: document[name] for name in ("id", "sources") if name in document}
     shared: Case = _validate(_case_by_hand(body | {"response": ""}, default_id), "case")
     messages, system = document["messages"], document.get("system", "none")

@@ -10,8 +10,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from veridical.core.errors import InputError
-from veridical.core.serialization import TAG, decode_case, decode_cases
-from veridical.core.strict_json import json_values, parse
+from veridical.core.messages import is_tag
+from veridical.core.serialization import CONVERSATION_FIELDS, TAG, decode_case, decode_cases
+from veridical.core.strict_json import json_values, parse, quoted
 from veridical.core.text import unique_names
 from veridical.core.types import Case, Source
 from veridical.rows.tables import list_in
@@ -81,6 +82,7 @@ LAYOUTS = (
         _QUESTIONS,
     ),
 )
+_PARTS = {name for layout in LAYOUTS for name in (*layout.responses, *layout.sources)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +256,13 @@ def _own_body(row: Mapping[str, Any], columns: Columns, notes: Counter[str]) -> 
     for name in (*LABELS, *((columns.group,) if columns.group else ())):
         if name not in _CASE_FIELDS:
             body.pop(name, None)
+    if "messages" in body:  # a logged request, say, with a model and settings
+        extra = [name for name in body if name not in (TAG, *CONVERSATION_FIELDS, *_PARTS)]
+        for name in extra:
+            del body[name]
+        notes[f"other fields of conversations ({', '.join(map(quoted, extra))}), left out"] += bool(extra)
+        prompt = body.get("system") or "none"
+        notes["system prompts, of which only a marked context is a source"] += not is_tag(prompt)
     if isinstance(body.get("sources"), list):
         body["sources"] = [item for item in body["sources"] if not _is_null(item, notes)]
     return body
