@@ -196,13 +196,13 @@ def _conversation(document: dict[str, Any], default_id: str) -> list[Case]:
             "conversation: a field of another type",
             hint='"messages" is a list, "system" is "none", "all", a tag or a prompt, "assistant" true or false',
         )
-    prompt = "" if is_tag(system) else system
+    part, prompt = (system, "") if isinstance(system, str) and is_tag(system) else ("context", system)
     try:
         return read_conversation(
             messages,
             id=shared.id,
             sources=shared.sources,
-            system="context" if prompt else system,
+            system=part,
             assistant=assistant,
             prompt=prompt,
         )
