@@ -223,6 +223,125 @@ def test_messages_carry_sources_and_documents() -> None:
     ]
 
 
+def _used(name: str, id: str = "c1") -> dict[str, Any]:
+    return {"type": "server_tool_use", "id": id, "name": name, "input": {}}
+
+
+def _result(kind: str, content: Any) -> dict[str, Any]:
+    return {"type": f"{kind}_tool_result", "tool_use_id": "c1", "content": content}
+
+
+TALL = "The tower is 330 m tall."
+PDF = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0x"}}
+FETCHED = {"type": "document", "title": "Tower", "source": {"type": "text", "media_type": "text/plain", "data": TALL}}
+SEARCHED = {"type": "web_search_result", "title": TALL, "url": "https://x", "encrypted_content": "Eo"}
+RUN = {"type": "code_execution_result", "stdout": TALL, "stderr": "", "return_code": 0, "content": []}
+
+
+@pytest.mark.parametrize(
+    ("blocks", "sources"),
+    [
+        (
+            [
+                {"type": "mcp_tool_use", "id": "c1", "name": "get", "server_name": "x", "input": {}},
+                _result("mcp", [{"type": "text", "text": TALL}]),
+            ],
+            [("get", TALL)],
+        ),
+        (
+            [_used("web_fetch"), _result("web_fetch", {"type": "web_fetch_result", "url": "u", "content": FETCHED})],
+            [("web_fetch", f"u\nTower\n{TALL}")],
+        ),
+        (
+            [_used("web_search"), _result("web_search", [SEARCHED, {**SEARCHED, "title": "B"}])],
+            [("web_search", f"{TALL}\nhttps://x\nB\nhttps://x")],
+        ),
+        (
+            [
+                _used("web_search"),
+                _result("web_search", {"type": "web_search_tool_result_error", "error_code": "unavailable"}),
+            ],
+            [("web_search", '{"type": "web_search_tool_result_error", "error_code": "unavailable"}')],
+        ),
+        ([_used("code_execution"), _result("code_execution", RUN)], [("code_execution", TALL)]),
+        (
+            [_used("bash"), _result("bash_code_execution", {**RUN, "type": "bash_code_execution_result"})],
+            [("bash", TALL)],
+        ),
+        (
+            [  # LangChain
+                {"type": "server_tool_call", "id": "c1", "name": "get", "args": {}},
+                {"type": "server_tool_result", "tool_call_id": "c1", "status": "success", "output": TALL},
+            ],
+            [("get", TALL)],
+        ),
+        ([{"type": "mcp_call", "id": "c1", "name": "get", "output": TALL}], [("get", TALL)]),
+        ([_used("get"), _result("mcp", [{"type": "image", "source": PDF["source"]}])], []),
+        ([PDF], []),
+        (
+            [{"type": "text", "text": "Look:", "citations": [{"cited_text": TALL, "document_title": "a.pdf"}] * 2}],
+            [("a.pdf", TALL)],
+        ),
+        ([FETCHED, {"type": "text", "text": "Look:", "citations": [{"cited_text": "330 m"}]}], [("Tower", TALL)]),
+        ([{"type": "text", "text": "Look:", "citations": None}], []),
+    ],
+)
+def test_results_of_tools_that_run_on_servers_are_evidence(
+    blocks: list[dict[str, Any]], sources: list[tuple[str, str]]
+) -> None:
+    chat = [("user", "How tall?"), {"role": "assistant", "content": [*blocks, {"type": "text", "text": SAID}]}]
+    (case,) = read_conversation(chat)
+    assert case.response.endswith(SAID)
+    assert [(source.id, source.text) for source in case.sources] == [
+        (f"{name}, message 2", text) for name, text in sources
+    ]
+
+
+@pytest.mark.parametrize(
+    ("item", "sources"),
+    [
+        ({"type": "file_search_call", "id": "f", "results": [{"filename": "a.pdf", "text": TALL}]}, [("a.pdf", TALL)]),
+        ({"type": "file_search_call", "id": "f", "results": None}, []),
+        ({"type": "mcp_call", "id": "m", "name": "get", "output": TALL}, [("get", TALL)]),
+        ({"type": "custom_tool_call_output", "call_id": "c1", "output": TALL}, [("get", TALL)]),
+        (
+            {"type": "function_call_output", "call_id": "c1", "output": [{"city": "Oslo"}]},
+            [("get", '[{"city": "Oslo"}]')],
+        ),
+        (
+            {
+                "type": "function_call_output",
+                "call_id": "c1",
+                "output": [{"type": "input_text", "text": TALL}, {"type": "input_image", "image_url": "data:x"}],
+            },
+            [("get", TALL)],
+        ),
+        (
+            {"type": "code_interpreter_call", "id": "i", "outputs": [{"type": "logs", "logs": TALL}]},
+            [("code_interpreter", TALL)],
+        ),
+        (
+            {
+                "type": "computer_call_output",
+                "call_id": "s",
+                "output": {"type": "computer_screenshot", "image_url": "x"},
+            },
+            [],
+        ),
+        ({"type": "web_search_call", "id": "w", "action": {"type": "search", "query": "x"}}, []),
+        ({"type": "image_generation_call", "id": "g", "result": "iVBOR"}, []),
+        ({"type": "mcp_list_tools", "id": "l", "tools": []}, []),
+    ],
+)
+def test_items_of_responses_are_evidence(item: dict[str, Any], sources: list[tuple[str, str]]) -> None:
+    call = {"type": "custom_tool_call", "call_id": "c1", "name": "get", "input": ""}
+    for form in (item, _object(**item)):
+        (case,) = read_conversation([call, form, ("assistant", SAID)])
+        assert [(source.id, source.text) for source in case.sources] == [
+            (f"{name}, message 2", text) for name, text in sources
+        ]
+
+
 @pytest.mark.parametrize(
     ("messages", "message"),
     [
@@ -262,10 +381,16 @@ JSON = st.recursive(
                     "kwargs",
                     "additional_kwargs",
                     "name",
+                    "output",
+                    "results",
+                    "citations",
                 ]
             )
             | st.text(max_size=3),
-            inner | st.sampled_from(["user", "assistant", "tool", "text", "tool_result", "document"]),
+            inner
+            | st.sampled_from(
+                ["user", "assistant", "tool", "text", "tool_result", "document", "mcp_call", "web_search_result"]
+            ),
             max_size=4,
         )
     ),
@@ -297,6 +422,22 @@ def test_conversations_in_files(tmp_path: Path) -> None:
         decode_case({**chat, "system": True}, default_id="1")
 
 
+@pytest.mark.parametrize("blocks", [False, True])
+def test_a_prompt_in_the_field_system_is_a_system_message(blocks: bool) -> None:
+    prompt: Any = [{"type": "text", "text": SYSTEM, "cache_control": {"type": "ephemeral"}}] if blocks else SYSTEM
+    chat = {"system": prompt, "messages": [["user", "When do they close?"], ["assistant", "At 9."]]}
+    (case,) = decode_cases(chat, default_id="c")
+    assert case.id == "c message 2"
+    assert case.sources == (Source("system, message 0", "Shops close at 9."),)
+    assert (case.history[0].speaker, case.history[0].text) == ("system", SYSTEM)
+
+
+@pytest.mark.parametrize("system", [None, "", [], "none"])
+def test_no_prompt_in_the_field_system(system: Any) -> None:
+    (case,) = decode_cases({"system": system, "messages": [["system", SYSTEM], ["assistant", "At 9."]]}, default_id="c")
+    assert case.sources == ()
+
+
 def test_one_verdict_for_each_turn() -> None:
     results = veridical.check_conversation(
         [*OPENAI, {"role": "user", "content": "And cats?"}, {"role": "assistant", "content": "Cats may come in."}],
@@ -321,6 +462,7 @@ def test_the_conversations_of_the_benchmark_say_what_is_right() -> None:
             assert turn["verdict"] == "right" or turn["cause"] in errors
 
 
-def test_an_empty_name_of_a_tag_is_refused() -> None:
-    with pytest.raises(InputError, match="system is ''"):
-        read_conversation([("system", "It is red."), ("user", "And?"), ("assistant", "Red.")], system="")
+@pytest.mark.parametrize("system", ["", "< >", "Answer from this. It is red.", "<context>It is red.</context>"])
+def test_what_is_no_name_of_a_tag_is_refused(system: str) -> None:
+    with pytest.raises(InputError, match=r"system is .*a prompt is a message with the role system"):
+        read_conversation([("system", "It is red."), ("user", "And?"), ("assistant", "Red.")], system=system)

@@ -179,6 +179,30 @@ def test_a_damaged_sheet_is_refused_in_one_line(tmp_path: Path) -> None:
         list(read_cases(tmp_path / "rows.xlsx"))
 
 
+def test_logged_conversations_have_fields_that_are_left_out(tmp_path: Path) -> None:
+    chat = {"messages": [["tool", "It is red."], ["assistant", "Red."]], "label": 1}
+    logged = {**chat, "system": "Be brief.", "model": "m", "tools": [], "question": "Which colour?"}
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join(map(json.dumps, (logged, logged, chat))), encoding="utf-8")
+    remarks: list[str] = []
+    cases = list(read_cases(path, remark=remarks.append))
+    assert [(case.id, len(case.sources)) for case in cases] == [(f"{i} message 2", 1) for i in (1, 2, 3)]
+    assert remarks == [
+        f"{path}: fields that are no part of a case or conversation, left out: 6",
+        f"{path}: system prompts, of which only a marked context is a source: 2",
+    ]
+
+
+@pytest.mark.parametrize("name", ["response", "contexts", "source"])
+def test_parts_of_a_case_beside_a_conversation_are_not_left_out(tmp_path: Path, name: str) -> None:
+    row = {"messages": [["user", "Hi."], ["assistant", "Hello."]], "model": "m", name: "It is red."}
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(row), encoding="utf-8")
+    with pytest.raises(DataError, match=f"unknown field '{name}'") as error:
+        list(read_cases(path))
+    assert "--response" not in str(error.value)
+
+
 def test_a_column_of_messages_beside_those_of_a_layout(tmp_path: Path) -> None:
     row = {"question": "What colour?", "answer": "Red.", "contexts": ["Blue."], "messages": [{"role": "user"}]}
     path = tmp_path / "rows.jsonl"

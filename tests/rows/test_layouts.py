@@ -104,7 +104,7 @@ def test_fields_that_are_no_part_of_a_case_are_left_out_and_misspelt_ones_refuse
     path.write_text('{"response": "a", "sources": ["b"], "model": "m"}\n')
     (case,), remarks = read(path)
     assert case.response == "a"
-    assert remarks == [f"{path}: fields that are no part of a case, left out: 1"]
+    assert remarks == [f"{path}: fields that are no part of a case or conversation, left out: 1"]
     path.write_text('{"response": "a", "sources": ["b"], "qestion": "q"}\n')
     with pytest.raises(DataError, match=r"rows\.jsonl:1: case: unknown field 'qestion'"):
         read(path)

@@ -71,6 +71,8 @@ def test_a_conversation_is_documented_as_it_is_read(client: TestClient, document
         ({**CONVERSATION, "id": "c", "system": "all", "assistant": True, "sources": "It is red."}, True),
         ({"messages": [["user", "Hi."], ["assistant", "Hello."]]}, True),
         ({**CONVERSATION, "response": "It is red."}, False),
+        ({**CONVERSATION, "system": [{"type": "text", "text": "Be brief."}]}, True),
+        ({**CONVERSATION, "system": True}, False),
         ({"messages": "Hi."}, False),
     ):
         assert jsonschema.Draft202012Validator(schema).is_valid({"cases": [case]}) is valid

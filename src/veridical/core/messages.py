@@ -21,7 +21,7 @@ from veridical.core.segment import sentences, words
 from veridical.core.text import is_blank
 from veridical.core.types import Case, Source, Turn
 
-__all__ = ["coming_turn", "read_conversation"]
+__all__ = ["coming_turn", "is_tag", "read_conversation"]
 
 _ROLES = {
     **dict.fromkeys(("system", "developer"), "system"),
@@ -38,21 +38,39 @@ _ASKS = re.compile(  # words that begin a request or an instruction, or are a gr
     r"your (?:task|job|role|answer)|thanks?|thank you|hi|hello|hey)\b",
     re.IGNORECASE,
 )
+_ITEM = re.compile(  # OpenAI's responses, beside messages
+    r"\w+_call(?:_output)?|reasoning|compaction|item_reference|mcp_list_tools|mcp_approval_(?:request|response)"
+)
+_READABLE = re.compile(  # types of blocks with texts in these fields:
+    r"(?:\w+_)?text|(?:web_)?(?:search|fetch)_result|\w*code_execution\w*_result|document|content|logs"
+)
+_FIELDS = ("title", "url", "source", "page_age", "text", "data", "content", "stdout", "stderr", "logs")
+_UNREADABLE = ("image", "image_url", "input_image", "computer_screenshot", "file", "input_file", "base64", "url")
 _REFERS = re.compile(r"\b(?:it|its|they|them|their|he|him|his|she|her|this|that|these|those|both|one|ones)\b", re.I)
 
 
 @dataclass(slots=True)
 class _Message:
-    """One message: its role, texts, the calls of tools in it by id, and evidence as (name, text)."""
+    """One message: its role, texts, the calls of tools in it by id, and evidence and citations as (name, text)."""
 
     role: str
     texts: list[str] = field(default_factory=list)
     calls: dict[str, str] = field(default_factory=dict)
     results: list[tuple[str, str]] = field(default_factory=list)
+    cited: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def text(self) -> str:
         return "\n".join(self.texts)
+
+
+def is_tag(system: object) -> bool:
+    """Return whether `system` is "none", "all" or the name of a tag, and not a prompt.
+
+    >>> is_tag("context"), is_tag("<context>"), is_tag("Be brief.")
+    (True, True, False)
+    """
+    return isinstance(system, str) and re.fullmatch(r"<?[\w.:-]+>?", system) is not None
 
 
 def read_conversation(
@@ -63,6 +81,7 @@ def read_conversation(
     system: str = "none",
     assistant: bool = False,
     only_last: bool = False,
+    prompt: str | Sequence[Any] = "",
 ) -> list[Case]:
     """Return a case for each turn of the assistant that says something, in order.
 
@@ -79,18 +98,22 @@ def read_conversation(
             text between <context> and </context>, or the context of a known prompt.
         assistant: Whether earlier turns of the assistant are evidence.
         only_last: Whether only the last turn of the assistant is wanted.
+        prompt: A system message before the first message, with the number 0: a text, or a list of blocks.
 
     Raises:
-        InputError: A message has another form, no turn of the assistant says anything, or `system` is empty.
+        InputError: A message has another form, no turn of the assistant says anything, or `system` is no tag.
 
     >>> chat = [("user", "What does it cost?"), ("tool", "price: 40"), ("assistant", "It costs 40.")]
     >>> case = read_conversation(chat)[0]
     >>> case.question, [source.text for source in case.sources], case.response
     ('What does it cost?', ['price: 40'], 'It costs 40.')
     """
-    if not system.strip("<> "):
-        raise InputError(f"system is {system!r}", hint='"none", "all", or the name of a tag, such as "context"')
-    *cases, _ = _turns(messages, id, sources, system, assistant)
+    if not is_tag(system):
+        hint = '"none", "all", or the name of a tag, such as "context"; a prompt is a message with the role system'
+        raise InputError(f"system is {system!r:.60}", hint=hint)
+    if prompt:
+        messages = [{"role": "system", "content": prompt}, *messages]
+    *cases, _ = _turns(messages, id, sources, system, assistant, first=0 if prompt else 1)
     if not cases:
         raise InputError(f"conversation {id!r} has no turn of the assistant with a text", hint=_HINT)
     return cases[-1:] if only_last else cases
@@ -129,8 +152,12 @@ def _turns(
     assistant: bool,
     evidence_roles: Collection[str] = (),
     markers: Sequence[Marker] = (),
+    first: int = 1,
 ) -> list[Case]:
-    """Return a case for each turn of the assistant, the last one for the turn that comes after all messages."""
+    """Return a case for each turn of the assistant, the last one for the turn that comes after all messages.
+
+    Messages are numbered from `first`.
+    """
     evidence = list(sources)
     names = {source.id for source in evidence}
     repeats = Counter[str]()
@@ -142,10 +169,10 @@ def _turns(
         for text in texts:
             if is_blank(text):
                 continue
-            unique = first = f"{name}, message {number}"
+            unique = place = f"{name}, message {number}"
             while unique in names:
-                repeats[first] += 1
-                unique = f"{first} ({repeats[first] + 1})"
+                repeats[place] += 1
+                unique = f"{place} ({repeats[place] + 1})"
             names.add(unique)
             evidence.append(Source(unique, text))
 
@@ -153,7 +180,7 @@ def _turns(
         return Case(f"{id} message {number}", response, tuple(evidence), _question(history), tuple(history))
 
     number = 0
-    for number, given in enumerate(messages, 1):
+    for number, given in enumerate(messages, first):
         try:
             message, own_sources = _message(given, evidence_roles), list(_own_sources(given))
         except InputError as error:
@@ -164,6 +191,9 @@ def _turns(
             add(source.id, number, source.text)
         for name, result in message.results:
             add(calls.get(name, name) or "tool", number, result)
+        for name, passage in message.cited:
+            if not any(passage in source.text for source in evidence):
+                add(name, number, passage)
         if role == "assistant":
             if not is_blank(text):
                 cases.append(case(number, text))
@@ -211,10 +241,12 @@ def _message(given: Any, evidence_roles: Collection[str] = ()) -> _Message:
     if isinstance(given, Mapping) and isinstance(inner, Mapping):
         given = {**inner, "type": given.get("type")}
     kind = _get(given, "type")
-    if kind in ("function_call", "function_call_output", "reasoning"):  # OpenAI's responses
-        return _item(given, str(kind))
     role = _get(given, "role") or kind
     name = str(role.value if isinstance(role, Enum) else role).casefold()
+    if _get(given, "role") is None and name not in evidence_roles and _ITEM.fullmatch(name):
+        message = _Message("tool")
+        _read_item(given, name, message)
+        return message
     if name not in evidence_roles and name not in _ROLES:
         raise InputError(f"the role is {role!r}", hint=_HINT)
     message = _Message("tool" if name in evidence_roles else _ROLES[name])
@@ -233,15 +265,15 @@ def _message(given: Any, evidence_roles: Collection[str] = ()) -> _Message:
     return message
 
 
-def _item(given: Any, kind: str) -> _Message:
-    call_id = str(_get(given, "call_id"))
-    if kind == "function_call_output":
-        message = _Message("tool")
-        output = _get(given, "output")
-        message.results.append((call_id, output if isinstance(output, str) else _joined(output)))
-        return message
-    calls = {call_id: str(_get(given, "name") or "tool")} if kind == "function_call" else {}
-    return _Message("assistant", calls=calls)
+def _read_item(item: Any, kind: str, message: _Message) -> None:
+    """Sort an item of OpenAI's responses into calls and evidence: its output, or the passages of a search in files."""
+    call_id = str(_get(item, "call_id") or _get(item, "id") or "tool")
+    if kind.endswith("_call"):
+        message.calls[call_id] = str(_get(item, "name") or kind.removesuffix("_call"))
+    for found in _items(_get(item, "results"), "results"):
+        message.results.append((str(_get(found, "filename") or call_id), _joined(_get(found, "text"))))
+    for name in ("output", "outputs"):
+        message.results.append((call_id, _joined(_get(item, name))))
 
 
 def _read_content(content: Any, message: _Message) -> None:
@@ -255,28 +287,53 @@ def _read_content(content: Any, message: _Message) -> None:
         if isinstance(block, str):
             message.texts.append(block)
             continue
-        kind = _get(block, "type") or _get(block, "block_type")
+        kind = str(_get(block, "type") or _get(block, "block_type"))
         if kind in ("text", "input_text", "output_text"):
             message.texts.append(str(_get(block, "text") or ""))
-        elif kind in ("tool_use", "tool_call", "server_tool_use"):
+            citations = _get(block, "citations") or _get(block, "annotations")
+            for citation in citations if isinstance(citations, list | tuple) else ():
+                title = _get(citation, "document_title") or _get(citation, "title") or "citation"
+                message.cited.append((str(title), str(_get(citation, "cited_text") or "")))
+        elif kind.endswith(("tool_use", "tool_call")):
             name = _get(block, "name") or _get(block, "tool_name")
             message.calls[str(_get(block, "id") or _get(block, "tool_call_id"))] = str(name or "tool")
-        elif kind == "tool_result":
-            message.results.append((str(_get(block, "tool_use_id")), _joined(_get(block, "content"))))
+        elif kind.endswith("tool_result"):
+            call_id = str(_get(block, "tool_use_id") or _get(block, "tool_call_id"))
+            message.results += [(call_id, _joined(_get(block, name))) for name in ("content", "output")]
         elif kind in ("document", "search_result"):
             source = _get(block, "source")
             title = str(_get(block, "title") or (source if isinstance(source, str) else kind))
-            data = _get(source, "data") or _get(source, "content") if not isinstance(source, str) else None
-            message.results.append((title, _joined(data if data is not None else _get(block, "content"))))
+            content = _get(block, "content") if source is None or isinstance(source, str) else source
+            message.results.append((title, _joined(content)))
+        elif _ITEM.fullmatch(kind):
+            _read_item(block, kind, message)
 
 
 def _joined(content: Any) -> str:
-    """Return the text of a result: of a text, of blocks, or JSON of anything else."""
+    """Return the text of a result: of a text, of blocks (images and files have none), or JSON of anything else.
+
+    >>> _joined({"type": "web_search_result", "title": "Towers", "encrypted_content": "eJw"})
+    'Towers'
+    """
     if content is None or isinstance(content, str):
         return content or ""
-    if isinstance(content, Sequence) and all(_get(block, "text") is not None for block in content):
-        return "\n".join(str(_get(block, "text")) for block in content)
+    if isinstance(content, Sequence):
+        texts = [_get(block, "text") if (text := _block_text(block)) is None else text for block in content]
+        if None not in texts:
+            return "\n".join(str(text) for text in texts if text)
+    elif (text := _block_text(content)) is not None:
+        return text
     return json.dumps(content, ensure_ascii=False, default=str)
+
+
+def _block_text(block: Any) -> str | None:
+    """Return the text of a block; None if its type is unknown."""
+    kind = str(_get(block, "type"))
+    if kind in _UNREADABLE:
+        return ""
+    if not _READABLE.fullmatch(kind):
+        return None
+    return "\n".join(filter(None, (_joined(_get(block, name)) for name in _FIELDS)))
 
 
 def _own_sources(given: Any) -> Iterator[Source]:

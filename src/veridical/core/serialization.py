@@ -19,12 +19,13 @@ from pydantic_core import PydanticSerializationError, SchemaValidator
 
 from veridical.core.errors import InputError, UnknownNameError, WireError
 from veridical.core.jsonl import Line, read_lines
-from veridical.core.messages import read_conversation
+from veridical.core.messages import is_tag, read_conversation
 from veridical.core.registry import Registry
 from veridical.core.strict_json import named, parse, quoted
 from veridical.core.types import Case
 
 __all__ = [
+    "CONVERSATION_FIELDS",
     "KINDS",
     "TAG",
     "decode",
@@ -178,23 +179,32 @@ def decode_cases(text: str | bytes | Mapping[str, Any], *, default_id: str) -> l
     return [case]
 
 
-_CONVERSATION = ("id", "messages", "sources", "system", "assistant")
+CONVERSATION_FIELDS = ("id", "messages", "sources", "system", "assistant")
 
 
 def _conversation(document: dict[str, Any], default_id: str) -> list[Case]:
-    if stray := next((name for name in document if name not in _CONVERSATION), None):
-        raise WireError(f"conversation: {UnknownNameError('field', stray, _CONVERSATION)}")
+    if stray := next((name for name in document if name not in CONVERSATION_FIELDS), None):
+        raise WireError(f"conversation: {UnknownNameError('field', stray, CONVERSATION_FIELDS)}")
     body: dict[str, Any] = {name: document[name] for name in ("id", "sources") if name in document}
     shared: Case = _validate(_case_by_hand(body | {"response": ""}, default_id), "case")
-    system, assistant = document.get("system", "none"), document.get("assistant", False)
-    if not isinstance(document["messages"], list) or not isinstance(system, str) or not isinstance(assistant, bool):
+    messages, system = document["messages"], document.get("system", "none")
+    assistant = document.get("assistant", False)
+    if system in (None, "", []):  # as in requests to Anthropic without a prompt
+        system = "none"
+    if not isinstance(messages, list) or not isinstance(system, str | list) or not isinstance(assistant, bool):
         raise WireError(
             "conversation: a field of another type",
-            hint='"messages" is a list, "system" is "none", "all" or a tag, "assistant" true or false',
+            hint='"messages" is a list, "system" is "none", "all", a tag or a prompt, "assistant" true or false',
         )
+    part, prompt = (system, "") if isinstance(system, str) and is_tag(system) else ("context", system)
     try:
         return read_conversation(
-            document["messages"], id=shared.id, sources=shared.sources, system=system, assistant=assistant
+            messages,
+            id=shared.id,
+            sources=shared.sources,
+            system=part,
+            assistant=assistant,
+            prompt=prompt,
         )
     except InputError as error:
         raise WireError(f"conversation: {error.message}", hint=error.hint) from None

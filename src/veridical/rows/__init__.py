@@ -149,7 +149,7 @@ class RowReader:
             return as_case(values, self._resolved(values)[0], default_id=default_id, notes=self.notes)
         except InputError as error:
             hint = error.hint
-            if own and not columns.is_own_case(values):
+            if own and not columns.is_own_case(values) and "messages" not in values:
                 hint = f"{hint + '; ' if hint else ''}name columns of your own with --response and --source"
             raise DataError(error.message, path=self.path, line=row.place, hint=hint) from None
 

@@ -12,7 +12,8 @@ from difflib import get_close_matches
 from typing import Any
 
 from veridical.core.errors import InputError
-from veridical.core.serialization import TAG, decode_case, decode_cases
+from veridical.core.messages import is_tag
+from veridical.core.serialization import CONVERSATION_FIELDS, TAG, decode_case, decode_cases
 from veridical.core.strict_json import json_values, parse
 from veridical.core.text import unique_names
 from veridical.core.types import Case, Source
@@ -86,6 +87,7 @@ LAYOUTS = (
 )
 _OUTER = {name.partition(".")[0] for layout in LAYOUTS for name in layout.responses + layout.sources if "." in name}
 _RECOGNISED = _CASE_FIELDS.union(_OUTER, *(each.responses + each.sources + each.questions for each in LAYOUTS))
+_PARTS = {name for layout in LAYOUTS for name in (*layout.responses, *layout.sources)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,12 +290,17 @@ def _own_body(row: Mapping[str, Any], columns: Columns, notes: Counter[str]) -> 
 
     Unknown fields stay if they look like a misspelt one, or if the case has no sources: then one of them may hold them.
     """
-    body, is_whole = dict(row), "sources" in row and "messages" not in row
-    for name in row:
-        left_out = name in LABELS or name == columns.group
-        if name not in _CASE_FIELDS and (left_out or (is_whole and not _is_misspelt(name))):
+    body = dict(row)
+    known = {TAG, *CONVERSATION_FIELDS, *_PARTS} if "messages" in row else _CASE_FIELDS
+    for name in row.keys() - known:
+        if name in LABELS or name == columns.group:
             del body[name]
-            notes["fields that are no part of a case, left out"] += not left_out
+        elif "messages" in row or ("sources" in row and not _is_misspelt(name)):
+            del body[name]
+            notes["fields that are no part of a case or conversation, left out"] += 1
+    if "messages" in body:
+        prompt = body.get("system") or "none"
+        notes["system prompts, of which only a marked context is a source"] += not is_tag(prompt)
     if isinstance(body.get("sources"), list):
         body["sources"] = [
             _document(item) if _is_document(item) and "text" not in item else item

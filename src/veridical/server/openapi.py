@@ -159,9 +159,10 @@ def _conversation_by_hand(case: dict[str, Any]) -> dict[str, Any]:
             "description": "Passages that every turn of the assistant may rest on.",
         },
         "system": {
-            "type": "string",
+            "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}],
             "default": "none",
-            "description": "How much of system messages is a source: `none`, `all`, or the name of a tag around it.",
+            "description": "How much of system messages is a source: `none`, `all`, or the name of a tag around it. "
+            "Or the system prompt itself, as in Anthropic's requests: the context in it is a source.",
         },
         "assistant": {
             "type": "boolean",
