@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ HALLUCINATED = (
     "fail",
     "not_faithful",
 )
+_SHOWN_LABELS = 12
 SUPPORTED = ("0", "0.0", "false", "no", "supported", "faithful", "grounded", "clear", "pass")
 
 
@@ -48,12 +50,14 @@ class Labels:
         spans: The column of the hallucinated spans: objects with start and end.
         document: The column of the document; without one, it is the first source.
         hallucinated: The label, as text, of a hallucinated response; None: one of `HALLUCINATED`.
+        values: How many rows read so far have each label, and whether it means hallucinated.
     """
 
     label: str | None = None
     spans: str | None = None
     document: str | None = None
     hallucinated: str | None = None
+    values: Counter[tuple[str, bool]] = field(default_factory=Counter, compare=False)
 
     def example(self, row: Row, case: Case, group: tuple[tuple[str, str], ...] = ()) -> Example:
         """Return the example of a case and the gold in its row; raise `DataError` for a row without a column for it."""
@@ -75,13 +79,30 @@ class Labels:
         )
 
     def _score(self, row: Row, value: Any) -> float:
-        texts = {str(value), str(value).strip().lower(), str(int(value)) if isinstance(value, bool) else ""}
+        texts = _texts(value)
         if self.hallucinated is not None:
-            return float(self.hallucinated in texts)
+            hallucinated = not texts.isdisjoint(_texts(self.hallucinated))
+            self.values[str(value).strip(), hallucinated] += 1
+            return float(hallucinated)
         if not texts & {*HALLUCINATED, *SUPPORTED}:
             hint = f"1 (or {', '.join(HALLUCINATED[2:])}), 0 (or {', '.join(SUPPORTED[2:])}); else ?hallucinated=VALUE"
             raise row.bad(f"the label is {value!r}", hint=hint)
         return float(bool(texts & {*HALLUCINATED}))
+
+    def remarks(self, path: str | Path) -> list[str]:
+        """Return a line on the labels that were read as supported, if there are several beside `hallucinated`.
+
+        Raises `DataError` if all labels were read as supported: `hallucinated` may be misspelt.
+        """
+        supported = [(text, count) for (text, wrong), count in self.values.most_common() if not wrong]
+        shown = ", ".join(f"{text!r} ({count:,})" for text, count in supported[:_SHOWN_LABELS])
+        shown += f" and {len(supported) - _SHOWN_LABELS:,} more" if len(supported) > _SHOWN_LABELS else ""
+        if supported and len(supported) == len(self.values):
+            raise DataError(f"no row has the label {self.hallucinated!r}", path=path, hint=f"the labels: {shown}")
+        if len(supported) < 2:
+            return []
+        hint = "rows with an empty label count in no metric"
+        return [f"{path}: labels other than {self.hallucinated!r}, read as supported: {shown}; {hint}"]
 
     @staticmethod
     def _verdict(item: Row) -> Verdict:
@@ -89,6 +110,12 @@ class Labels:
         if start > end or start % 1 or end % 1:
             raise InputError(f"a span from {start:g} to {end:g}")
         return Verdict(Span(int(start), int(end)), 1.0)
+
+
+def _texts(value: Any) -> set[str]:
+    """Return the ways to write a label: that of `value` in lower case, and as a whole number."""
+    text = str(value).strip().lower()
+    return {text, text.removesuffix(".0"), *([str(int(value))] if isinstance(value, bool) else [])}
 
 
 def json_in(row: Row, column: str) -> Any:
@@ -110,14 +137,31 @@ def columns_and_labels(query: Mapping[str, str]) -> tuple[Columns, Labels]:
     return columns, Labels(*(query.get(name) for name in names))
 
 
+def _with_remarks(
+    examples: Iterator[Example], labels: Labels, path: str | Path, remark: Callable[[str], None]
+) -> Iterator[Example]:
+    """Yield `examples`; at the end call `remark` with each line on their labels."""
+    yield from examples
+    for line in labels.remarks(path):
+        remark(line)
+
+
 @dataclass
 class OwnData:
     """The reader of your own data."""
 
     INFO: Info
     REMOTE = True  # the text after the name may end in "?response=COLUMN…"
+    REMARKS = True
 
-    def read(self, path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
+    def read(
+        self,
+        path: Path,
+        split: str | None = None,
+        *,
+        on_bad: OnBad = None,
+        remark: Callable[[str], None] = lambda line: None,
+    ) -> Iterator[Example]:
         """Return the example in each row of PATH?response=…&label=…; a row without gold is refused."""
         name, _, query = (str(path), "", "") if path.exists() else str(path).partition("?")
         given = dict(parse_qsl(query, keep_blank_values=True))
@@ -128,7 +172,7 @@ class OwnData:
         )
         files = _files(Path(name), split)
         rows = (row for file in files for row in _rows(RowReader(file, form), on_bad))
-        return read_rows(rows, partial(_examples, labels), on_bad)
+        return _with_remarks(read_rows(rows, partial(_examples, labels), on_bad), labels, name, remark)
 
 
 ROWS = OwnData(

@@ -34,6 +34,37 @@ def test_a_table_as_examples(table: Path) -> None:
     assert name_and_path("rows:none.csv") == ("rows", "none.csv")
 
 
+def labelled(folder: Path, *labels: object) -> Path:
+    path = folder / "labelled.jsonl"
+    rows = [{"response": f"In {i}.", "sources": ["In Paris."], "label": label} for i, label in enumerate(labels)]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return path
+
+
+def test_a_label_of_your_own_is_read_in_any_case_and_says_what_else_it_met(tmp_path: Path) -> None:
+    remarks: list[str] = []
+    path = labelled(tmp_path, "Wrong ", "wrong", "right", "unsure", "right", None)
+    examples = list(read(f"{path}?hallucinated=WRONG", remark=remarks.append))
+    assert [example.gold.hallucination for example in examples] == [1.0, 1.0, 0.0, 0.0, 0.0, None]
+    (line,) = remarks
+    assert "labels other than 'WRONG', read as supported: 'right' (2), 'unsure' (1)" in line
+    with pytest.raises(DataError, match=r"no row has the label 'worng' \(the labels: 'right' \(2\), 'Wrong' \(1\)"):
+        list(read(f"{path}?hallucinated=worng", on_bad=lambda error: None))
+    remarks.clear()
+    assert [e.gold.hallucination for e in read(f"{labelled(tmp_path, 1.0, 0, 1)}?hallucinated=1")] == [1.0, 0.0, 1.0]
+    list(read(f"{labelled(tmp_path, 'no', 'yes')}?hallucinated=yes", remark=remarks.append))
+    list(read(f"{labelled(tmp_path, *range(40))}?hallucinated=0", remark=remarks.append))
+    assert len(remarks) == 1
+    assert "and 27 more" in remarks[0]
+
+
+def test_bench_says_which_labels_it_read_as_supported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = labelled(tmp_path, *["wrong", "right", "unsure"] * 9)
+    assert main(["bench", "overlap", "--data", f"{path}?hallucinated=wrong"]) == 0
+    assert capsys.readouterr().err.count("read as supported: 'right' (9), 'unsure' (9)") == 1
+    assert main(["bench", "overlap", "--data", f"{path}?hallucinated=false"]) == 2
+
+
 def test_flat_lines_of_json(tmp_path: Path) -> None:
     path = tmp_path / "own.jsonl"
     rows = [

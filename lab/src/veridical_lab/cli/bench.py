@@ -96,6 +96,7 @@ class MeasuredOptions(DataOptions):
             skip_bad=self.skip_bad,
             seed=self.seed,
             command=this_command(),
+            remark=write_line,
             **others,
         )
 
