@@ -74,6 +74,9 @@ class Labels:
         about = row.name(document) if document else text_id(case.sources[0].text) if case.sources else None
         if value is None or value == "":
             return Example(case, Judgement(case.id, "human:label", judged=(), notes=("no label",)), about, group)
+        if self.hallucinated is None and names == ("label",) and _is_turned(row, case, value):
+            hint = "add ?hallucinated=0, or ?hallucinated=1 if yours is the other way round; or read aggrefact:FILE"
+            raise row.bad("a label of 1 means supported in rows with 'doc' and 'claim', as of MiniCheck", hint=hint)
         return Example(
             case, Judgement(case.id, "human:label", self._score(row, value), verdicts=verdicts), about, group
         )
@@ -118,6 +121,11 @@ def _texts(value: Any) -> set[str]:
     return {text, text.removesuffix(".0"), *([str(int(value))] if isinstance(value, bool) else [])}
 
 
+def _is_turned(row: Row, case: Case, value: Any) -> bool:
+    """Return whether a label is 1 or 0 in a row as of MiniCheck and LLM-AggreFact, where 1 means supported."""
+    return "doc" in row.values and row.values.get("claim") == case.response and not _texts(value).isdisjoint("01")
+
+
 def json_in(row: Row, column: str) -> Any:
     """Return the value of a cell that holds JSON."""
     try:
@@ -133,8 +141,8 @@ def columns_and_labels(query: Mapping[str, str]) -> tuple[Columns, Labels]:
             raise UnknownNameError("column", name, (*COLUMNS, "hallucinated"))
     sources = (query["sources"],) if "sources" in query else ()
     columns = Columns(query.get("response"), sources, id=query.get("id"), question=query.get("question"))
-    names = ("label", "spans", "document", "hallucinated")
-    return columns, Labels(*(query.get(name) for name in names))
+    label, spans, document, hallucinated = map(query.get, ("label", "spans", "document", "hallucinated"))
+    return columns, Labels(label, spans, document, hallucinated)
 
 
 def _with_remarks(

@@ -58,6 +58,18 @@ def test_a_label_of_your_own_is_read_in_any_case_and_says_what_else_it_met(tmp_p
     assert "and 27 more" in remarks[0]
 
 
+@pytest.mark.parametrize("name", ["claims.csv", "claims.jsonl"])
+def test_a_label_of_claims_that_means_supported_is_refused(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    row = {"doc": "In Rome.", "claim": "In Rome.", "label": 1}
+    path.write_text(json.dumps(row) if name.endswith(".jsonl") else "doc,claim,label\nIn Rome.,In Rome.,1\n")
+    with pytest.raises(DataError, match=r"1 means supported .*\?hallucinated=0"):
+        list(read(str(path)))
+    assert [example.gold.hallucination for example in read(f"{path}?hallucinated=1")] == [1.0]
+    path.write_text(path.read_text().replace("1", "0").replace("label", "hallucinated"))
+    assert [example.gold.hallucination for example in read(str(path))] == [0.0]
+
+
 def test_bench_says_which_labels_it_read_as_supported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = labelled(tmp_path, *["wrong", "right", "unsure"] * 9)
     assert main(["bench", "overlap", "--data", f"{path}?hallucinated=wrong"]) == 0
