@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from ast import literal_eval
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -47,7 +48,7 @@ class Labels:
 
     Attributes:
         label: The column of the label; None: the first of `LABELS` that a row has.
-        spans: The column of the hallucinated spans: objects with start and end.
+        spans: The column of the hallucinated spans: objects with start and end (label, text), or pairs of them.
         document: The column of the document; without one, it is the first source.
         hallucinated: The label, as text, of a hallucinated response; None: one of `HALLUCINATED`.
         values: How many rows read so far have each label, and whether it means hallucinated.
@@ -67,8 +68,8 @@ class Labels:
             hint = "name their columns: ?label=COLUMN or ?spans=COLUMN; a label is 1 where the response is hallucinated"
             raise row.bad("a case without gold: neither a label nor spans", hint=hint)
         if spans and isinstance(row.get(spans), str):  # the cell of a table
-            row = replace(row, values={**row.values, spans: json_in(row, spans)})
-        verdicts = tuple(self._verdict(item) for item in (row.rows(spans) if spans else ()))
+            row = replace(row, values={**row.values, spans: _objects_in(row, spans)})
+        verdicts = tuple(_verdict(item, case) for item in (_span_rows(row, spans) if spans else ()))
         value = row.get(names[0]) if names else bool(verdicts)
         document = self.document or ("document" if row.values.get("document") is not None else None)
         about = row.name(document) if document else text_id(case.sources[0].text) if case.sources else None
@@ -107,13 +108,6 @@ class Labels:
         hint = "rows with an empty label count in no metric"
         return [f"{path}: labels other than {self.hallucinated!r}, read as supported: {shown}; {hint}"]
 
-    @staticmethod
-    def _verdict(item: Row) -> Verdict:
-        start, end = item.numeric("start", low=0), item.numeric("end", low=0)
-        if start > end or start % 1 or end % 1:
-            raise InputError(f"a span from {start:g} to {end:g}")
-        return Verdict(Span(int(start), int(end)), 1.0)
-
 
 def _texts(value: Any) -> set[str]:
     """Return the ways to write a label: that of `value` in lower case, and as a whole number."""
@@ -126,12 +120,38 @@ def _is_turned(row: Row, case: Case, value: Any) -> bool:
     return "doc" in row.values and row.values.get("claim") == case.response and not _texts(value).isdisjoint("01")
 
 
-def json_in(row: Row, column: str) -> Any:
-    """Return the value of a cell that holds JSON."""
+def _objects_in(row: Row, column: str) -> Any:
+    """Return the value of a cell that holds JSON, or a literal as Python and pandas write it."""
     try:
         return json.loads(row.text(column))
     except ValueError as error:
-        raise json_error(error, row.path, row.line) from None
+        try:
+            return literal_eval(row.text(column).strip())
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            raise json_error(error, row.path, row.line) from None
+
+
+def _span_rows(row: Row, column: str) -> list[Row]:
+    """Return the spans in a field, each as a row with start and end; a pair of numbers is a span, too."""
+    items = [
+        dict(zip(("start", "end"), item, strict=True)) if isinstance(item, list | tuple) and len(item) == 2 else item
+        for item in row.items(column)
+    ]
+    return replace(row, values={column: items}).rows(column)
+
+
+def _verdict(item: Row, case: Case) -> Verdict:
+    """Return the verdict of a labelled span; raise `InputError` if its text is another one than the response has."""
+    start, end = item.numeric("start", low=0), item.numeric("end", low=0)
+    if start > end or start % 1 or end % 1:
+        raise InputError(f"a span from {start:g} to {end:g}")
+    span = Span(int(start), int(end))
+    text, labelled = span.of(case.response), item.values.get("text")
+    if isinstance(labelled, str) and labelled != text:
+        hint = "start and end count characters of the response from 0, and end is the first one after the span"
+        raise item.bad(f"the text {labelled!r}, but the response has {text!r} from {start:g} to {end:g}", hint=hint)
+    labels = (item.values.get(name) for name in ("label", "label_type"))
+    return Verdict(span, 1.0, label=next((label for label in labels if isinstance(label, str) and label), None))
 
 
 def columns_and_labels(query: Mapping[str, str]) -> tuple[Columns, Labels]:

@@ -58,6 +58,25 @@ def test_a_label_of_your_own_is_read_in_any_case_and_says_what_else_it_met(tmp_p
     assert "and 27 more" in remarks[0]
 
 
+@pytest.mark.parametrize(
+    ("spans", "label"),
+    [
+        ([{"start": 3, "end": 7, "label": "intrinsic", "text": "Rome"}], "intrinsic"),
+        ([{"start": 3, "end": 7, "label_type": "Evident Conflict"}], "Evident Conflict"),
+        ([[3, 7]], None),
+        ("[{'start': 3, 'end': 7, 'label': 1}]", None),
+        ("[(3, 7)]", None),
+        ('[{"start": 3, "end": 7}]', None),
+    ],
+)
+def test_spans_of_your_own(tmp_path: Path, spans: object, label: str | None) -> None:
+    path = tmp_path / "own.jsonl"
+    path.write_text(json.dumps({"response": "In Rome.", "sources": ["In Paris."], "spans": spans}))
+    (example,) = read(str(path))
+    (verdict,) = example.gold.verdicts
+    assert (verdict.span.of(example.case.response), verdict.score, verdict.label) == ("Rome", 1.0, label)
+
+
 @pytest.mark.parametrize("name", ["claims.csv", "claims.jsonl"])
 def test_a_label_of_claims_that_means_supported_is_refused(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
@@ -97,6 +116,12 @@ def test_flat_lines_of_json(tmp_path: Path) -> None:
         ({"response": "a", "sources": ["b"]}, "", "neither a label nor spans"),
         ({"response": "a", "sources": ["b"], "label": 1}, "?label=gone", "no field 'gone'"),
         ({"response": "a", "sources": ["b"], "label": 1, "spans": [{"start": 0, "end": 9}]}, "", "runs past"),
+        (
+            {"response": "In Rome", "sources": ["b"], "spans": [{"start": 3, "end": 7, "text": "Bonn"}]},
+            "",
+            "spans 1: the text 'Bonn', but the response has 'Rome' from 3 to 7",
+        ),
+        ({"response": "a", "sources": ["b"], "spans": "[{'start': 0"}, "", "not JSON"),
     ],
 )
 def test_a_row_without_a_label_is_named(tmp_path: Path, row: dict, query: str, says: str) -> None:
