@@ -83,7 +83,8 @@ def result_tables(rows: Iterable[ResultRow], metrics: Sequence[str] | None = Non
         dates = ", ".join(sorted({row.date for row in group}))
         foot = (
             f"{first.level:.0%} intervals by bootstrap over {first.documents} documents ({first.resamples} samples, "
-            f"seed {first.seed}); data {first.data_hash[:12]}{skipped}; {dates}{_usage(group)}{hidden}"
+            f"seed {first.seed}); data {first.data_hash[:12]}{skipped}; {dates}"
+            f"{_usage(group)}{_not_fitted(group)}{hidden}"
         )
         heads = [f"{name} (n={shared[name]})" if name in shared else name for name in names]
         head = ["detector", *(["group"] if grouped else []), "n", "not judged", *heads]
@@ -245,6 +246,12 @@ def _usage(rows: Sequence[ResultRow]) -> str:
             tokens = f"{row.usage.prompt_tokens} + {row.usage.completion_tokens} tokens"
             parts.append(f"; {row.detector}: {row.usage.calls} calls, {tokens}{cost}")
     return "".join(parts)
+
+
+def _not_fitted(rows: Sequence[ResultRow]) -> str:
+    """Return, for each detector, the levels whose threshold was to be fitted and could not be, each with the reason."""
+    notes = {row.detector: row.threshold_from.partition("; ")[2] for row in rows if "not fitted" in row.threshold_from}
+    return "".join(f"; {detector}: threshold of {note}" for detector, note in notes.items())
 
 
 def comparison_table(comparisons: Sequence[DetectorComparison]) -> Table:
