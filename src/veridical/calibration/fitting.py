@@ -199,7 +199,7 @@ def _fit(sample: _Sample, options: CalibrationOptions) -> Scale:
     except UndefinedMetricError as error:
         raise InputError(
             f"{sample.level.value}: {error.message} ({len(sample.labels)} items of {sample.responses} responses)",
-            hint="give data with both classes, another criterion, or leave the level out (--levels)",
+            hint=error.hint or "give data with both classes, another criterion, or leave the level out (--levels)",
         ) from None
 
 
@@ -226,7 +226,10 @@ def fit_scale(labels: np.ndarray, scores: Floats, options: CalibrationOptions, *
         rises = calibration.slope > 0
     if must_rise and not rises:
         auc = METRICS["roc_auc"].value(np.column_stack([labels, scores]))
-        raise UndefinedMetricError(f"higher scores do not go with the labels (ROC AUC {auc:.3f})")
+        hint = "give other data or another detector, or leave the level out (--levels)"
+        if auc < 0.5:
+            hint += ", or the label is the other way round: ?hallucinated=0"
+        raise UndefinedMetricError(f"higher scores do not go with the labels (ROC AUC {auc:.3f})", hint=hint)
     probabilities = scores if calibration is None else np.clip(calibration.apply(scores), 0.0, 1.0)
     return Scale(float(threshold_fitter(options.criterion)(labels, probabilities)), calibration)
 

@@ -81,7 +81,7 @@ def calibrate_command(
         all_data=options.all_data,
         seed=options.seed,
     )
-    examples = [example for spec in data for example in read(spec, options.split)]
+    examples = [example for spec in data for example in read(spec, options.split, remark=write_line)]
     with progress_bar() as progress:
         loaded = load_detector(detector)
         fitted = fit_thresholds(

@@ -580,7 +580,7 @@ class DataOptions:
         from veridical.datasets import read
 
         skipped: list[DataError] = []
-        yield read(spec, self.split, on_bad=skipped.append if self.skip_bad else None)
+        yield read(spec, self.split, on_bad=skipped.append if self.skip_bad else None, remark=write_line)
         if skipped:
             write_line(f"veridical: {len(skipped)} rows were skipped; the first: {skipped[0]}")
 

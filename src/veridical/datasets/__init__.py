@@ -6,15 +6,16 @@ Known defects of the published set (see `INFO.notes`) are skipped without an err
 Readers clean the texts before they become a `Case`; nothing changes them later.
 
 Gold for a whole response has `hallucination` and no verdict, since it does not say where. `judged=()` marks a row
-without any label for the response. A module with a true `REMOTE` also reads from other places than paths.
+without any label for the response. A module with a true `REMOTE` also reads from other places than paths; `read` of one
+with a true `REMARKS` takes `remark`, too, which it calls at the end with each line on how it understood the data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from veridical.core.errors import DataError, InputError
 from veridical.core.jsonl import OnBad
@@ -86,15 +87,21 @@ def name_and_path(spec: str) -> tuple[str, str]:
     return ("rows", spec) if name not in DATASETS and Path(spec.partition("?")[0]).exists() else (name, path)
 
 
-def read(spec: str, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """Read the examples of "NAME:PATH", or of the path of a file of rows alone."""
+def read(
+    spec: str, split: str | None = None, *, on_bad: OnBad = None, remark: Callable[[str], None] | None = None
+) -> Iterator[Example]:
+    """Read the examples of "NAME:PATH", or of the path of a file of rows alone.
+
+    `remark` is called at the end with each line on how your own data were understood.
+    """
     name, path = name_and_path(spec)
     reader = load_reader(name)
     if not path:
         raise InputError(f"data {spec!r} names no path", hint="write NAME:PATH, such as xsum_token:data/xsum_token")
     if not getattr(reader, "REMOTE", False) and not Path(path).exists():
         raise DataError("no such file or folder", path=path)
-    return reader.read(Path(path), split, on_bad=on_bad)
+    remarks: dict[str, Any] = {"remark": remark} if remark is not None and getattr(reader, "REMARKS", False) else {}
+    return reader.read(Path(path), split, on_bad=on_bad, **remarks)
 
 
 def table() -> str:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from ast import literal_eval
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +25,7 @@ from veridical.rows.columns import LABELS
 
 __all__ = ["COLUMNS", "HALLUCINATED", "JSONL", "ROWS", "SUPPORTED", "Labels", "OwnData", "columns_and_labels"]
 
-COLUMNS = ("id", "response", "sources", "question", "label", "spans", "document")
+COLUMNS = ("id", "response", "sources", "question", "label", "spans", "document", "group")
 """Names in a spec for columns of the data."""
 HALLUCINATED = (
     "1",
@@ -36,6 +39,7 @@ HALLUCINATED = (
     "fail",
     "not_faithful",
 )
+_SHOWN_LABELS = 12
 SUPPORTED = ("0", "0.0", "false", "no", "supported", "faithful", "grounded", "clear", "pass")
 
 
@@ -45,15 +49,19 @@ class Labels:
 
     Attributes:
         label: The column of the label; None: the first of `LABELS` that a row has.
-        spans: The column of the hallucinated spans: objects with start and end.
+        spans: The column of the hallucinated spans: objects with start and end (label, text), or pairs of them.
         document: The column of the document; without one, it is the first source.
         hallucinated: The label, as text, of a hallucinated response; None: one of `HALLUCINATED`.
+        group: The columns by which results can be grouped.
+        values: How many rows read so far have each label, and whether it means hallucinated.
     """
 
     label: str | None = None
     spans: str | None = None
     document: str | None = None
     hallucinated: str | None = None
+    group: tuple[str, ...] = ()
+    values: Counter[tuple[str, bool]] = field(default_factory=Counter, compare=False)
 
     def example(self, row: Row, case: Case, group: tuple[tuple[str, str], ...] = ()) -> Example:
         """Return the example of a case and the gold in its row; raise `DataError` for a row without a column for it."""
@@ -63,40 +71,93 @@ class Labels:
             hint = "name their columns: ?label=COLUMN or ?spans=COLUMN; a label is 1 where the response is hallucinated"
             raise row.bad("a case without gold: neither a label nor spans", hint=hint)
         if spans and isinstance(row.get(spans), str):  # the cell of a table
-            row = replace(row, values={**row.values, spans: json_in(row, spans)})
-        verdicts = tuple(self._verdict(item) for item in (row.rows(spans) if spans else ()))
+            row = replace(row, values={**row.values, spans: _objects_in(row, spans)})
+        verdicts = tuple(_verdict(item, case) for item in (_span_rows(row, spans) if spans else ()))
         value = row.get(names[0]) if names else bool(verdicts)
         document = self.document or ("document" if row.values.get("document") is not None else None)
+        values = {name: row.get(name) for name in self.group}
+        of_row = ((name, str(value)) for name, value in values.items() if value is not None and value != "")
+        group = tuple(sorted({*group, *of_row}))
         about = row.name(document) if document else text_id(case.sources[0].text) if case.sources else None
         if value is None or value == "":
             return Example(case, Judgement(case.id, "human:label", judged=(), notes=("no label",)), about, group)
+        if self.hallucinated is None and names == ("label",) and _is_turned(row, case, value):
+            hint = "add ?hallucinated=0, or ?hallucinated=1 if yours is the other way round; or read aggrefact:FILE"
+            raise row.bad("a label of 1 means supported in rows with 'doc' and 'claim', as of MiniCheck", hint=hint)
         return Example(
             case, Judgement(case.id, "human:label", self._score(row, value), verdicts=verdicts), about, group
         )
 
     def _score(self, row: Row, value: Any) -> float:
-        texts = {str(value), str(value).strip().lower(), str(int(value)) if isinstance(value, bool) else ""}
+        texts = _texts(value)
         if self.hallucinated is not None:
-            return float(self.hallucinated in texts)
+            hallucinated = not texts.isdisjoint(_texts(self.hallucinated))
+            self.values[str(value).strip(), hallucinated] += 1
+            return float(hallucinated)
         if not texts & {*HALLUCINATED, *SUPPORTED}:
             hint = f"1 (or {', '.join(HALLUCINATED[2:])}), 0 (or {', '.join(SUPPORTED[2:])}); else ?hallucinated=VALUE"
             raise row.bad(f"the label is {value!r}", hint=hint)
         return float(bool(texts & {*HALLUCINATED}))
 
-    @staticmethod
-    def _verdict(item: Row) -> Verdict:
-        start, end = item.numeric("start", low=0), item.numeric("end", low=0)
-        if start > end or start % 1 or end % 1:
-            raise InputError(f"a span from {start:g} to {end:g}")
-        return Verdict(Span(int(start), int(end)), 1.0)
+    def remarks(self, path: str | Path) -> list[str]:
+        """Return a line on the labels that were read as supported, if there are several beside `hallucinated`.
+
+        Raises `DataError` if all labels were read as supported: `hallucinated` may be misspelt.
+        """
+        supported = [(text, count) for (text, wrong), count in self.values.most_common() if not wrong]
+        shown = ", ".join(f"{text!r} ({count:,})" for text, count in supported[:_SHOWN_LABELS])
+        shown += f" and {len(supported) - _SHOWN_LABELS:,} more" if len(supported) > _SHOWN_LABELS else ""
+        if supported and len(supported) == len(self.values):
+            raise DataError(f"no row has the label {self.hallucinated!r}", path=path, hint=f"the labels: {shown}")
+        if len(supported) < 2:
+            return []
+        hint = "rows with an empty label count in no metric"
+        return [f"{path}: labels other than {self.hallucinated!r}, read as supported: {shown}; {hint}"]
 
 
-def json_in(row: Row, column: str) -> Any:
-    """Return the value of a cell that holds JSON."""
+def _texts(value: Any) -> set[str]:
+    """Return the ways to write a label: that of `value` in lower case, and as a whole number."""
+    text = str(value).strip().lower()
+    return {text, text.removesuffix(".0"), *([str(int(value))] if isinstance(value, bool) else [])}
+
+
+def _is_turned(row: Row, case: Case, value: Any) -> bool:
+    """Return whether a label is 1 or 0 in a row as of MiniCheck and LLM-AggreFact, where 1 means supported."""
+    return "doc" in row.values and row.values.get("claim") == case.response and not _texts(value).isdisjoint("01")
+
+
+def _objects_in(row: Row, column: str) -> Any:
+    """Return the value of a cell that holds JSON, or a literal as Python and pandas write it."""
     try:
         return json.loads(row.text(column))
     except ValueError as error:
-        raise json_error(error, row.path, row.line) from None
+        try:
+            return literal_eval(row.text(column).strip())
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            raise json_error(error, row.path, row.line) from None
+
+
+def _span_rows(row: Row, column: str) -> list[Row]:
+    """Return the spans in a field, each as a row with start and end; a pair of numbers is a span, too."""
+    items = [
+        dict(zip(("start", "end"), item, strict=True)) if isinstance(item, list | tuple) and len(item) == 2 else item
+        for item in row.items(column)
+    ]
+    return replace(row, values={column: items}).rows(column)
+
+
+def _verdict(item: Row, case: Case) -> Verdict:
+    """Return the verdict of a labelled span; raise `InputError` if its text is another one than the response has."""
+    start, end = item.numeric("start", low=0), item.numeric("end", low=0)
+    if start > end or start % 1 or end % 1:
+        raise InputError(f"a span from {start:g} to {end:g}")
+    span = Span(int(start), int(end))
+    text, labelled = span.of(case.response), item.values.get("text")
+    if isinstance(labelled, str) and labelled != text:
+        hint = "start and end count characters of the response from 0, and end is the first one after the span"
+        raise item.bad(f"the text {labelled!r}, but the response has {text!r} from {start:g} to {end:g}", hint=hint)
+    labels = (item.values.get(name) for name in ("label", "label_type"))
+    return Verdict(span, 1.0, label=next((label for label in labels if isinstance(label, str) and label), None))
 
 
 def columns_and_labels(query: Mapping[str, str]) -> tuple[Columns, Labels]:
@@ -106,8 +167,18 @@ def columns_and_labels(query: Mapping[str, str]) -> tuple[Columns, Labels]:
             raise UnknownNameError("column", name, (*COLUMNS, "hallucinated"))
     sources = (query["sources"],) if "sources" in query else ()
     columns = Columns(query.get("response"), sources, id=query.get("id"), question=query.get("question"))
-    names = ("label", "spans", "document", "hallucinated")
-    return columns, Labels(*(query.get(name) for name in names))
+    label, spans, document, hallucinated = map(query.get, ("label", "spans", "document", "hallucinated"))
+    group = tuple(name.strip() for name in query.get("group", "").split(",") if name.strip())
+    return columns, Labels(label, spans, document, hallucinated, group)
+
+
+def _with_remarks(
+    examples: Iterator[Example], labels: Labels, path: str | Path, remark: Callable[[str], None]
+) -> Iterator[Example]:
+    """Yield `examples`; at the end call `remark` with each line on their labels."""
+    yield from examples
+    for line in labels.remarks(path):
+        remark(line)
 
 
 @dataclass
@@ -116,19 +187,26 @@ class OwnData:
 
     INFO: Info
     REMOTE = True  # the text after the name may end in "?response=COLUMN…"
+    REMARKS = True
 
-    def read(self, path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
+    def read(
+        self,
+        path: Path,
+        split: str | None = None,
+        *,
+        on_bad: OnBad = None,
+        remark: Callable[[str], None] = lambda line: None,
+    ) -> Iterator[Example]:
         """Return the example in each row of PATH?response=…&label=…; a row without gold is refused."""
         name, _, query = (str(path), "", "") if path.exists() else str(path).partition("?")
         given = dict(parse_qsl(query, keep_blank_values=True))
         encoding, delimiter = given.pop("encoding", "utf-8"), given.pop("delimiter", None)
         columns, labels = columns_and_labels(given)
-        form = RowForm(
-            columns, encoding, delimiter, also=tuple(filter(None, (labels.label, labels.spans, labels.document)))
-        )
+        also = tuple(filter(None, (labels.label, labels.spans, labels.document, *labels.group)))
+        form = RowForm(columns, encoding, delimiter, also=also)
         files = _files(Path(name), split)
         rows = (row for file in files for row in _rows(RowReader(file, form), on_bad))
-        return read_rows(rows, partial(_examples, labels), on_bad)
+        return _with_remarks(read_rows(rows, partial(_examples, labels), on_bad), labels, name, remark)
 
 
 ROWS = OwnData(
@@ -143,8 +221,9 @@ ROWS = OwnData(
         notes=(
             "rows:PATH, or the path alone: JSON, CSV, Excel or Parquet, or a folder with a file for each split. "
             "rows:PATH?response=COLUMN&sources=COLUMN&label=COLUMN … names columns (id, response, sources, question, "
-            "label, spans, document); those left out are recognised. A label is 1 where the response is hallucinated; "
-            "hallucinated=VALUE says which other label means that. Also encoding=… and delimiter=…"
+            "label, spans, document, group=COLUMN[,COLUMN]); those left out are recognised. A label is 1 where the "
+            "response is hallucinated; hallucinated=VALUE says which other label means that. Also encoding=… and "
+            "delimiter=…"
         ),
     )
 )
@@ -175,13 +254,25 @@ class _OwnRow(Row):
     reader: RowReader | None = None
 
 
+@contextmanager
+def _hint_on_specs() -> Iterator[None]:
+    """Let the hint of an error name columns in the spec of the data, where commands on cases have options."""
+    try:
+        yield
+    except InputError as error:
+        in_spec = "rows:FILE?response=COLUMN&sources=COLUMN"
+        error.hint = error.hint and error.hint.replace("--response and --source", in_spec)
+        raise
+
+
 def _rows(reader: RowReader, on_bad: OnBad) -> Iterator[_OwnRow]:
     number = 0
-    for number, row in enumerate(reader.rows(), 1):
-        if isinstance(row.content, DataError):
-            refuse(row.content, on_bad)
-        else:
-            yield _OwnRow(reader.path, row.place, row.content, number, source=row, reader=reader)
+    with _hint_on_specs():
+        for number, row in enumerate(reader.rows(), 1):
+            if isinstance(row.content, DataError):
+                refuse(row.content, on_bad)
+            else:
+                yield _OwnRow(reader.path, row.place, row.content, number, source=row, reader=reader)
     if number == 0:
         raise DataError("the file is empty", path=reader.path)
 
@@ -195,4 +286,6 @@ def _examples(labels: Labels, row: Row) -> list[Example]:
         return [decode(row.values, "example")]
     if tag and not tag.startswith("case/"):
         raise row.bad(f"found {tag!r}, not an example", hint='"veridical": "example/1"')
-    return [labels.example(row, row.reader.case(row.source, str(row.number))[0])]
+    with _hint_on_specs():
+        case, _ = row.reader.case(row.source, str(row.number))
+    return [labels.example(row, case)]

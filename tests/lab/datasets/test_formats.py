@@ -317,7 +317,7 @@ def test_hf_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (first.case.id, marked(first), first.gold.hallucination) == ("train/1", ["Rome"], 1.0)
     assert ([s.text for s in first.case.sources], second.gold.hallucination) == (["a", "b"], 0.0)
     assert library.asked == ["some/set"]
-    assert [e.case.id for e in read(spec, "test")] == ["test/1"]
+    assert [e.case.id for e in read(spec, "train")] == ["train/1"]
     with pytest.raises(UnknownNameError, match="known: test, train"):
         list(read(spec, "dev"))
     with pytest.raises(UnknownNameError, match="answers"):

@@ -34,7 +34,8 @@ class BenchSettings:
     detectors that learn are fitted on its validation part, and only its test part is measured. With `fit` "none" the
     test part is measured, and nothing is fitted.
 
-    `connection` says how detectors reach a chat model; the run stops when its budget is spent.
+    `connection` says how detectors reach a chat model; the run stops when its budget is spent. `remark` is called with
+    each line on how the data were understood.
     """
 
     detectors: Sequence[str]
@@ -54,6 +55,7 @@ class BenchSettings:
     journal: Path | None = None
     connection: Connection | None = None
     progress: Callable[[str, int, int], None] = field(default=lambda label, done, total: None)
+    remark: Callable[[str], None] = field(default=lambda line: None)
 
     @property
     def fits(self) -> bool:
@@ -82,7 +84,9 @@ class Loaded:
 def load_data(spec: str, settings: BenchSettings) -> Loaded:
     """Load the examples of NAME:PATH; raise `DataError` if there are too few to measure and fit, or two share an id."""
     bad: list[DataError] = []
-    examples = list(read(spec, settings.split, on_bad=bad.append if settings.skip_bad else None))
+    examples = list(
+        read(spec, settings.split, on_bad=bad.append if settings.skip_bad else None, remark=settings.remark)
+    )
     name, path = name_and_path(spec)
     if not examples:
         raise DataError("no examples in it", path=path, hint=f"{len(bad)} rows were skipped" if bad else None)

@@ -96,6 +96,7 @@ class MeasuredOptions(DataOptions):
             skip_bad=self.skip_bad,
             seed=self.seed,
             command=this_command(),
+            remark=write_line,
             **others,
         )
 
@@ -457,6 +458,10 @@ def table_command(
 
     results = read_result_rows(rows)
     chosen = parse_names(metrics) or None
+    measured = dict.fromkeys(name for row in results for name in row.metrics)
+    for name in chosen or ():
+        if name not in measured and chosen != ["all"]:
+            raise UnknownNameError("metric", name, measured)
     columns = ["all"] if show_all else chosen
     if output_format == "terminal":
         print_tables([*result_tables(results, columns), *mean_tables(results, columns)])
@@ -472,7 +477,6 @@ def table_command(
             raise InputError("a plot shows one metric", hint="such as --metrics roc_auc")
         plot = next(filter(None, (draw(results, chosen[0]) for draw in (by_set, context_curves, group_bars))), None)
         if plot is None:
-            measured = dict.fromkeys(name for row in results for name in row.metrics)
             raise InputError(f"no row has a value of {chosen[0]}", hint=f"there are: {', '.join(measured)}")
         text = plot + "\n"
     elif output_format == "csv":

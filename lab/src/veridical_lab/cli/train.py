@@ -100,7 +100,7 @@ def probe_command(data: LabelledSets, model: ModelFolder, out: OutFolder, option
         device=str(loaded.device),
         progress=write_line,
     )
-    examples = [example for spec in data for example in read(spec, options.split)]
+    examples = [example for spec in data for example in read(spec, options.split, remark=write_line)]
     train_probe(loaded, examples, config, out=out)
     write_line(f"wrote {out}; use it as probe:{out}")
     return 0
@@ -153,7 +153,7 @@ def features_command(
     from veridical.datasets import read
     from veridical_lab.training.features import train_features
 
-    examples = [example for spec in data for example in read(spec, options.split)]
+    examples = [example for spec in data for example in read(spec, options.split, remark=write_line)]
     held_out = [example for spec in validation or () for example in read(spec)]
     train_features(examples, options.training(), options.inputs(), validation=held_out or None, out=out)
     write_line(f"wrote {out}; use it as features:{out}")

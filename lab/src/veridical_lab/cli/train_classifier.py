@@ -155,7 +155,7 @@ def _parts(
         return {"train": [*parts["train"], *organic], "valid": held_out or parts["valid"]}
     if options.organic is not None:
         raise InputError("--organic is for --training", hint="name the set beside the others, as SET:PATH")
-    examples = [example for spec in data for example in read(spec, options.split)]
+    examples = [example for spec in data for example in read(spec, options.split, remark=write_line)]
     if held_out:
         return {"train": examples, "valid": held_out}
     return split_by_document(examples, seed=options.seed)

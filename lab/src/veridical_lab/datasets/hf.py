@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,9 +17,10 @@ from veridical.datasets.reading import Row, read_rows
 from veridical.datasets.rows import Labels, columns_and_labels
 from veridical.rows.columns import Columns, as_case
 
-__all__ = ["INFO", "REMOTE", "read"]
+__all__ = ["INFO", "REMARKS", "REMOTE", "read"]
 
 REMOTE = True  # the text after "hf:" need not be a path
+REMARKS = True
 INFO = Info(
     name="hf",
     title="Hugging Face data sets",
@@ -30,14 +31,20 @@ INFO = Info(
     document="the `document` column, else the first source (by its hash)",
     notes=(
         "hf:NAME_OR_FOLDER?response=COLUMN&sources=COLUMN&label=COLUMN … maps our names (id, response, sources, "
-        "question, label, spans, document) to columns, as for `rows`; hallucinated=VALUE says which label means "
-        "hallucinated (default: 1, true and the like). `sources` is a text or a list of texts, `spans` a list of "
-        "objects with start and end. Needs the `data` extra; code that comes with a set is never run."
+        "question, label, spans, document, group) to columns, as for `rows`; hallucinated=VALUE says which label "
+        "means hallucinated (default: 1, true and the like). `sources` is a text or a list of texts, `spans` a list "
+        "of objects with start and end. Needs the `data` extra; code that comes with a set is never run."
     ),
 )
 
 
-def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
+def read(
+    path: Path,
+    split: str | None = None,
+    *,
+    on_bad: OnBad = None,
+    remark: Callable[[str], None] = lambda line: None,
+) -> Iterator[Example]:
     """Yield the rows of "NAME_OR_FOLDER?response=…&label=…"; without `split`, of all splits in turn.
 
     Raises:
@@ -49,6 +56,8 @@ def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Itera
     for part, rows in _load(name, split).items():
         numbered = (Row(Path(f"{name}[{part}]"), i, row, i) for i, row in enumerate(rows, 1))
         yield from read_rows(numbered, partial(_example, part, columns, labels), on_bad)
+    for line in labels.remarks(name):
+        remark(line)
 
 
 def _load(name: str, split: str | None) -> dict[str, Iterable[dict[str, Any]]]:
