@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from typer import Argument, Option
 
 from veridical.cli.comma_lists import parse_names
-from veridical.cli.delivery import write_examples
+from veridical.cli.delivery import check_out, write_examples
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import OUTPUT, DataOptions, LabelledData, OutJsonl, write_counts, write_line
 
@@ -67,6 +67,7 @@ def export_tasks_command(
     from veridical.core.files import write_whole
     from veridical_lab.annotate.label_studio import tasks_of
 
+    check_out(out, [data])
     with reading.read(data) as examples:
         cases = list(examples)
     tasks = tasks_of(cases, kind, predictions=_predictions(cases, detector))
@@ -87,6 +88,7 @@ def import_command(
     """
     from veridical_lab.annotate.label_studio import read_export
 
+    check_out(out, [data])
     with reading.read(data) as examples:
         imported = read_export(export, list(examples))
     _deliver_imported(imported.examples, imported.annotations, imported.skipped, out)
@@ -161,6 +163,7 @@ def pull_command(
     from veridical_lab.annotate.label_studio import read_tasks
     from veridical_lab.annotate.label_studio_server import LabelStudio
 
+    check_out(out, [data])
     with reading.read(data) as examples:
         cases = list(examples)
     with LabelStudio(server.url, timeout=server.timeout) as studio:

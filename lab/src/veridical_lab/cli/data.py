@@ -13,7 +13,7 @@ import typer
 from typer import Argument, Option
 
 from veridical.cli.comma_lists import parse_thresholds
-from veridical.cli.delivery import plain_console, write_examples
+from veridical.cli.delivery import check_out, plain_console, write_examples
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import (
     DETECTION,
@@ -157,6 +157,7 @@ def convert_command(
 
     if part is not None and part not in FRACTIONS:
         raise UnknownNameError("part", part, FRACTIONS)
+    check_out(out, [data])
     with options.read(data) as reading:
         examples = list(reading)
     chosen = examples if part is None else split_by_document(examples, seed=seed)[part]
@@ -198,6 +199,7 @@ def label_command(
     from veridical.detectors import load_detector
     from veridical_lab.training.soft_labels import mixed
 
+    check_out(out, [data])
     with options.read(data) as reading:
         examples = list(reading)
     loaded = load_detector(detector)
@@ -288,6 +290,7 @@ def generate_command(
     from veridical_lab.tasks.grounded import Writing, find_task, inputs_of, label_responses, write
     from veridical_lab.tasks.responses import append_responses, kept_responses
 
+    check_out(out, [data])
     writing = Writing(
         find_task(generation.task),
         generation.template,
