@@ -6,7 +6,8 @@ Known defects of the published set (see `INFO.notes`) are skipped without an err
 Readers clean the texts before they become a `Case`; nothing changes them later.
 
 Gold for a whole response has `hallucination` and no verdict, since it does not say where. `judged=()` marks a row
-without any label for the response. A module with a true `REMOTE` also reads from other places than paths.
+without any label for the response. A module with a true `REMOTE` also reads from other places than paths; with a true
+`UNLABELLED`, `read` takes `unlabelled=True`, which accepts rows without gold as such rows.
 """
 
 from __future__ import annotations
@@ -86,15 +87,16 @@ def name_and_path(spec: str) -> tuple[str, str]:
     return ("rows", spec) if name not in DATASETS and Path(spec.partition("?")[0]).exists() else (name, path)
 
 
-def read(spec: str, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """Read the examples of "NAME:PATH", or of the path of a file of rows alone."""
+def read(spec: str, split: str | None = None, *, on_bad: OnBad = None, unlabelled: bool = False) -> Iterator[Example]:
+    """Read the examples of "NAME:PATH", or of the path of a file of rows; accept rows without gold if `unlabelled`."""
     name, path = name_and_path(spec)
     reader = load_reader(name)
     if not path:
         raise InputError(f"data {spec!r} names no path", hint="write NAME:PATH, such as xsum_token:data/xsum_token")
     if not getattr(reader, "REMOTE", False) and not Path(path).exists():
         raise DataError("no such file or folder", path=path)
-    return reader.read(Path(path), split, on_bad=on_bad)
+    more = {"unlabelled": True} if unlabelled and getattr(reader, "UNLABELLED", False) else {}
+    return reader.read(Path(path), split, on_bad=on_bad, **more)
 
 
 def table() -> str:

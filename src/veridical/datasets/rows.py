@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -48,24 +48,26 @@ class Labels:
         spans: The column of the hallucinated spans: objects with start and end.
         document: The column of the document; without one, it is the first source.
         hallucinated: The label, as text, of a hallucinated response; None: one of `HALLUCINATED`.
+        required: Whether a row without a column for gold is refused, rather than not labelled.
     """
 
     label: str | None = None
     spans: str | None = None
     document: str | None = None
     hallucinated: str | None = None
+    required: bool = field(default=True, kw_only=True)
 
     def example(self, row: Row, case: Case, group: tuple[tuple[str, str], ...] = ()) -> Example:
         """Return the example of a case and the gold in its row; raise `DataError` for a row without a column for it."""
         names = (self.label,) if self.label else tuple(name for name in LABELS[:4] if name in row.values)
         spans = self.spans or ("spans" if row.values.get("spans") is not None else None)
-        if not names and spans is None:
+        if self.required and not names and spans is None:
             hint = "name their columns: ?label=COLUMN or ?spans=COLUMN; a label is 1 where the response is hallucinated"
             raise row.bad("a case without gold: neither a label nor spans", hint=hint)
         if spans and isinstance(row.get(spans), str):  # the cell of a table
             row = replace(row, values={**row.values, spans: json_in(row, spans)})
         verdicts = tuple(self._verdict(item) for item in (row.rows(spans) if spans else ()))
-        value = row.get(names[0]) if names else bool(verdicts)
+        value = row.get(names[0]) if names else bool(verdicts) if spans else None
         document = self.document or ("document" if row.values.get("document") is not None else None)
         about = row.name(document) if document else text_id(case.sources[0].text) if case.sources else None
         if value is None or value == "":
@@ -99,7 +101,7 @@ def json_in(row: Row, column: str) -> Any:
         raise json_error(error, row.path, row.line) from None
 
 
-def columns_and_labels(query: Mapping[str, str]) -> tuple[Columns, Labels]:
+def columns_and_labels(query: Mapping[str, str], *, unlabelled: bool = False) -> tuple[Columns, Labels]:
     """Return what "response=COLUMN&label=COLUMN…" names; raise `UnknownNameError` for any other name."""
     for name in query:
         if name not in (*COLUMNS, "hallucinated"):
@@ -107,7 +109,7 @@ def columns_and_labels(query: Mapping[str, str]) -> tuple[Columns, Labels]:
     sources = (query["sources"],) if "sources" in query else ()
     columns = Columns(query.get("response"), sources, id=query.get("id"), question=query.get("question"))
     names = ("label", "spans", "document", "hallucinated")
-    return columns, Labels(*(query.get(name) for name in names))
+    return columns, Labels(*(query.get(name) for name in names), required=not unlabelled)
 
 
 @dataclass
@@ -116,13 +118,16 @@ class OwnData:
 
     INFO: Info
     REMOTE = True  # the text after the name may end in "?response=COLUMN…"
+    UNLABELLED = True
 
-    def read(self, path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-        """Return the example in each row of PATH?response=…&label=…; a row without gold is refused."""
+    def read(
+        self, path: Path, split: str | None = None, *, on_bad: OnBad = None, unlabelled: bool = False
+    ) -> Iterator[Example]:
+        """Return the example in each row of PATH?response=…&label=…; refuse rows without gold unless `unlabelled`."""
         name, _, query = (str(path), "", "") if path.exists() else str(path).partition("?")
         given = dict(parse_qsl(query, keep_blank_values=True))
         encoding, delimiter = given.pop("encoding", "utf-8"), given.pop("delimiter", None)
-        columns, labels = columns_and_labels(given)
+        columns, labels = columns_and_labels(given, unlabelled=unlabelled)
         form = RowForm(
             columns, encoding, delimiter, also=tuple(filter(None, (labels.label, labels.spans, labels.document)))
         )

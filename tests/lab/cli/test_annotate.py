@@ -89,6 +89,30 @@ def test_three_people_mark_in_the_terminal(
     assert [v.span.of(case.response) for v in merged.gold.verdicts] == ["purple"]
 
 
+def test_answers_without_any_label_can_be_labelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, tasks, out = tmp_path / "answers.csv", tmp_path / "tasks.json", tmp_path / "labels.jsonl"
+    data.write_text("id,question,response,sources\n1,Which colour?,It is purple.,It is grey.\n")
+    monkeypatch.setattr("sys.stdin", io.StringIO("<purple>\n"))
+    assert main(["annotate", "mark", str(data), "--by", "ann", "--out", str(out)]) == 0
+    assert main(["annotate", "export", str(data), "--kind", "spans", "--detector", "overlap", "--out", str(tasks)]) == 0
+    (task,) = json.loads(tasks.read_text())
+    task["annotations"] = [{"completed_by": 1, "result": task["predictions"][0]["result"]}]
+    tasks.write_text(json.dumps([task]))
+    back = tmp_path / "back.jsonl"
+    assert main(["annotate", "import", str(tasks), "--data", str(data), "--out", str(back)]) == 0
+    for file in (out, back):
+        (example,) = read(str(file))
+        assert example.gold.judged == ()
+        assert [v.span.of("It is purple.") for v in example.annotations[0].verdicts] == ["purple"]
+    soft = tmp_path / "soft.jsonl"
+    assert main(["data", "label", str(data), "--detector", "overlap", "--out", str(soft)]) == 0
+    assert main(["data", "convert", str(data), str(tmp_path / "cases.jsonl"), "--cases"]) == 0
+    assert main(["data", "convert", str(data), str(tmp_path / "examples.jsonl")]) == 2
+    assert "neither a label nor spans" in capsys.readouterr().err
+
+
 def test_push_without_a_server_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

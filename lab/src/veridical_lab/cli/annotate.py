@@ -161,7 +161,7 @@ def mark_command(
     from veridical_lab.annotate.rounds import annotated_by, append_annotation
 
     check_out(out, [data])
-    with reading.read(data) as examples:
+    with reading.read(data, unlabelled=True) as examples:
         cases = {example.case.id: example for example in examples}
     done = annotated_by(out, f"human:{by}")
     left = [example for id, example in cases.items() if id not in done]

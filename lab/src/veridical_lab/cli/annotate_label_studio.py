@@ -68,7 +68,7 @@ def export_tasks_command(
     from veridical_lab.annotate.label_studio import tasks_of
 
     check_out(out, [data])
-    with reading.read(data) as examples:
+    with reading.read(data, unlabelled=True) as examples:
         cases = list(examples)
     tasks = tasks_of(cases, kind, predictions=_predictions(cases, detector))
     write_whole(out, json.dumps(tasks, ensure_ascii=False, indent=1) + "\n")
@@ -89,7 +89,7 @@ def import_command(
     from veridical_lab.annotate.label_studio import read_export
 
     check_out(out, [data])
-    with reading.read(data) as examples:
+    with reading.read(data, unlabelled=True) as examples:
         imported = read_export(export, list(examples))
     _deliver_imported(imported.examples, imported.annotations, imported.skipped, out)
 
@@ -134,7 +134,7 @@ def push_command(
 
     if (options.project is None) == (options.title is None):
         raise InputError("name either a --project or the --title of a new one")
-    with reading.read(data) as examples:
+    with reading.read(data, unlabelled=True) as examples:
         cases = list(examples)
     tasks = tasks_of(cases, kind, predictions=_predictions(cases, options.detector))
     with LabelStudio(server.url, timeout=server.timeout) as studio:
@@ -164,7 +164,7 @@ def pull_command(
     from veridical_lab.annotate.label_studio_server import LabelStudio
 
     check_out(out, [data])
-    with reading.read(data) as examples:
+    with reading.read(data, unlabelled=True) as examples:
         cases = list(examples)
     with LabelStudio(server.url, timeout=server.timeout) as studio:
         tasks = studio.pull(studio.project(project))

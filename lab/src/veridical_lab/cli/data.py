@@ -158,7 +158,7 @@ def convert_command(
     if part is not None and part not in FRACTIONS:
         raise UnknownNameError("part", part, FRACTIONS)
     check_out(out, [data])
-    with options.read(data) as reading:
+    with options.read(data, unlabelled=cases) as reading:
         examples = list(reading)
     chosen = examples if part is None else split_by_document(examples, seed=seed)[part]
     chosen = chosen[:first]
@@ -200,7 +200,7 @@ def label_command(
     from veridical_lab.training.soft_labels import mixed
 
     check_out(out, [data])
-    with options.read(data) as reading:
+    with options.read(data, unlabelled=True) as reading:
         examples = list(reading)
     loaded = load_detector(detector)
     labelled: list[Example] = []
@@ -303,7 +303,7 @@ def generate_command(
     )
     detector = None if generation.label is None else load_detector(generation.label)
     thresholds = thresholds_in_force(detector, parse_thresholds(generation.threshold))
-    with options.read(data) as reading:
+    with options.read(data, unlabelled=True) as reading:
         inputs = inputs_of(reading, writing.prompt, sample=generation.sample, seed=generation.seed)
     name = Path(model).name
     by_id = {writing.id_of(example, name): example for example in inputs}

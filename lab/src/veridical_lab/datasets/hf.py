@@ -17,9 +17,10 @@ from veridical.datasets.reading import Row, read_rows
 from veridical.datasets.rows import Labels, columns_and_labels
 from veridical.rows.columns import Columns, as_case
 
-__all__ = ["INFO", "REMOTE", "read"]
+__all__ = ["INFO", "REMOTE", "UNLABELLED", "read"]
 
 REMOTE = True  # the text after "hf:" need not be a path
+UNLABELLED = True
 INFO = Info(
     name="hf",
     title="Hugging Face data sets",
@@ -37,7 +38,7 @@ INFO = Info(
 )
 
 
-def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
+def read(path: Path, split: str | None = None, *, on_bad: OnBad = None, unlabelled: bool = False) -> Iterator[Example]:
     """Yield the rows of "NAME_OR_FOLDER?response=…&label=…"; without `split`, of all splits in turn.
 
     Raises:
@@ -45,7 +46,7 @@ def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Itera
         UnknownNameError: For a column that is not one of ours, or a split that does not exist.
     """
     name, _, query = str(path).partition("?")
-    columns, labels = columns_and_labels(dict(parse_qsl(query, keep_blank_values=True)))
+    columns, labels = columns_and_labels(dict(parse_qsl(query, keep_blank_values=True)), unlabelled=unlabelled)
     for part, rows in _load(name, split).items():
         numbered = (Row(Path(f"{name}[{part}]"), i, row, i) for i, row in enumerate(rows, 1))
         yield from read_rows(numbered, partial(_example, part, columns, labels), on_bad)
