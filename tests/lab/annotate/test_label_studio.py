@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -33,6 +34,9 @@ def test_configs_are_xml_whose_names_the_tasks_fill(kind: str) -> None:
     example = item("1", "small", "large") if kind == "consistency" else span_examples()[0]
     for task in tasks_of([example], kind):
         assert wanted <= task["data"].keys()
+        assert "asked" in wanted or kind == "consistency"
+    asked = replace(example, case=replace(example.case, question="Which colour?"))
+    assert {task["data"]["asked"] for task in tasks_of([asked], kind)} == {"Which colour?"}
     with pytest.raises(InputError, match="unknown kind of question"):
         config_of("emotion")
 

@@ -54,16 +54,18 @@ def config_of(kind: str, *, labels: Sequence[str] = ("hallucinated",)) -> str:
     source = '<Header value="Sources"/><Text name="source" value="$source"/>'
     response = '<Header value="Response"/><Text name="response" value="$response"/>'
     question = '<Header value="$question"/>'
+    asked = '<Header value="Question of the user"/><Text name="asked" value="$asked"/>'
     body = {
         "consistency": '<Header value="Original"/><Text name="source" value="$source"/>'
         '<Header value="Changed text"/><Text name="response" value="$response"/>'
         '<Labels name="place" toName="response"><Label value="changed"/></Labels>'
         + question
         + _choices("answer", "response", _ANSWERS),
-        "spans": f'{source}{question}<Labels name="hallucination" toName="response">{values}</Labels>{response}',
-        "coverage": f'{response}{question}<Labels name="omission" toName="source"><Label value="left out"/></Labels>'
+        "spans": f'{asked}{source}{question}<Labels name="hallucination" toName="response">{values}</Labels>{response}',
+        "coverage": f"{asked}{response}{question}"
+        '<Labels name="omission" toName="source"><Label value="left out"/></Labels>'
         '<Header value="Argument"/><Text name="source" value="$source"/>' + _choices("coverage", "source", _COVERAGE),
-        "claims": f'{source}{response}<Header value="Claim"/><Text name="claim" value="$claim"/>'
+        "claims": f'{asked}{source}{response}<Header value="Claim"/><Text name="claim" value="$claim"/>'
         + question
         + _choices("support", "claim", _CLAIM_LABELS)
         + '<TextArea name="reason" toName="claim" placeholder="Why? (optional)" rows="2"/>',
@@ -107,7 +109,7 @@ def tasks_of(
 
 def _task(kind: str, case: Case, part: str, data: Mapping[str, str], results: Sequence[Any], by: str) -> dict[str, Any]:
     about = {"kind": f"{kind}/1", "case": case.id, "part": part, "hash": _hash(case)}
-    task: dict[str, Any] = {"data": {**data, TASK_MARK: about}}
+    task: dict[str, Any] = {"data": {"asked": case.question or "(none)", **data, TASK_MARK: about}}
     if results:
         task["predictions"] = [{"model_version": by, "result": list(results)}]
     return task
