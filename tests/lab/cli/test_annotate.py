@@ -113,6 +113,24 @@ def test_answers_without_any_label_can_be_labelled(
     assert "neither a label nor spans" in capsys.readouterr().err
 
 
+def test_pre_annotations_are_what_check_flags(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cases, tasks = tmp_path / "cases.jsonl", tmp_path / "tasks.json"
+    rows = [(f"The tower in Rome is {n} m tall.", f"The tower in Rome is {n + 7} m tall.") for n in (964, 141)]
+    cases.write_text("".join(json.dumps({"response": r, "sources": [s]}) + "\n" for r, s in rows))
+    assert main(["check", str(cases), "--json"]) == 1
+    flagged = []
+    for line in capsys.readouterr().out.splitlines():
+        checked = json.loads(line)
+        (judgement,), (decision,) = checked["judgements"], checked["decisions"]
+        flagged.append([judgement["verdicts"][i]["span"] for i in decision["verdicts"]])
+    assert all(flagged)
+    command = ["annotate", "export", str(cases), "--kind", "spans", "--detector", "default", "--labels", "wrong,added"]
+    assert main([*command, "--out", str(tasks)]) == 0
+    values = [[r["value"] for r in task["predictions"][0]["result"]] for task in json.loads(tasks.read_text())]
+    assert [[{"start": v["start"], "end": v["end"]} for v in of_task] for of_task in values] == flagged
+    assert {label for of_task in values for v in of_task for label in v["labels"]} == {"wrong"}
+
+
 def test_push_without_a_server_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
