@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Result",
+    "check_out",
     "deliver",
     "exit_code",
     "plain_console",
@@ -161,6 +162,28 @@ def print_dry_run(connection: Connection) -> int:
         sys.stdout.write("No language model is asked.\n")
     sys.stdout.write("Dry run: nothing was sent. Claims that turn out to be supported need no critique or revision.\n")
     return 0
+
+
+def check_out(out: Path, data: Iterable[str] = ()) -> None:
+    """Raise `InputError` if `out` has an ending that is not read as JSON Lines, or belongs to `data` that are read.
+
+    Args:
+        out: The file to write.
+        data: Labelled data as SET:PATH.
+    """
+    from veridical.core.errors import InputError
+    from veridical.datasets import name_and_path
+    from veridical.rows import is_table
+
+    if is_table(out) or out.suffix.lower() == ".gz":
+        raise InputError(f"{out} would not be read as JSON Lines", hint="name a file that ends in .jsonl")
+    if not out.exists():
+        return
+    for spec in data:
+        whole = Path(name_and_path(spec)[1])
+        path = (whole if whole.exists() else Path(str(whole).partition("?")[0])).resolve()
+        if out.resolve() == path or (path.is_dir() and path in out.resolve().parents):
+            raise InputError(f"{out} belongs to the data that are read: {spec}", hint="write to another file")
 
 
 def write_examples(out: Path, examples: Iterable[Example]) -> None:

@@ -575,12 +575,16 @@ class DataOptions:
     skip_bad: Annotated[bool, Option("--skip-bad", help="Skip and count rows that cannot be read.")] = False
 
     @contextmanager
-    def read(self, spec: str) -> Iterator[Iterator[Example]]:
-        """Yield the examples of SET:PATH; at the end write the number of skipped rows, and the first, to stderr."""
+    def read(self, spec: str, *, unlabelled: bool = False) -> Iterator[Iterator[Example]]:
+        """Yield the examples of SET:PATH; at the end write the number of skipped rows, and the first, to stderr.
+
+        `unlabelled` accepts rows without gold.
+        """
         from veridical.datasets import read
 
         skipped: list[DataError] = []
-        yield read(spec, self.split, on_bad=skipped.append if self.skip_bad else None, remark=write_line)
+        on_bad = skipped.append if self.skip_bad else None
+        yield read(spec, self.split, on_bad=on_bad, unlabelled=unlabelled, remark=write_line)
         if skipped:
             write_line(f"veridical: {len(skipped)} rows were skipped; the first: {skipped[0]}")
 

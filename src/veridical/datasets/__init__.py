@@ -6,8 +6,9 @@ Known defects of the published set (see `INFO.notes`) are skipped without an err
 Readers clean the texts before they become a `Case`; nothing changes them later.
 
 Gold for a whole response has `hallucination` and no verdict, since it does not say where. `judged=()` marks a row
-without any label for the response. A module with a true `REMOTE` also reads from other places than paths; `read` of one
-with a true `REMARKS` takes `remark`, too, which it calls at the end with each line on how it understood the data.
+without any label for the response. A module with a true `REMOTE` also reads from other places than paths. With a true
+`OWN` it reads data of your own, and `read` takes two more arguments: `unlabelled=True` accepts rows without gold as such
+rows, and `remark` is called at the end with each line on how the data were understood.
 """
 
 from __future__ import annotations
@@ -88,11 +89,17 @@ def name_and_path(spec: str) -> tuple[str, str]:
 
 
 def read(
-    spec: str, split: str | None = None, *, on_bad: OnBad = None, remark: Callable[[str], None] | None = None
+    spec: str,
+    split: str | None = None,
+    *,
+    on_bad: OnBad = None,
+    unlabelled: bool = False,
+    remark: Callable[[str], None] = lambda line: None,
 ) -> Iterator[Example]:
     """Read the examples of "NAME:PATH", or of the path of a file of rows alone.
 
-    `remark` is called at the end with each line on how your own data were understood.
+    Rows of your own without gold are accepted if `unlabelled`; `remark` is called at the end with each line on how
+    your own data were understood.
     """
     name, path = name_and_path(spec)
     reader = load_reader(name)
@@ -100,8 +107,8 @@ def read(
         raise InputError(f"data {spec!r} names no path", hint="write NAME:PATH, such as xsum_token:data/xsum_token")
     if not getattr(reader, "REMOTE", False) and not Path(path).exists():
         raise DataError("no such file or folder", path=path)
-    remarks: dict[str, Any] = {"remark": remark} if remark is not None and getattr(reader, "REMARKS", False) else {}
-    return reader.read(Path(path), split, on_bad=on_bad, **remarks)
+    more: dict[str, Any] = {"unlabelled": unlabelled, "remark": remark} if getattr(reader, "OWN", False) else {}
+    return reader.read(Path(path), split, on_bad=on_bad, **more)
 
 
 def table() -> str:

@@ -54,6 +54,7 @@ class Labels:
         hallucinated: The label, as text, of a hallucinated response; None: one of `HALLUCINATED`.
         group: The columns by which results can be grouped.
         values: How many rows read so far have each label, and whether it means hallucinated.
+        required: Whether a row without a column for gold is refused, rather than not labelled.
     """
 
     label: str | None = None
@@ -62,18 +63,19 @@ class Labels:
     hallucinated: str | None = None
     group: tuple[str, ...] = ()
     values: Counter[tuple[str, bool]] = field(default_factory=Counter, compare=False)
+    required: bool = field(default=True, kw_only=True)
 
     def example(self, row: Row, case: Case, group: tuple[tuple[str, str], ...] = ()) -> Example:
         """Return the example of a case and the gold in its row; raise `DataError` for a row without a column for it."""
         names = (self.label,) if self.label else tuple(name for name in LABELS[:4] if name in row.values)
         spans = self.spans or ("spans" if row.values.get("spans") is not None else None)
-        if not names and spans is None:
+        if self.required and not names and spans is None:
             hint = "name their columns: ?label=COLUMN or ?spans=COLUMN; a label is 1 where the response is hallucinated"
             raise row.bad("a case without gold: neither a label nor spans", hint=hint)
         if spans and isinstance(row.get(spans), str):  # the cell of a table
             row = replace(row, values={**row.values, spans: _objects_in(row, spans)})
         verdicts = tuple(_verdict(item, case) for item in (_span_rows(row, spans) if spans else ()))
-        value = row.get(names[0]) if names else bool(verdicts)
+        value = row.get(names[0]) if names else bool(verdicts) if spans else None
         document = self.document or ("document" if row.values.get("document") is not None else None)
         values = {name: row.get(name) for name in self.group}
         of_row = ((name, str(value)) for name, value in values.items() if value is not None and value != "")
@@ -160,7 +162,7 @@ def _verdict(item: Row, case: Case) -> Verdict:
     return Verdict(span, 1.0, label=next((label for label in labels if isinstance(label, str) and label), None))
 
 
-def columns_and_labels(query: Mapping[str, str]) -> tuple[Columns, Labels]:
+def columns_and_labels(query: Mapping[str, str], *, unlabelled: bool = False) -> tuple[Columns, Labels]:
     """Return what "response=COLUMN&label=COLUMN…" names; raise `UnknownNameError` for any other name."""
     for name in query:
         if name not in (*COLUMNS, "hallucinated"):
@@ -169,7 +171,7 @@ def columns_and_labels(query: Mapping[str, str]) -> tuple[Columns, Labels]:
     columns = Columns(query.get("response"), sources, id=query.get("id"), question=query.get("question"))
     label, spans, document, hallucinated = map(query.get, ("label", "spans", "document", "hallucinated"))
     group = tuple(name.strip() for name in query.get("group", "").split(",") if name.strip())
-    return columns, Labels(label, spans, document, hallucinated, group)
+    return columns, Labels(label, spans, document, hallucinated, group, required=not unlabelled)
 
 
 def _with_remarks(
@@ -187,7 +189,7 @@ class OwnData:
 
     INFO: Info
     REMOTE = True  # the text after the name may end in "?response=COLUMN…"
-    REMARKS = True
+    OWN = True
 
     def read(
         self,
@@ -195,13 +197,14 @@ class OwnData:
         split: str | None = None,
         *,
         on_bad: OnBad = None,
+        unlabelled: bool = False,
         remark: Callable[[str], None] = lambda line: None,
     ) -> Iterator[Example]:
-        """Return the example in each row of PATH?response=…&label=…; a row without gold is refused."""
+        """Return the example in each row of PATH?response=…&label=…; refuse rows without gold unless `unlabelled`."""
         name, _, query = (str(path), "", "") if path.exists() else str(path).partition("?")
         given = dict(parse_qsl(query, keep_blank_values=True))
         encoding, delimiter = given.pop("encoding", "utf-8"), given.pop("delimiter", None)
-        columns, labels = columns_and_labels(given)
+        columns, labels = columns_and_labels(given, unlabelled=unlabelled)
         also = tuple(filter(None, (labels.label, labels.spans, labels.document, *labels.group)))
         form = RowForm(columns, encoding, delimiter, also=also)
         files = _files(Path(name), split)

@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 from tests.lab.annotate.label_studio_round_trip import TEXTS, check_round_trip, predictions, span_examples
 from tests.lab.annotate.test_select import item
 from veridical.core.errors import DataError, InputError, SpanError
-from veridical.core.types import Case, Example, Judgement, Source, Span
+from veridical.core.types import Case, Example, Judgement, Omission, Source, Span, Thresholds, Verdict
 from veridical_lab.annotate.label_studio import QUESTION_KINDS, config_of, find_span, read_export, read_tasks, tasks_of
 from veridical_lab.annotate.label_studio_server import KEY_ENV, LabellingProject, LabelStudio
 
@@ -33,6 +34,9 @@ def test_configs_are_xml_whose_names_the_tasks_fill(kind: str) -> None:
     example = item("1", "small", "large") if kind == "consistency" else span_examples()[0]
     for task in tasks_of([example], kind):
         assert wanted <= task["data"].keys()
+        assert "asked" in wanted or kind == "consistency"
+    asked = replace(example, case=replace(example.case, question="Which colour?"))
+    assert {task["data"]["asked"] for task in tasks_of([asked], kind)} == {"Which colour?"}
     with pytest.raises(InputError, match="unknown kind of question"):
         config_of("emotion")
 
@@ -65,6 +69,31 @@ def test_spans_come_back_equal() -> None:
         assert (person.by, person.hallucination) == ("human:7", 1.0)
     empty = read_tasks(exported(tasks, []), examples)
     assert empty.examples[0].annotations[0].hallucination == 0.0
+
+
+def test_the_spans_that_the_thresholds_flag_are_shown_with_a_label_of_the_config() -> None:
+    (example, *_) = span_examples()
+    text = example.case.response
+    low, high = Verdict(Span(0, 2), 0.3, "extrinsic"), Verdict(Span(3, 8), 0.9, "contradiction")
+    sentence = Verdict(Span(0, len(text)), 0.8)
+    predicted = {"c0": Judgement("c0", "d", 0.9, verdicts=(low, high))}
+    alone = {"c0": Judgement("c0", "d", 0.9, verdicts=(low,), sentences=(sentence,))}
+
+    def shown(judgements: dict[str, Judgement], **options: Any) -> list[tuple[str, list[str]]]:
+        (task,) = tasks_of([example], "spans", predictions=judgements, **options)
+        regions = task.get("predictions", [{"result": []}])[0]["result"]
+        return [(region["value"]["text"], region["value"]["labels"]) for region in regions]
+
+    assert shown(predicted) == [("rains", ["hallucinated"])]
+    options = {"thresholds": Thresholds(span=0.3), "labels": ("intrinsic", "extrinsic")}
+    assert shown(predicted, **options) == [("It", ["extrinsic"]), ("rains", ["intrinsic"])]
+    assert shown(alone) == [("It", ["hallucinated"])]  # the highest one of a flagged sentence
+    assert shown(alone, thresholds=Thresholds(response=0.9)) == []
+    omission = Omission("s", Span(0, 6), 0.4)
+    left_out = {"c0": Judgement("c0", "d", omission=0.9, omissions=(omission,))}
+    for thresholds, count in ((None, 0), (Thresholds(source=0.4), 1)):
+        (task,) = tasks_of([example], "coverage", predictions=left_out, thresholds=thresholds)
+        assert len(task.get("predictions", ())) == count
 
 
 def utf16(text: str, at: int) -> int:

@@ -70,12 +70,13 @@ def asked(examples: list[Example], typed: list[str]) -> tuple[list[Judgement], s
 
 def test_marking_in_a_terminal() -> None:
     text = "The tower\x1b[2J is purple.\n\nIt is tall."
-    examples = [Example(Case(str(i), text, (Source("s", "It is grey."),)), Judgement(str(i), "none")) for i in range(4)]
+    sources = (Source("s", "It is grey."),)
+    examples = [Example(Case(str(i), text, sources, "Which colour?"), Judgement(str(i), "none")) for i in range(4)]
     said, shown = asked(examples, ["<purple", "<purple>", "", "s", "", "<tall>", "q"])
     assert [(j.case_id, [v.span.of(text) for v in j.verdicts]) for j in said] == [("0", ["purple"]), ("2", ["tall"])]
     assert (said[0].by, said[0].hallucination) == ("human:ann", 1.0)
     assert "differs from the response" in shown  # what cannot be read is asked again
-    assert "source: It is grey." in shown
+    assert "question: Which colour?\nsource: It is grey." in shown
     assert "\x1b" not in shown
     items = [voted(str(i), "") for i in range(3)]
     said, shown = asked(items, ["maybe", "n", "y"])

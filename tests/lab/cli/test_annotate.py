@@ -89,6 +89,48 @@ def test_three_people_mark_in_the_terminal(
     assert [v.span.of(case.response) for v in merged.gold.verdicts] == ["purple"]
 
 
+def test_answers_without_any_label_can_be_labelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, tasks, out = tmp_path / "answers.csv", tmp_path / "tasks.json", tmp_path / "labels.jsonl"
+    data.write_text("id,question,response,sources\n1,Which colour?,It is purple.,It is grey.\n")
+    monkeypatch.setattr("sys.stdin", io.StringIO("<purple>\n"))
+    assert main(["annotate", "mark", str(data), "--by", "ann", "--out", str(out)]) == 0
+    assert main(["annotate", "export", str(data), "--kind", "spans", "--detector", "overlap", "--out", str(tasks)]) == 0
+    (task,) = json.loads(tasks.read_text())
+    task["annotations"] = [{"completed_by": 1, "result": task["predictions"][0]["result"]}]
+    tasks.write_text(json.dumps([task]))
+    back = tmp_path / "back.jsonl"
+    assert main(["annotate", "import", str(tasks), "--data", str(data), "--out", str(back)]) == 0
+    for file in (out, back):
+        (example,) = read(str(file))
+        assert example.gold.judged == ()
+        assert [v.span.of("It is purple.") for v in example.annotations[0].verdicts] == ["purple"]
+    soft = tmp_path / "soft.jsonl"
+    assert main(["data", "label", str(data), "--detector", "overlap", "--out", str(soft)]) == 0
+    assert main(["data", "convert", str(data), str(tmp_path / "cases.jsonl"), "--cases"]) == 0
+    assert main(["data", "convert", str(data), str(tmp_path / "examples.jsonl")]) == 2
+    assert "neither a label nor spans" in capsys.readouterr().err
+
+
+def test_pre_annotations_are_what_check_flags(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cases, tasks = tmp_path / "cases.jsonl", tmp_path / "tasks.json"
+    rows = [(f"The tower in Rome is {n} m tall.", f"The tower in Rome is {n + 7} m tall.") for n in (964, 141)]
+    cases.write_text("".join(json.dumps({"response": r, "sources": [s]}) + "\n" for r, s in rows))
+    assert main(["check", str(cases), "--json"]) == 1
+    flagged = []
+    for line in capsys.readouterr().out.splitlines():
+        checked = json.loads(line)
+        (judgement,), (decision,) = checked["judgements"], checked["decisions"]
+        flagged.append([judgement["verdicts"][i]["span"] for i in decision["verdicts"]])
+    assert all(flagged)
+    command = ["annotate", "export", str(cases), "--kind", "spans", "--detector", "default", "--labels", "wrong,added"]
+    assert main([*command, "--out", str(tasks)]) == 0
+    values = [[r["value"] for r in task["predictions"][0]["result"]] for task in json.loads(tasks.read_text())]
+    assert [[{"start": v["start"], "end": v["end"]} for v in of_task] for of_task in values] == flagged
+    assert {label for of_task in values for v in of_task for label in v["labels"]} == {"wrong"}
+
+
 def test_push_without_a_server_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

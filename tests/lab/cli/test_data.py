@@ -63,6 +63,47 @@ def test_convert_and_read_back(data: str, tmp_path: Path, capsys: pytest.Capture
     assert "wrote 40 of 40 examples" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "data convert {data} {file} --part train",
+        "data convert {file}?label=label {file}",
+        "data convert {folder} {file}",
+        "data label {data} --detector overlap --out {file}",
+        "data corrupt {data} --method rules --out {file}",
+        "data generate {data} --task summarise --model none --out {file}",
+        "annotate select {other} --labelled {data} --out {file}",
+        "annotate mark {data} --by ann --out {file}",
+        "annotate agree {other} {data} --spans --out {file}",
+        "annotate agree {data} --more {file}",
+        "annotate export {data} --kind spans --out {file}",
+        "annotate import none.json --data {data} --out {file}",
+        "annotate pull 1 --data {data} --out {file}",
+    ],
+)
+def test_no_command_overwrites_the_data_that_it_reads(
+    data: str, tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = Path(data.removeprefix("jsonl:"))
+    before, other = file.read_bytes(), tmp_path / "other.jsonl"
+    other.write_bytes(before)
+    names = {"data": data, "file": file, "folder": f"rows:{tmp_path}", "other": f"jsonl:{other}"}
+    assert main(command.format(**names).split()) == 2
+    assert "belongs to the data that are read" in capsys.readouterr().err
+    assert file.read_bytes() == before
+
+
+def test_json_lines_go_to_no_file_that_is_read_as_something_else(
+    data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("x.csv", "x.jsonl.gz", "x.parquet"):
+        assert main(["data", "convert", data, str(tmp_path / name)]) == 2
+        assert "would not be read as JSON Lines" in capsys.readouterr().err
+        assert not (tmp_path / name).exists()
+    assert main(["data", "convert", data, str(tmp_path / "x.json")]) == 0
+    assert main(["data", "stats", str(tmp_path / "x.json")]) == 0
+
+
 def test_the_scores_of_a_detector_become_labels(data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import hashlib
 

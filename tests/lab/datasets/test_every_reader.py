@@ -32,8 +32,8 @@ def test_info_is_whole(name: str) -> None:
     assert info.notes
     assert all(isinstance(level, Level) for level in info.levels)
     assert info.unit is None or Level.SPAN in info.levels
-    remark = ["remark"] if getattr(load_reader(name), "REMARKS", False) else []
-    assert list(inspect.signature(load_reader(name).read).parameters) == ["path", "split", "on_bad", *remark]
+    more = ["unlabelled", "remark"] if getattr(load_reader(name), "OWN", False) else []
+    assert list(inspect.signature(load_reader(name).read).parameters) == ["path", "split", "on_bad", *more]
 
 
 @pytest.mark.parametrize("name", [n for n in LABELLED if n != "hf"])

@@ -157,6 +157,9 @@ def test_a_row_without_a_label_is_named(tmp_path: Path, row: dict, query: str, s
     with pytest.raises(DataError, match=says) as caught:
         list(read(f"{path}{query}"))
     assert caught.value.line == 1
+    if "neither" in says:
+        (example,) = read(f"{path}{query}", unlabelled=True)
+        assert (example.gold.hallucination, example.gold.judged, example.gold.notes) == (None, (), ("no label",))
     with pytest.raises(UnknownNameError, match="lable"):
         read(f"{path}?lable=x")
 

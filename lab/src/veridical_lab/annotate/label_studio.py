@@ -24,12 +24,13 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
+from veridical.core.decide import decide, flagged, omitted
 from veridical.core.errors import DataError, InputError, SpanError, UnknownNameError
 from veridical.core.files import read_text
 from veridical.core.segment import sentences
 from veridical.core.serialization import encode
 from veridical.core.spans import Span, union
-from veridical.core.types import Case, Example, Judgement, Omission, Source, SourceSpan, Verdict
+from veridical.core.types import Case, Example, Judgement, Omission, Source, SourceSpan, Thresholds, Verdict
 from veridical_lab.annotate.items import answer, item_place
 
 __all__ = ["QUESTION_KINDS", "TASK_MARK", "Imported", "config_of", "find_span", "read_export", "read_tasks", "tasks_of"]
@@ -54,16 +55,18 @@ def config_of(kind: str, *, labels: Sequence[str] = ("hallucinated",)) -> str:
     source = '<Header value="Sources"/><Text name="source" value="$source"/>'
     response = '<Header value="Response"/><Text name="response" value="$response"/>'
     question = '<Header value="$question"/>'
+    asked = '<Header value="Question of the user"/><Text name="asked" value="$asked"/>'
     body = {
         "consistency": '<Header value="Original"/><Text name="source" value="$source"/>'
         '<Header value="Changed text"/><Text name="response" value="$response"/>'
         '<Labels name="place" toName="response"><Label value="changed"/></Labels>'
         + question
         + _choices("answer", "response", _ANSWERS),
-        "spans": f'{source}{question}<Labels name="hallucination" toName="response">{values}</Labels>{response}',
-        "coverage": f'{response}{question}<Labels name="omission" toName="source"><Label value="left out"/></Labels>'
+        "spans": f'{asked}{source}{question}<Labels name="hallucination" toName="response">{values}</Labels>{response}',
+        "coverage": f"{asked}{response}{question}"
+        '<Labels name="omission" toName="source"><Label value="left out"/></Labels>'
         '<Header value="Argument"/><Text name="source" value="$source"/>' + _choices("coverage", "source", _COVERAGE),
-        "claims": f'{source}{response}<Header value="Claim"/><Text name="claim" value="$claim"/>'
+        "claims": f'{asked}{source}{response}<Header value="Claim"/><Text name="claim" value="$claim"/>'
         + question
         + _choices("support", "claim", _CLAIM_LABELS)
         + '<TextArea name="reason" toName="claim" placeholder="Why? (optional)" rows="2"/>',
@@ -85,7 +88,12 @@ def _check_kind(kind: str) -> None:
 
 
 def tasks_of(
-    examples: Iterable[Example], kind: str, *, predictions: Mapping[str, Judgement] | None = None
+    examples: Iterable[Example],
+    kind: str,
+    *,
+    predictions: Mapping[str, Judgement] | None = None,
+    thresholds: Thresholds | None = None,
+    labels: Sequence[str] = ("hallucinated",),
 ) -> list[dict[str, Any]]:
     """Make tasks to import into a project with the config of `kind`.
 
@@ -97,17 +105,30 @@ def tasks_of(
         kind: One of `QUESTION_KINDS`.
         predictions: Judgements by case id, shown as pre-annotations for annotators to correct. For `consistency` they
             are not shown, because people would repeat a yes/no answer that is there already.
+        thresholds: The thresholds that decide which spans of a prediction are shown. Default: 0.5 for all.
+        labels: For `spans`: the labels of the config. A predicted span has its own label if that is one of them, else
+            the first one.
 
     Raises:
         InputError: For an example that the question does not fit, such as a case without anything to cover.
     """
     _check_kind(kind)
-    return [task for example in examples for task in _MAKERS[kind](example, (predictions or {}).get(example.case.id))]
+    first = labels[0] if labels else "hallucinated"
+
+    def shown(case: Case) -> Judgement | None:
+        prediction = (predictions or {}).get(case.id)
+        if prediction is None or kind == "claims":
+            return prediction
+        decision = decide(case, prediction, thresholds)
+        verdicts = [replace(v, label=v.label if v.label in labels else first) for v in flagged(prediction, decision)]
+        return replace(prediction, verdicts=tuple(verdicts), omissions=tuple(omitted(prediction, decision)))
+
+    return [task for example in examples for task in _MAKERS[kind](example, shown(example.case))]
 
 
 def _task(kind: str, case: Case, part: str, data: Mapping[str, str], results: Sequence[Any], by: str) -> dict[str, Any]:
     about = {"kind": f"{kind}/1", "case": case.id, "part": part, "hash": _hash(case)}
-    task: dict[str, Any] = {"data": {**data, TASK_MARK: about}}
+    task: dict[str, Any] = {"data": {"asked": case.question or "(none)", **data, TASK_MARK: about}}
     if results:
         task["predictions"] = [{"model_version": by, "result": list(results)}]
     return task
@@ -145,9 +166,8 @@ def _consistency_tasks(example: Example, prediction: Judgement | None) -> list[d
 def _span_tasks(example: Example, prediction: Judgement | None) -> list[dict[str, Any]]:
     case = example.case
     regions = [
-        _region("hallucination", "response", case.response, v.span, "hallucinated", v.score)
+        _region("hallucination", "response", case.response, v.span, v.label or "", v.score)
         for v in (prediction.verdicts if prediction else ())
-        if v.score >= 0.5
     ]
     question = "Mark the smallest spans of the response that would have to change for the sources to support it."
     data = {"source": _sources(case), "response": case.response, "question": question}
@@ -163,9 +183,7 @@ def _coverage_tasks(example: Example, prediction: Judgement | None) -> list[dict
         )
     tasks = []
     for source in to_cover:
-        omissions = [
-            o for o in (prediction.omissions if prediction else ()) if o.source_id == source.id and o.score >= 0.5
-        ]
+        omissions = [o for o in (prediction.omissions if prediction else ()) if o.source_id == source.id]
         regions = [_region("omission", "source", source.text, o.span, "left out", o.score) for o in omissions]
         question = "Mark what of this argument the response leaves out."
         data = {"source": source.text, "response": case.response, "question": question}

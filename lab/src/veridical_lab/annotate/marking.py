@@ -68,6 +68,8 @@ def mark_examples(examples: Sequence[Example], by: str, prompt: MarkingPrompt) -
     prompt.show(_INSTRUCTIONS)
     for number, example in enumerate(examples, 1):
         prompt.show(f"\n[{number} of {len(examples)}] {visible(example.case.id)}")
+        if example.case.question:
+            prompt.show(f"question: {visible(example.case.question)}")
         for source in example.case.sources:
             prompt.show(f"source: {visible(source.text)}")
         try:

@@ -11,7 +11,7 @@ import typer
 from typer import Argument, Option
 
 from veridical.cli.comma_lists import parse_names
-from veridical.cli.delivery import plain_console, write_examples
+from veridical.cli.delivery import check_out, plain_console, write_examples
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import OUTPUT, DataOptions, LabelledData, LabelledSets, OutJsonl, write_counts, write_line
 from veridical_lab.cli.annotate_label_studio import (
@@ -101,6 +101,7 @@ def select_command(data: LabelledData, options: SelectionOptions, reading: DataO
     from veridical_lab.annotate.rounds import round_scores
     from veridical_lab.annotate.select import SelectOptions, select
 
+    check_out(out, [data, *(options.labelled or ())])
     done = list(items_of(e for spec in options.labelled or () for e in read(spec)))
     with reading.read(data) as examples:
         pool = [item for item in items_of(examples) if item.case.id not in {e.case.id for e in done}]
@@ -159,7 +160,8 @@ def mark_command(
     from veridical_lab.annotate.marking import MarkingPrompt, mark_examples
     from veridical_lab.annotate.rounds import annotated_by, append_annotation
 
-    with reading.read(data) as examples:
+    check_out(out, [data])
+    with reading.read(data, unlabelled=True) as examples:
         cases = {example.case.id: example for example in examples}
     done = annotated_by(out, f"human:{by}")
     left = [example for id, example in cases.items() if id not in done]
@@ -221,6 +223,9 @@ def agree_command(
     from veridical_lab.annotate.quality import annotator_quality
     from veridical_lab.report.annotation import agreement_line, quality_table
 
+    for file in (out, more):
+        if file is not None:
+            check_out(file, data)
     examples: list[Example] = []
     for spec in data:
         with reading.read(spec) as of_spec:

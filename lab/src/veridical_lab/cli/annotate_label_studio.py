@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from typer import Argument, Option
 
 from veridical.cli.comma_lists import parse_names
-from veridical.cli.delivery import write_examples
+from veridical.cli.delivery import check_out, write_examples
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import OUTPUT, DataOptions, LabelledData, OutJsonl, write_counts, write_line
 
 if TYPE_CHECKING:
-    from veridical.core.types import Example, Judgement
+    from veridical.core.types import Example
 
 __all__ = ["config_command", "export_tasks_command", "import_command", "pull_command", "push_command"]
 
@@ -33,12 +34,15 @@ Predictions = Annotated[
     Option("--detector", metavar="SPEC", help="Show this detector's findings as pre-annotations to correct."),
 ]
 
+SpanLabels = Annotated[
+    str,
+    Option("--labels", metavar="NAMES", help="For spans: the types of error to distinguish, separated by commas."),
+]
+
 
 def config_command(
     kind: Annotated[str, Argument(metavar="KIND", help="consistency, spans, coverage or claims.")],
-    labels: Annotated[
-        str, Option(metavar="NAMES", help="For spans: the types of error to distinguish, separated by commas.")
-    ] = "hallucinated",
+    labels: SpanLabels = "hallucinated",
 ) -> None:
     """Print the labelling config for a kind of question, to paste into a project's settings in Label Studio.
 
@@ -56,6 +60,7 @@ def export_tasks_command(
     reading: DataOptions,
     out: Annotated[Path, Option(metavar="FILE", help="The file of tasks to write (JSON).", rich_help_panel=OUTPUT)],
     detector: Predictions = None,
+    labels: SpanLabels = "hallucinated",
 ) -> None:
     """Write tasks that Label Studio can import, with a detector's findings as pre-annotations if you name one.
 
@@ -65,13 +70,13 @@ def export_tasks_command(
     import json
 
     from veridical.core.files import write_whole
-    from veridical_lab.annotate.label_studio import tasks_of
 
-    with reading.read(data) as examples:
+    check_out(out, [data])
+    with reading.read(data, unlabelled=True) as examples:
         cases = list(examples)
-    tasks = tasks_of(cases, kind, predictions=_predictions(cases, detector))
+    tasks = _tasks(cases, kind, detector, parse_names(labels))
     write_whole(out, json.dumps(tasks, ensure_ascii=False, indent=1) + "\n")
-    write_line(f"wrote {len(tasks)} tasks of {len(cases)} cases to {out}; config: veridical annotate config {kind}")
+    write_line(f"wrote {len(tasks)} tasks of {len(cases)} cases to {out}; config: {_config(kind, labels)}")
 
 
 @option_groups
@@ -87,7 +92,8 @@ def import_command(
     """
     from veridical_lab.annotate.label_studio import read_export
 
-    with reading.read(data) as examples:
+    check_out(out, [data])
+    with reading.read(data, unlabelled=True) as examples:
         imported = read_export(export, list(examples))
     _deliver_imported(imported.examples, imported.annotations, imported.skipped, out)
 
@@ -112,6 +118,7 @@ class PushOptions:
     title: Annotated[str | None, Option(metavar="TEXT", help="Make a new project with this title.")] = None
     annotators: Annotated[int, Option(help="How many people annotate each task of a new project.", min=1)] = 4
     detector: Predictions = None
+    labels: SpanLabels = "hallucinated"
 
 
 @option_groups
@@ -127,21 +134,22 @@ def push_command(
     [bold]veridical annotate push jsonl:round-1.jsonl --kind consistency --title "Round 1" --annotators 4[/bold]
     """
     from veridical.core.errors import InputError
-    from veridical_lab.annotate.label_studio import config_of, tasks_of
+    from veridical_lab.annotate.label_studio import config_of
     from veridical_lab.annotate.label_studio_server import LabelStudio
 
     if (options.project is None) == (options.title is None):
         raise InputError("name either a --project or the --title of a new one")
-    with reading.read(data) as examples:
+    with reading.read(data, unlabelled=True) as examples:
         cases = list(examples)
-    tasks = tasks_of(cases, kind, predictions=_predictions(cases, options.detector))
+    labels = parse_names(options.labels)
+    tasks = _tasks(cases, kind, options.detector, labels)
     with LabelStudio(server.url, timeout=server.timeout) as studio:
         if options.title is not None:
-            target = studio.create(options.title, kind, annotators=options.annotators)
+            target = studio.create(options.title, kind, annotators=options.annotators, labels=labels)
         else:
             target = studio.project(options.project or "")
-            if target.config != config_of(kind):
-                write_line(f"veridical: project {target.id} has another config than: veridical annotate config {kind}")
+            if target.config != config_of(kind, labels=labels):
+                write_line(f"veridical: project {target.id} has another config than: {_config(kind, options.labels)}")
         pushed = studio.push(target, tasks)
     write_line(f"pushed {pushed} of {len(tasks)} tasks to project {target.id} ({server.url}/projects/{target.id})")
 
@@ -161,7 +169,8 @@ def pull_command(
     from veridical_lab.annotate.label_studio import read_tasks
     from veridical_lab.annotate.label_studio_server import LabelStudio
 
-    with reading.read(data) as examples:
+    check_out(out, [data])
+    with reading.read(data, unlabelled=True) as examples:
         cases = list(examples)
     with LabelStudio(server.url, timeout=server.timeout) as studio:
         tasks = studio.pull(studio.project(project))
@@ -169,13 +178,23 @@ def pull_command(
     _deliver_imported(imported.examples, imported.annotations, imported.skipped, out)
 
 
-def _predictions(cases: Sequence[Example], detector: str | None) -> dict[str, Judgement]:
-    from veridical.core.judging import judge
-    from veridical.detectors import load_detector
+def _config(kind: str, labels: str) -> str:
+    """Return the command that prints the config of a kind of question."""
+    return f"veridical annotate config {kind}" + (
+        "" if labels == "hallucinated" else f" --labels {shlex.quote(labels)}"
+    )
 
-    if detector is None:
-        return {}
-    return {j.case_id: j for j in judge(load_detector(detector), [example.case for example in cases])}
+
+def _tasks(cases: Sequence[Example], kind: str, detector: str | None, labels: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the tasks, with pre-annotations where `veridical check` with the same detector flags something."""
+    from veridical.core.judging import judge, thresholds_in_force
+    from veridical.detectors import load_detector
+    from veridical_lab.annotate.label_studio import tasks_of
+
+    loaded = None if detector is None else load_detector(detector)
+    judgements = [] if loaded is None else judge(loaded, [example.case for example in cases])
+    predictions = {judgement.case_id: judgement for judgement in judgements}
+    return tasks_of(cases, kind, predictions=predictions, thresholds=thresholds_in_force(loaded), labels=labels)
 
 
 def _deliver_imported(examples: Sequence[Example], used: int, skipped: Mapping[str, int], out: Path) -> None:

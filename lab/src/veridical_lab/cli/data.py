@@ -13,7 +13,7 @@ import typer
 from typer import Argument, Option
 
 from veridical.cli.comma_lists import parse_thresholds
-from veridical.cli.delivery import plain_console, write_examples
+from veridical.cli.delivery import check_out, plain_console, write_examples
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import (
     DETECTION,
@@ -157,7 +157,8 @@ def convert_command(
 
     if part is not None and part not in FRACTIONS:
         raise UnknownNameError("part", part, FRACTIONS)
-    with options.read(data) as reading:
+    check_out(out, [data])
+    with options.read(data, unlabelled=cases) as reading:
         examples = list(reading)
     chosen = examples if part is None else split_by_document(examples, seed=seed)[part]
     chosen = chosen[:first]
@@ -198,7 +199,8 @@ def label_command(
     from veridical.detectors import load_detector
     from veridical_lab.training.soft_labels import mixed
 
-    with options.read(data) as reading:
+    check_out(out, [data])
+    with options.read(data, unlabelled=True) as reading:
         examples = list(reading)
     loaded = load_detector(detector)
     labelled: list[Example] = []
@@ -288,6 +290,7 @@ def generate_command(
     from veridical_lab.tasks.grounded import Writing, find_task, inputs_of, label_responses, write
     from veridical_lab.tasks.responses import append_responses, kept_responses
 
+    check_out(out, [data])
     writing = Writing(
         find_task(generation.task),
         generation.template,
@@ -300,7 +303,7 @@ def generate_command(
     )
     detector = None if generation.label is None else load_detector(generation.label)
     thresholds = thresholds_in_force(detector, parse_thresholds(generation.threshold))
-    with options.read(data) as reading:
+    with options.read(data, unlabelled=True) as reading:
         inputs = inputs_of(reading, writing.prompt, sample=generation.sample, seed=generation.seed)
     name = Path(model).name
     by_id = {writing.id_of(example, name): example for example in inputs}

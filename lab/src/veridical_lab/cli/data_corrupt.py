@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from typer import Option
 
 from veridical.cli.comma_lists import parse_names, parse_numbers, parse_weights
+from veridical.cli.delivery import check_out
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import (
     OUTPUT,
@@ -215,6 +216,7 @@ def corrupt_command(
     from veridical_lab.corrupt import attempts
     from veridical_lab.corrupt.output import CorruptionOutput
 
+    check_out(out, [data])
     way, masked, examples = _way_and_examples(data, corruption, masked_words, options)
     how = {"corruption": asdict(corruption), "options": asdict(options)}
     how["masked"] = {k: v for k, v in asdict(masked_words).items() if k not in ("batch_size", "device")}

@@ -17,10 +17,10 @@ from veridical.datasets.reading import Row, read_rows
 from veridical.datasets.rows import Labels, columns_and_labels
 from veridical.rows.columns import Columns, as_case
 
-__all__ = ["INFO", "REMARKS", "REMOTE", "read"]
+__all__ = ["INFO", "OWN", "REMOTE", "read"]
 
 REMOTE = True  # the text after "hf:" need not be a path
-REMARKS = True
+OWN = True
 INFO = Info(
     name="hf",
     title="Hugging Face data sets",
@@ -43,6 +43,7 @@ def read(
     split: str | None = None,
     *,
     on_bad: OnBad = None,
+    unlabelled: bool = False,
     remark: Callable[[str], None] = lambda line: None,
 ) -> Iterator[Example]:
     """Yield the rows of "NAME_OR_FOLDER?response=…&label=…"; without `split`, of all splits in turn.
@@ -52,7 +53,7 @@ def read(
         UnknownNameError: For a column that is not one of ours, or a split that does not exist.
     """
     name, _, query = str(path).partition("?")
-    columns, labels = columns_and_labels(dict(parse_qsl(query, keep_blank_values=True)))
+    columns, labels = columns_and_labels(dict(parse_qsl(query, keep_blank_values=True)), unlabelled=unlabelled)
     for part, rows in _load(name, split).items():
         numbered = (Row(Path(f"{name}[{part}]"), i, row, i) for i, row in enumerate(rows, 1))
         yield from read_rows(numbered, partial(_example, part, columns, labels), on_bad)
