@@ -315,6 +315,43 @@ def test_errors_of_the_server_behind_go_on() -> None:
         assert ask(client).status_code == 502
 
 
+@pytest.mark.parametrize(
+    ("status", "body", "message"),
+    [
+        (400, {"object": "error", "message": "too long", "code": 400}, "too long"),  # vLLM, Mistral
+        (401, {"detail": "no key"}, "no key"),
+        (422, {"detail": [{"msg": "missing"}]}, '[{"msg": "missing"}]'),
+        (400, [{"error": {"message": "no such key", "code": 400}}], "no such key"),  # Gemini
+        (404, {"error": "no such model"}, "no such model"),  # Ollama
+        (500, {"message": "broke"}, "broke"),
+        (429, {"error": None}, "the chat server answered with status 429"),
+        (400, {"error": {"message": "\x1b[2J" + "a" * 9000}}, "␛[2J" + "a" * 1996),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_error_keeps_its_status_and_message_in_whatever_form(
+    status: int, body: Any, message: str, stream: bool
+) -> None:
+    with proxied(lambda _: raw(json.dumps(body).encode(), status, **{"Retry-After": "1.5"})) as (client, _):
+        answer = ask(client, stream=stream)
+    assert (answer.status_code, answer.json()["error"]["message"]) == (status, message)
+    assert answer.headers["retry-after"] == "1.5"
+
+
+def test_an_error_of_one_field_more_keeps_it() -> None:
+    error = {"message": "no", "type": "invalid_request_error", "code": "content_filter", "innererror": {"a": [1]}}
+    with proxied(lambda _: raw(json.dumps({"error": error}).encode(), 400)) as (client, _):
+        assert ask(client).json() == {"error": error}
+
+
+@pytest.mark.parametrize("body", [b"Unauthorized", b"\xff", b"", b"[" * 100_000, b'{"a": NaN}'])
+def test_an_error_without_json_keeps_its_status(body: bytes) -> None:
+    with proxied(lambda _: raw(body, 401, **{"Retry-After": "soon", "X-Secret": "a"})) as (client, _):
+        answer = ask(client)
+    assert (answer.status_code, answer.json()["error"]["message"]) == (401, "the chat server answered with status 401")
+    assert not {"retry-after", "x-secret"} & set(answer.headers)
+
+
 def test_keys_of_ours_stay_and_keys_of_theirs_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     key = make_key(tmp_path / "keys", "alice")
     with serving(lambda body: completion(RIGHT)) as server:
@@ -593,8 +630,9 @@ def test_a_stream_that_breaks_ends_in_an_error_that_is_not_clear(name: str) -> N
     assert last["veridical"]["status"] == "unavailable"
 
 
-def test_no_stream_where_one_was_asked_for_is_502() -> None:
-    with proxied(lambda body: completion(RIGHT)) as (client, _):
+@pytest.mark.parametrize("status", [200, 201])
+def test_no_stream_where_one_was_asked_for_is_502(status: int) -> None:
+    with proxied(lambda body: replace(completion(WRONG), status=status), action="block") as (client, _):
         assert ask(client, stream=True).status_code == 502
 
 

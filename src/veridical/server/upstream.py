@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -17,6 +18,7 @@ import httpx
 
 from veridical.core.errors import WireError
 from veridical.core.strict_json import parse
+from veridical.core.text import visible
 from veridical.llm.endpoint import resolve_server
 from veridical.server.batching import in_thread
 from veridical.server.errors import Refused
@@ -27,6 +29,8 @@ __all__ = ["DONE", "Upstream", "choices_of"]
 
 DONE = "[DONE]"
 _MOST_CHOICES = 16
+_LONGEST = 2000  # characters of a text in an error
+_SECONDS = re.compile(r"\d{1,5}(\.\d{1,3})?", re.ASCII)
 
 
 class Upstream:
@@ -57,7 +61,8 @@ class Upstream:
     ) -> tuple[int, dict[str, Any], dict[str, str]]:
         """Send `document` (None: send a GET); return status, JSON object and headers to forward of the answer.
 
-        Raises `Refused`: 502 if there is no answer, or it is too large or not a JSON object; 504 if it is late.
+        An error keeps its status, and its message whatever form that server gives it. Raises `Refused`: 502 if there is
+        no answer, or it is too large or not a JSON object; 504 if it is late.
         """
         async with self._in_time():
             return await self._whole(await self._request(path, document, headers))
@@ -71,7 +76,7 @@ class Upstream:
         """
         async with self._in_time():
             response = await self._request(path, document, headers)
-            if response.status_code != 200:
+            if response.status_code >= 400:
                 return await self._whole(response)
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
             await response.aclose()
@@ -130,16 +135,45 @@ class Upstream:
                 if size > self._settings.reply_bytes:
                     raise _bad(f"more than {self._settings.reply_bytes:,} bytes")
                 received.append(chunk)
-            answer = await in_thread(lambda: parse(b"".join(received).decode()))
-        except (WireError, UnicodeDecodeError):
-            raise _bad(f"status {response.status_code} and not a JSON object") from None
         finally:
             await response.aclose()
-        if response.status_code >= 400:
-            answer = {"error": answer.get("error", "the chat server refused it")}
+        status, body = response.status_code, b"".join(received)
         retry_after = response.headers.get("retry-after", "")
-        headers = {"Retry-After": retry_after} if retry_after.isdecimal() and len(retry_after) < 6 else {}
-        return response.status_code, answer, headers
+        headers = {"Retry-After": retry_after} if _SECONDS.fullmatch(retry_after) else {}
+        read = _error_in if status >= 400 else _object_in
+        return status, await in_thread(lambda: read(body, status)), headers
+
+
+def _object_in(body: bytes, status: int) -> dict[str, Any]:
+    try:
+        return parse(body.decode())
+    except (WireError, UnicodeDecodeError):
+        raise _bad(f"status {status} and not a JSON object") from None
+
+
+def _error_in(body: bytes, status: int) -> dict[str, Any]:
+    """Return an error in the form of OpenAI's API, whatever form the chat server gives it; its texts are safe to show.
+
+    Without JSON, it has a general message; from status 500 on, raise `Refused` (502).
+    """
+    try:
+        answer = _object_in(b'{"error": %b}' % body, status)["error"]
+    except Refused:
+        if status >= 500:
+            raise
+        answer = None
+    if isinstance(answer, list) and len(answer) == 1:  # Gemini
+        (answer,) = answer
+    error = answer.get("error") or answer if isinstance(answer, dict) else answer
+    fields = error if isinstance(error, dict) else {"message": error}
+    message = fields.get("message") or fields.get("detail") or f"the chat server answered with status {status}"
+    fields = {
+        "type": "upstream_error",
+        **fields,
+        "message": message if isinstance(message, str) else json.dumps(message),
+    }
+    fields.pop("detail", None)
+    return {"error": {n: visible(v[:_LONGEST]) if isinstance(v, str) else v for n, v in fields.items()}}
 
 
 @contextmanager
