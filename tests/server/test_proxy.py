@@ -25,7 +25,7 @@ from veridical.core.types import Case, Judgement, Source
 from veridical.detectors import load_detector
 from veridical.revise import Flag, revise
 from veridical.server.app import create_app
-from veridical.server.keys import make_key, read_keys
+from veridical.server.keys import Key, make_key, read_keys
 from veridical.server.proxy import StreamedReply
 from veridical.server.replies import BLOCKED, ReplyChecker
 from veridical.server.service import Service
@@ -50,13 +50,14 @@ def proxied(
     *,
     own: dict[str, Any] | None = None,
     reviser: str | None = None,
+    keys: tuple[Key, ...] = (),
     **proxy: Any,
 ) -> Iterator[tuple[TestClient, Loopback]]:
     with serving(script) as server:
         limits = Limits(batch_wait=0, characters=5000, stream_timeout=LIMIT)
         settings = ProxySettings(base_url=server.url, **{"timeout": LIMIT, **proxy})
         with client_of(
-            *(() if own else ("overlap",)), own=own, limits=limits, proxy=settings, reviser=reviser
+            *(() if own else ("overlap",)), own=own, limits=limits, proxy=settings, reviser=reviser, keys=keys
         ) as client:
             yield client, server
 
@@ -158,6 +159,26 @@ def test_sources_that_are_none_or_addresses_are_refused() -> None:
         assert ask(client, include="sources").status_code == 400
         assert ask(client, sources=["https://example.org"]).status_code == 422
         assert server.asked == []
+
+
+def test_refusals_have_the_form_of_openai_and_say_why(tmp_path: Path) -> None:
+    openai = pytest.importorskip("openai")
+    make_key(tmp_path / "keys", "alice")
+    with proxied(lambda body: completion(RIGHT)) as (client, _):
+        refused = ask(client, sources=["https://example.org"]).json()
+        assert refused["error"] == {
+            "message": f"the chat: source '1' is an address, and addresses are not fetched ({refused['hint']})",
+            "type": "veridical_error",
+        }
+        assert refused["request_id"]
+        assert client.get("/v1/chat/completions").json()["error"]["message"].startswith("Method Not Allowed")
+        api = openai.OpenAI(base_url="http://127.0.0.1/v1", api_key="theirs", max_retries=0, http_client=client)
+        with pytest.raises(openai.APIStatusError) as caught:
+            api.chat.completions.create(**CHAT, extra_body={"sources": ["https://example.org"]})
+        assert caught.value.body == refused["error"]
+    with proxied(lambda body: completion(RIGHT), keys=read_keys(tmp_path / "keys")) as (client, _):
+        for path in ("/v1/models", "/v1/embeddings"):
+            assert client.get(path).json()["error"]["message"].startswith("no key (")
 
 
 def test_the_field_of_the_annotation_never_comes_from_the_chat_server() -> None:

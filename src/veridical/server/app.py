@@ -130,7 +130,7 @@ def _page(page: str) -> Response:
 def _add_error_handlers(app: FastAPI) -> None:
     async def refused(request: Request, error: Exception) -> Response:
         assert isinstance(error, VeridicalError)
-        return error_response(error, request_id_of(request))
+        return error_response(error, request_id_of(request), request.url.path)
 
     async def not_found(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -139,7 +139,8 @@ def _add_error_handlers(app: FastAPI) -> None:
         allowed = sorted({method for route in routes for method in route.methods or ()})
         if allowed and request.method not in allowed:  # the mount of the page has answered 404 for a wrong method
             status, detail, headers = 405, "Method Not Allowed", {"Allow": ", ".join(allowed)}
-        body = error_body(detail, "GET /openapi.json lists all routes", request_id_of(request))
+        hint = "GET /openapi.json lists all routes"
+        body = error_body(detail, hint, request_id_of(request), request.url.path)
         return JSONResponse(body, status, headers)
 
     app.add_exception_handler(VeridicalError, refused)

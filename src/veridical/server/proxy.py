@@ -46,7 +46,9 @@ def add_proxy(app: FastAPI, service: Service, settings: ProxySettings, upstream:
     @app.post(
         "/v1/chat/completions",
         openapi_extra=body("ChatRequest", CHAT),
-        responses=documented_responses("The reply of the chat server, with the field `veridical`", _REPLY),
+        responses=documented_responses(
+            "The reply of the chat server, with the field `veridical`", _REPLY, error="OpenAIError"
+        ),
     )
     async def chat(request: Request) -> Response:
         """Forward a chat completion to the server behind the proxy, and check the reply."""
@@ -56,7 +58,10 @@ def add_proxy(app: FastAPI, service: Service, settings: ProxySettings, upstream:
         answer = _streamed if document.get("stream") is True else _whole
         return await answer(checker, upstream, document, _headers_on(request))
 
-    @app.get("/v1/models", responses=documented_responses("The answer of the chat server", _OBJECT, work=False))
+    @app.get(
+        "/v1/models",
+        responses=documented_responses("The answer of the chat server", _OBJECT, work=False, error="OpenAIError"),
+    )
     async def models(request: Request) -> Response:
         """List the models of the server behind the proxy."""
         return _json(*await upstream.send("/models", None, _headers_on(request)))
@@ -160,7 +165,7 @@ class StreamedReply:
             self.checker.service.metrics.proxied(UNAVAILABLE)
             problem = error if isinstance(error, VeridicalError) else Refused(504, "the reply took too long")
             details = error_body(problem.message, problem.hint, self.checker.request_id)
-            openai_error = {"message": problem.message, "type": "upstream_error"}
+            openai_error = {"message": str(problem), "type": "upstream_error"}
             yield _event({"error": openai_error, "veridical": {"status": UNAVAILABLE, **details}})
         finally:
             for choice in self.choices.values():
