@@ -292,9 +292,11 @@ HOSTILE = {
     "not UTF-8": raw(b"\xff"),
     "deep": raw(b'{"choices": ' + b"[" * 100_000),
     "choices": raw(b'{"choices": {"a": 1}}'),
-    "many choices": raw(json.dumps({"choices": [{"message": {}}] * 17}).encode()),
+    "many choices": raw(json.dumps({"choices": [{"message": {}}] * 129}).encode()),
     "no message": raw(b'{"choices": [1]}'),
     "content": raw(b'{"choices": [{"message": {"content": {"a": 1}}}]}'),
+    "an empty object": raw(b'{"choices": [{"message": {"content": {}}}]}'),
+    "parts": raw(b'{"choices": [{"message": {"content": [{"type": "text", "text": 1}]}}]}'),
     "index": raw(choice(index=10**9)),
     "infinity": raw(b'{"choices": [], "created": 1e999}'),
     "large": raw(b" " * 60_000 + b"{}"),
@@ -423,7 +425,7 @@ def test_cookies_go_neither_way_and_are_not_kept() -> None:
     assert [headers.get("cookie") for headers in server.headers] == [None, None]
 
 
-def sse(*parts: str | dict[str, Any], end: str = "stop", done: bool = True) -> Answer:
+def sse(*parts: str | dict[str, Any], end: str | None = "stop", done: bool = True) -> Answer:
     """A streamed completion; a part is text, or a chunk as it is."""
     chunks: list[dict[str, Any]] = [{"choices": [{"index": 0, "delta": {"role": "assistant"}, "finish_reason": None}]}]
     for part in parts:
@@ -632,7 +634,8 @@ def test_a_stream_that_cannot_be_checked_is_marked(action: str) -> None:
 
 
 BAD_STREAMS = {
-    "no end": sse("It rains.", done=False),
+    "no end": sse("It rains.", end=None, done=False),
+    "no end of a choice": sse({"choices": [{"index": 1, "delta": {"content": "It rains."}}]}, done=False),
     "no JSON": Answer(b"data: {\n\n", headers={"Content-Type": "text/event-stream"}),
     "choices": sse({"choices": 1}),
     "content": sse({"choices": [{"index": 0, "delta": {"content": 1}}]}),
@@ -649,6 +652,51 @@ def test_a_stream_that_breaks_ends_in_an_error_that_is_not_clear(name: str) -> N
         last = chunks_of(ask(client, stream=True))[-1]
     assert last["error"]["message"]
     assert last["veridical"]["status"] == "unavailable"
+
+
+UNUSUAL_STREAMS = {
+    "no delta": sse(RIGHT, {"choices": [{"index": 0, "finish_reason": None, "content_filter_results": {}}]}),  # Azure
+    "null": sse(RIGHT, {"choices": [{"index": 0, "delta": None}]}, {"choices": None, "usage": {"total_tokens": 3}}),
+    "no end mark": sse(RIGHT, done=False),
+    "parts": sse({"choices": [{"index": 0, "delta": {"content": [{"type": "text", "text": RIGHT}]}}]}),  # Mistral
+}
+
+
+@pytest.mark.parametrize("name", UNUSUAL_STREAMS)
+@pytest.mark.parametrize("action", ["annotate", "header", "block", "revise"])
+def test_unusual_streams_that_clients_accept_are_checked(name: str, action: str) -> None:
+    with proxied(lambda body: UNUSUAL_STREAMS[name], action=action) as (client, _):
+        chunks = chunks_of(ask(client, stream=True))
+    assert chunks[-1]["veridical"]["status"] == "clear"
+    assert RIGHT in json.dumps(chunks)
+
+
+PARTS_OF_A_REPLY = [{"type": "thinking", "thinking": []}, *({"type": "text", "text": f"{w} "} for w in WRONG.split())]
+
+
+@pytest.mark.parametrize("action", ["annotate", "header", "block", "revise"])
+def test_a_reply_in_parts_is_checked_as_one_text(action: str) -> None:
+    with proxied(lambda body: completion(PARTS_OF_A_REPLY), action=action) as (client, _):  # type: ignore[arg-type]
+        answer = ask(client)
+    content = {"block": BLOCKED, "revise": "It rains in Rome. "}.get(action, PARTS_OF_A_REPLY)
+    assert answer.json()["choices"][0]["message"]["content"] == content
+    assert answer.headers["x-veridical-status"] == ("clear" if action == "revise" else "flagged")
+
+
+def test_parts_that_are_no_text_wait_for_the_check() -> None:
+    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Pigs fly."}]}
+    part = {"choices": [{"index": 0, "delta": {"content": [thinking, {"type": "text", "text": RIGHT}]}}]}
+    with proxied(lambda body: sse(part), action="block") as (client, _):
+        deltas = [c["delta"] for chunk in chunks_of(ask(client, stream=True)) for c in chunk["choices"]]
+    assert [delta["content"] for delta in deltas if "content" in delta] == [RIGHT, [thinking]]
+
+
+def test_too_many_replies_at_once_are_refused_before_the_chat_server_is_asked() -> None:
+    reply = {"choices": [{"index": i, "message": {"content": RIGHT}} for i in range(20)]}
+    with proxied(lambda body: raw(json.dumps(reply).encode())) as (client, server):
+        assert ask(client, n=129).status_code == 400
+        assert server.asked == []
+        assert ask(client, n=20).json()["veridical"]["status"] == "clear"
 
 
 @pytest.mark.parametrize("status", [200, 201])

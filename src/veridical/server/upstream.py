@@ -25,10 +25,10 @@ from veridical.server.errors import Refused
 from veridical.server.protection import lines
 from veridical.server.settings import ProxySettings
 
-__all__ = ["DONE", "Upstream", "choices_of"]
+__all__ = ["DONE", "MOST_CHOICES", "Upstream", "choices_of", "text_of"]
 
 DONE = "[DONE]"
-_MOST_CHOICES = 16
+MOST_CHOICES = 128
 _LONGEST = 2000  # characters of a text in an error
 _SECONDS = re.compile(r"\d{1,5}(\.\d{1,3})?", re.ASCII)
 
@@ -84,7 +84,11 @@ class Upstream:
         return response
 
     async def chunks(self, response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
-        """Yield the JSON objects of the server-sent events up to the end mark; raise `Refused` for anything else."""
+        """Yield the JSON objects of the server-sent events up to the end mark; raise `Refused` for anything else.
+
+        Without an end mark, the stream is complete if every choice has its `finish_reason`.
+        """
+        finished: dict[int, bool] = {}
         too_large = _bad(f"more than {self._settings.reply_bytes:,} bytes")
         with _translated():
             async for line in lines(response.aiter_raw(), self._settings.reply_bytes, too_large):
@@ -94,10 +98,15 @@ class Upstream:
                 if data.strip() == DONE.encode():
                     return
                 try:
-                    yield parse(data.decode().strip())
+                    chunk = parse(data.decode().strip())
                 except (WireError, UnicodeDecodeError):
                     raise _bad("an event that is not a JSON object") from None
-        raise _bad("a stream without an end")
+                for choice in choices_of(chunk, "delta"):
+                    index = choice.get("index", 0)
+                    finished[index] = finished.get(index, False) or choice.get("finish_reason") is not None
+                yield chunk
+        if not finished or not all(finished.values()):
+            raise _bad("a stream without an end")
 
     @asynccontextmanager
     async def _in_time(self) -> AsyncIterator[None]:
@@ -190,18 +199,32 @@ def _translated() -> Iterator[None]:
 
 def choices_of(answer: Mapping[str, Any], field: str) -> list[dict[str, Any]]:
     """Return the choices of a reply (`field` "message") or a chunk ("delta"); raise `Refused` (502) if malformed."""
-    choices = answer.get("choices", [])
-    if not isinstance(choices, list) or len(choices) > _MOST_CHOICES:
+    choices = answer.get("choices")
+    if choices is None:
+        return []
+    if not isinstance(choices, list) or len(choices) > MOST_CHOICES:
         raise _bad("choices that are not a short list")
     for choice in choices:
+        if isinstance(choice, dict) and choice.get(field) is None and field == "delta":
+            choice[field] = {}
         if not isinstance(choice, dict) or not isinstance(choice.get(field), dict):
             raise _bad(f"a choice without a {field}")
         index, content = choice.get("index", 0), choice[field].get("content")
-        if type(index) is not int or not 0 <= index < _MOST_CHOICES:
+        if type(index) is not int or not 0 <= index < MOST_CHOICES:
             raise _bad("a choice whose index is not a small number")
-        if content is not None and not isinstance(content, str):
-            raise _bad("a content that is not a text")
+        parts = content if isinstance(content, list) else [{"text": "" if content is None else content}]
+        if not all(isinstance(part, dict) and isinstance(part.get("text", ""), str) for part in parts):
+            raise _bad("a content that is neither a text nor parts")
     return choices
+
+
+def text_of(content: str | list[dict[str, Any]] | None) -> str | None:
+    """Return the text of a content in `choices_of`, where it may be a list of parts.
+
+    >>> text_of([{"type": "text", "text": "It is "}, {"type": "reference"}, {"type": "text", "text": "red."}])
+    'It is red.'
+    """
+    return "".join(part.get("text", "") for part in content) if isinstance(content, list) else content
 
 
 def _bad(what: str) -> Refused:
