@@ -17,7 +17,7 @@ from tests.test_documents import lines_of, pdf_of
 from veridical.core.errors import InputError
 from veridical.core.serialization import decode
 from veridical.server.keys import make_key, read_keys
-from veridical.server.settings import Limits
+from veridical.server.settings import Limits, ProxySettings
 
 
 @pytest.fixture(scope="module")
@@ -191,10 +191,24 @@ def test_unknown_routes_and_methods_have_the_same_form(client: TestClient) -> No
         ("GET", "/v1/check", 405, "POST"),
         ("PUT", "/v1/check", 405, "POST"),
         ("POST", "/health", 405, "GET, HEAD"),
+        ("POST", "/", 405, "GET, HEAD"),
+        ("POST", "/v1/explain", 404, None),
+        ("DELETE", "/nothing", 404, None),
     ):
         answer = client.request(method, path)
         assert (answer.status_code, answer.headers.get("Allow")) == (status, allow)
         assert set(answer.json()) == {"error", "hint", "request_id"}
+
+
+def test_routes_of_openai_that_are_missing_say_how_to_get_them(client: TestClient) -> None:
+    for method, path in (("POST", "/v1/chat/completions"), ("GET", "/v1/models")):
+        answer = client.request(method, path, json={})
+        assert (answer.status_code, answer.json()["hint"]) == (404, "start the server with --proxy URL")
+    with client_of("overlap", proxy=ProxySettings(base_url="http://127.0.0.1:1/v1")) as proxied:
+        for path in ("/v1/embeddings", "/v1/responses", "/v1/completions", "/v1/models/tiny"):
+            answer = proxied.post(path, json={})
+            assert (answer.status_code, answer.headers.get("allow")) == (404, None)
+            assert answer.json()["hint"] == "only chat/completions and models are forwarded"
 
 
 @pytest.mark.parametrize(

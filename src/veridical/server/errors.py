@@ -11,10 +11,13 @@ from starlette.responses import JSONResponse
 
 from veridical.core.errors import CannotJudgeError, InputError, MissingExtraError, VeridicalError, WireError
 
-__all__ = ["OPENAI_ROUTES", "Refused", "error_body", "error_response", "status_of"]
+__all__ = ["FORWARDED_ROUTES", "OPENAI_ROUTES", "Refused", "error_body", "error_response", "status_of"]
 
-OPENAI_ROUTES = ("/v1/chat/completions", "/v1/models", "/v1/completions", "/v1/responses", "/v1/embeddings")
-"""How the paths begin on which clients of OpenAI's API ask; the proxy has the first two."""
+FORWARDED_ROUTES = ("/v1/chat/completions", "/v1/models")
+"""The routes of OpenAI's API that the proxy has."""
+
+OPENAI_ROUTES = (*FORWARDED_ROUTES, "/v1/completions", "/v1/responses", "/v1/embeddings")
+"""The beginnings of the paths that clients of OpenAI's API ask for."""
 
 
 class Refused(VeridicalError):
