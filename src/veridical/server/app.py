@@ -26,7 +26,7 @@ from veridical.server.errors import FORWARDED_ROUTES, OPENAI_ROUTES, error_body,
 from veridical.server.offsets import check_json, with_offsets
 from veridical.server.openapi import CASE, CONVERSATION, body, components, documented_responses, routes_page
 from veridical.server.protection import Protection, read_body, request_id_of
-from veridical.server.proxy import add_proxy
+from veridical.server.proxy import STATUS_HEADER, add_proxy
 from veridical.server.requests import CheckRequest, ReportRequest, ReviseRequest, StreamRequest, read_request
 from veridical.server.salience import map_documents
 from veridical.server.service import Service
@@ -116,8 +116,13 @@ def create_app(settings: ServerSettings | None = None) -> FastAPI:
         app.mount("/", StaticFiles(directory=PAGE, html=True), name="page")
     app.add_middleware(Protection, settings=settings, metrics=service.metrics)
     if settings.cors:
-        methods, headers = ["GET", "POST"], ["Authorization", "Content-Type", "X-API-Key", "X-Request-ID"]
-        app.add_middleware(CORSMiddleware, allow_origins=settings.cors, allow_methods=methods, allow_headers=headers)
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.cors,
+            allow_methods=["GET", "POST"],
+            allow_headers=["*"],  # OpenAI's client for JavaScript sends x-stainless-…
+            expose_headers=[STATUS_HEADER, "X-Request-ID", "Retry-After"],
+        )
     return app
 
 

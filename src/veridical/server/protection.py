@@ -170,8 +170,8 @@ class Protection:
         settings = self.settings
         host = headers.get("host", "")
         if settings.hosts and re.sub(r":\d+$", "", host).lower() not in settings.hosts:
-            names = ", ".join(settings.hosts)
-            raise Refused(421, f"the host {host!r} is not this server", hint=f"it is called {names}")
+            hint = f"it is called {', '.join(settings.hosts)}; with --api-keys, any name will do"
+            raise Refused(421, f"the host {host!r} is not this server", hint=hint)
         origin = headers.get("origin")
         if origin is not None and origin.partition("://")[2] != host and not {origin, "*"} & set(settings.cors):
             raise Refused(
