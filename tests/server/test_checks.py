@@ -136,6 +136,17 @@ URL = {"response": "It rains.", "sources": ["https://example.org/article"]}
     [
         ({"cases": [CASE], "detectors": ["overlap"]}, 400, "did you mean detector"),
         ({"cases": [{"respnse": "a"}]}, 400, "cases[0]"),
+        (
+            {"cases": [{"question": "How tall?", "answer": "300 m", "contexts": ["330 m"]}]},
+            400,
+            "a row of RAGAS 0.1? rename answer to response, contexts to sources",
+        ),
+        (
+            {"cases": [{"input": "How tall?", "actual_output": "300 m", "retrieval_context": ["330 m"]}]},
+            400,
+            "rename actual_output to response, retrieval_context to sources, input to question",
+        ),
+        ({"cases": [{"response": "300 m", "retrieved_contexts": ["330 m"]}]}, 400, "retrieved_contexts to sources"),
         ({"cases": CASE}, 400, "not a list"),
         ({"cases": ["It rains."]}, 400, "not a JSON object"),
         ({"cases": []}, 422, "no cases"),
