@@ -17,7 +17,7 @@ from tests.test_documents import lines_of, pdf_of
 from veridical.core.errors import InputError
 from veridical.core.serialization import decode
 from veridical.server.keys import make_key, read_keys
-from veridical.server.settings import Limits
+from veridical.server.settings import Limits, ProxySettings
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +136,17 @@ URL = {"response": "It rains.", "sources": ["https://example.org/article"]}
     [
         ({"cases": [CASE], "detectors": ["overlap"]}, 400, "did you mean detector"),
         ({"cases": [{"respnse": "a"}]}, 400, "cases[0]"),
+        (
+            {"cases": [{"question": "How tall?", "answer": "300 m", "contexts": ["330 m"]}]},
+            400,
+            "a row of RAGAS 0.1? rename answer to response, contexts to sources",
+        ),
+        (
+            {"cases": [{"input": "How tall?", "actual_output": "300 m", "retrieval_context": ["330 m"]}]},
+            400,
+            "rename actual_output to response, retrieval_context to sources, input to question",
+        ),
+        ({"cases": [{"response": "300 m", "retrieved_contexts": ["330 m"]}]}, 400, "retrieved_contexts to sources"),
         ({"cases": CASE}, 400, "not a list"),
         ({"cases": ["It rains."]}, 400, "not a JSON object"),
         ({"cases": []}, 422, "no cases"),
@@ -191,10 +202,24 @@ def test_unknown_routes_and_methods_have_the_same_form(client: TestClient) -> No
         ("GET", "/v1/check", 405, "POST"),
         ("PUT", "/v1/check", 405, "POST"),
         ("POST", "/health", 405, "GET, HEAD"),
+        ("POST", "/", 405, "GET, HEAD"),
+        ("POST", "/v1/explain", 404, None),
+        ("DELETE", "/nothing", 404, None),
     ):
         answer = client.request(method, path)
         assert (answer.status_code, answer.headers.get("Allow")) == (status, allow)
         assert set(answer.json()) == {"error", "hint", "request_id"}
+
+
+def test_routes_of_openai_that_are_missing_say_how_to_get_them(client: TestClient) -> None:
+    for method, path in (("POST", "/v1/chat/completions"), ("GET", "/v1/models")):
+        answer = client.request(method, path, json={})
+        assert (answer.status_code, answer.json()["hint"]) == (404, "start the server with --proxy URL")
+    with client_of("overlap", proxy=ProxySettings(base_url="http://127.0.0.1:1/v1")) as proxied:
+        for path in ("/v1/embeddings", "/v1/responses", "/v1/completions", "/v1/models/tiny"):
+            answer = proxied.post(path, json={})
+            assert (answer.status_code, answer.headers.get("allow")) == (404, None)
+            assert answer.json()["hint"] == "only chat/completions and models are forwarded"
 
 
 @pytest.mark.parametrize(
@@ -259,7 +284,8 @@ def test_pages_of_other_origins_and_other_names_of_the_host_are_refused(client: 
         assert client.get("/health", headers={"Origin": origin}).status_code == 403, origin
     assert client.get("/health", headers={"Origin": "http://127.0.0.1"}).status_code == 200
     assert client.get("/health", headers={"Origin": "http://127.0.0.1"}).status_code == 200
-    assert client.get("/health", headers={"Host": "evil.example"}).status_code == 421
+    other_host = client.get("/health", headers={"Host": "evil.example"})
+    assert (other_host.status_code, "--api-keys" in other_host.json()["hint"]) == (421, True)
     assert client.get("/health", headers={"Host": "localhost:8000"}).status_code == 200
 
 
@@ -308,6 +334,10 @@ def test_pages_of_origins_that_are_named_may_use_it(tmp_path: Path) -> None:
             answer = client.options("/v1/check", headers={"Origin": origin, **asks})
             assert answer.status_code == status
             assert answer.headers.get("access-control-allow-origin") == (origin if status == 200 else None)
+        asks["Access-Control-Request-Headers"] = "authorization,content-type,x-stainless-lang"  # OpenAI's client
+        assert client.options("/v1/check", headers={"Origin": "https://app.example", **asks}).status_code == 200
         refused = client.post("/v1/check", json={}, headers={"Origin": "https://app.example"})
+        exposed = refused.headers["access-control-expose-headers"]
+        assert exposed == "X-Veridical-Status, X-Request-ID, Retry-After"
         assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (401, "https://app.example")
         assert client.post("/v1/check", json={}, headers={"Origin": "https://evil.example"}).status_code == 403

@@ -100,6 +100,9 @@ def test_the_proxy_is_documented() -> None:
         assert answer.json()["veridical"]["status"] == "clear"
         assert "502" in operation["responses"]
         assert "/v1/models" in document["paths"]
+        refused = client.post("/v1/chat/completions", json={"sources": [1]})
+        schema = operation["responses"][str(refused.status_code)]["content"]["application/json"]["schema"]
+        jsonschema.validate(refused.json(), resolved(document, schema))
         assert "/v1/chat/completions" in client.get("/docs").text
 
 

@@ -25,7 +25,7 @@ from veridical.core.types import Case, Judgement, Source
 from veridical.detectors import load_detector
 from veridical.revise import Flag, revise
 from veridical.server.app import create_app
-from veridical.server.keys import make_key, read_keys
+from veridical.server.keys import Key, make_key, read_keys
 from veridical.server.proxy import StreamedReply
 from veridical.server.replies import BLOCKED, ReplyChecker
 from veridical.server.service import Service
@@ -50,13 +50,14 @@ def proxied(
     *,
     own: dict[str, Any] | None = None,
     reviser: str | None = None,
+    keys: tuple[Key, ...] = (),
     **proxy: Any,
 ) -> Iterator[tuple[TestClient, Loopback]]:
     with serving(script) as server:
         limits = Limits(batch_wait=0, characters=5000, stream_timeout=LIMIT)
         settings = ProxySettings(base_url=server.url, **{"timeout": LIMIT, **proxy})
         with client_of(
-            *(() if own else ("overlap",)), own=own, limits=limits, proxy=settings, reviser=reviser
+            *(() if own else ("overlap",)), own=own, limits=limits, proxy=settings, reviser=reviser, keys=keys
         ) as client:
             yield client, server
 
@@ -158,6 +159,26 @@ def test_sources_that_are_none_or_addresses_are_refused() -> None:
         assert ask(client, include="sources").status_code == 400
         assert ask(client, sources=["https://example.org"]).status_code == 422
         assert server.asked == []
+
+
+def test_refusals_have_the_form_of_openai_and_say_why(tmp_path: Path) -> None:
+    openai = pytest.importorskip("openai")
+    make_key(tmp_path / "keys", "alice")
+    with proxied(lambda body: completion(RIGHT)) as (client, _):
+        refused = ask(client, sources=["https://example.org"]).json()
+        assert refused["error"] == {
+            "message": f"the chat: source '1' is an address, and addresses are not fetched ({refused['hint']})",
+            "type": "veridical_error",
+        }
+        assert refused["request_id"]
+        assert client.get("/v1/chat/completions").json()["error"]["message"].startswith("Method Not Allowed")
+        api = openai.OpenAI(base_url="http://127.0.0.1/v1", api_key="theirs", max_retries=0, http_client=client)
+        with pytest.raises(openai.APIStatusError) as caught:
+            api.chat.completions.create(**CHAT, extra_body={"sources": ["https://example.org"]})
+        assert caught.value.body == refused["error"]
+    with proxied(lambda body: completion(RIGHT), keys=read_keys(tmp_path / "keys")) as (client, _):
+        for path in ("/v1/models", "/v1/embeddings"):
+            assert client.get(path).json()["error"]["message"].startswith("no key (")
 
 
 def test_the_field_of_the_annotation_never_comes_from_the_chat_server() -> None:
@@ -271,9 +292,11 @@ HOSTILE = {
     "not UTF-8": raw(b"\xff"),
     "deep": raw(b'{"choices": ' + b"[" * 100_000),
     "choices": raw(b'{"choices": {"a": 1}}'),
-    "many choices": raw(json.dumps({"choices": [{"message": {}}] * 17}).encode()),
+    "many choices": raw(json.dumps({"choices": [{"message": {}}] * 129}).encode()),
     "no message": raw(b'{"choices": [1]}'),
     "content": raw(b'{"choices": [{"message": {"content": {"a": 1}}}]}'),
+    "an empty object": raw(b'{"choices": [{"message": {"content": {}}}]}'),
+    "parts": raw(b'{"choices": [{"message": {"content": [{"type": "text", "text": 1}]}}]}'),
     "index": raw(choice(index=10**9)),
     "infinity": raw(b'{"choices": [], "created": 1e999}'),
     "large": raw(b" " * 60_000 + b"{}"),
@@ -313,6 +336,43 @@ def test_errors_of_the_server_behind_go_on() -> None:
         assert ask(client).status_code == 504
     with client_of("overlap", proxy=ProxySettings(base_url="http://127.0.0.1:1/v1")) as client:
         assert ask(client).status_code == 502
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "message"),
+    [
+        (400, {"object": "error", "message": "too long", "code": 400}, "too long"),  # vLLM, Mistral
+        (401, {"detail": "no key"}, "no key"),
+        (422, {"detail": [{"msg": "missing"}]}, '[{"msg": "missing"}]'),
+        (400, [{"error": {"message": "no such key", "code": 400}}], "no such key"),  # Gemini
+        (404, {"error": "no such model"}, "no such model"),  # Ollama
+        (500, {"message": "broke"}, "broke"),
+        (429, {"error": None}, "the chat server answered with status 429"),
+        (400, {"error": {"message": "\x1b[2J" + "a" * 9000}}, "␛[2J" + "a" * 1996),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_error_keeps_its_status_and_message_in_whatever_form(
+    status: int, body: Any, message: str, stream: bool
+) -> None:
+    with proxied(lambda _: raw(json.dumps(body).encode(), status, **{"Retry-After": "1.5"})) as (client, _):
+        answer = ask(client, stream=stream)
+    assert (answer.status_code, answer.json()["error"]["message"]) == (status, message)
+    assert answer.headers["retry-after"] == "1.5"
+
+
+def test_an_error_of_one_field_more_keeps_it() -> None:
+    error = {"message": "no", "type": "invalid_request_error", "code": "content_filter", "innererror": {"a": [1]}}
+    with proxied(lambda _: raw(json.dumps({"error": error}).encode(), 400)) as (client, _):
+        assert ask(client).json() == {"error": error}
+
+
+@pytest.mark.parametrize("body", [b"Unauthorized", b"\xff", b"", b"[" * 100_000, b'{"a": NaN}'])
+def test_an_error_without_json_keeps_its_status(body: bytes) -> None:
+    with proxied(lambda _: raw(body, 401, **{"Retry-After": "soon", "X-Secret": "a"})) as (client, _):
+        answer = ask(client)
+    assert (answer.status_code, answer.json()["error"]["message"]) == (401, "the chat server answered with status 401")
+    assert not {"retry-after", "x-secret"} & set(answer.headers)
 
 
 def test_keys_of_ours_stay_and_keys_of_theirs_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -365,7 +425,7 @@ def test_cookies_go_neither_way_and_are_not_kept() -> None:
     assert [headers.get("cookie") for headers in server.headers] == [None, None]
 
 
-def sse(*parts: str | dict[str, Any], end: str = "stop", done: bool = True) -> Answer:
+def sse(*parts: str | dict[str, Any], end: str | None = "stop", done: bool = True) -> Answer:
     """A streamed completion; a part is text, or a chunk as it is."""
     chunks: list[dict[str, Any]] = [{"choices": [{"index": 0, "delta": {"role": "assistant"}, "finish_reason": None}]}]
     for part in parts:
@@ -574,7 +634,8 @@ def test_a_stream_that_cannot_be_checked_is_marked(action: str) -> None:
 
 
 BAD_STREAMS = {
-    "no end": sse("It rains.", done=False),
+    "no end": sse("It rains.", end=None, done=False),
+    "no end of a choice": sse({"choices": [{"index": 1, "delta": {"content": "It rains."}}]}, done=False),
     "no JSON": Answer(b"data: {\n\n", headers={"Content-Type": "text/event-stream"}),
     "choices": sse({"choices": 1}),
     "content": sse({"choices": [{"index": 0, "delta": {"content": 1}}]}),
@@ -593,8 +654,54 @@ def test_a_stream_that_breaks_ends_in_an_error_that_is_not_clear(name: str) -> N
     assert last["veridical"]["status"] == "unavailable"
 
 
-def test_no_stream_where_one_was_asked_for_is_502() -> None:
-    with proxied(lambda body: completion(RIGHT)) as (client, _):
+UNUSUAL_STREAMS = {
+    "no delta": sse(RIGHT, {"choices": [{"index": 0, "finish_reason": None, "content_filter_results": {}}]}),  # Azure
+    "null": sse(RIGHT, {"choices": [{"index": 0, "delta": None}]}, {"choices": None, "usage": {"total_tokens": 3}}),
+    "no end mark": sse(RIGHT, done=False),
+    "parts": sse({"choices": [{"index": 0, "delta": {"content": [{"type": "text", "text": RIGHT}]}}]}),  # Mistral
+}
+
+
+@pytest.mark.parametrize("name", UNUSUAL_STREAMS)
+@pytest.mark.parametrize("action", ["annotate", "header", "block", "revise"])
+def test_unusual_streams_that_clients_accept_are_checked(name: str, action: str) -> None:
+    with proxied(lambda body: UNUSUAL_STREAMS[name], action=action) as (client, _):
+        chunks = chunks_of(ask(client, stream=True))
+    assert chunks[-1]["veridical"]["status"] == "clear"
+    assert RIGHT in json.dumps(chunks)
+
+
+PARTS_OF_A_REPLY = [{"type": "thinking", "thinking": []}, *({"type": "text", "text": f"{w} "} for w in WRONG.split())]
+
+
+@pytest.mark.parametrize("action", ["annotate", "header", "block", "revise"])
+def test_a_reply_in_parts_is_checked_as_one_text(action: str) -> None:
+    with proxied(lambda body: completion(PARTS_OF_A_REPLY), action=action) as (client, _):  # type: ignore[arg-type]
+        answer = ask(client)
+    content = {"block": BLOCKED, "revise": "It rains in Rome. "}.get(action, PARTS_OF_A_REPLY)
+    assert answer.json()["choices"][0]["message"]["content"] == content
+    assert answer.headers["x-veridical-status"] == ("clear" if action == "revise" else "flagged")
+
+
+def test_parts_that_are_no_text_wait_for_the_check() -> None:
+    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Pigs fly."}]}
+    part = {"choices": [{"index": 0, "delta": {"content": [thinking, {"type": "text", "text": RIGHT}]}}]}
+    with proxied(lambda body: sse(part), action="block") as (client, _):
+        deltas = [c["delta"] for chunk in chunks_of(ask(client, stream=True)) for c in chunk["choices"]]
+    assert [delta["content"] for delta in deltas if "content" in delta] == [RIGHT, [thinking]]
+
+
+def test_too_many_replies_at_once_are_refused_before_the_chat_server_is_asked() -> None:
+    reply = {"choices": [{"index": i, "message": {"content": RIGHT}} for i in range(20)]}
+    with proxied(lambda body: raw(json.dumps(reply).encode())) as (client, server):
+        assert ask(client, n=129).status_code == 400
+        assert server.asked == []
+        assert ask(client, n=20).json()["veridical"]["status"] == "clear"
+
+
+@pytest.mark.parametrize("status", [200, 201])
+def test_no_stream_where_one_was_asked_for_is_502(status: int) -> None:
+    with proxied(lambda body: replace(completion(WRONG), status=status), action="block") as (client, _):
         assert ask(client, stream=True).status_code == 502
 
 

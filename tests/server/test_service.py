@@ -572,12 +572,24 @@ def test_one_object_is_a_stream_too(client: TestClient) -> None:
 
 @pytest.mark.parametrize(
     ("first", "status"),
-    [({"case": {"sources": 1}}, 400), ({"cases": [RAIN]}, 400), ({"case": RAIN, "detector": ["x"]}, 422)],
+    [
+        ({"case": {"sources": 1}}, 400),
+        ({"case": {"messages": []}}, 400),
+        ({"cases": [RAIN]}, 400),
+        ({"case": RAIN, "detector": ["x"]}, 422),
+    ],
 )
 def test_a_stream_that_cannot_begin_is_refused(client: TestClient, first: dict[str, Any], status: int) -> None:
     answer = client.post("/v1/stream", json=first)
     assert answer.status_code == status
     assert set(answer.json()) == {"error", "hint", "request_id"}
+
+
+def test_a_conversation_is_no_stream(client: TestClient) -> None:
+    chat = {"messages": [{"role": "user", "content": "Hi."}]}
+    assert client.post("/v1/stream", json={"case": chat}).json()["hint"] == (
+        "a stream is one response; send its sources"
+    )
 
 
 def test_a_stream_that_goes_wrong_ends_in_an_error(client: TestClient) -> None:

@@ -22,11 +22,11 @@ from veridical.core.errors import VeridicalError
 from veridical.core.serialization import encode
 from veridical.core.types import Case, Outcome
 from veridical.server.batching import in_thread
-from veridical.server.errors import error_body, error_response
+from veridical.server.errors import FORWARDED_ROUTES, OPENAI_ROUTES, error_body, error_response
 from veridical.server.offsets import check_json, with_offsets
 from veridical.server.openapi import CASE, CONVERSATION, body, components, documented_responses, routes_page
 from veridical.server.protection import Protection, read_body, request_id_of
-from veridical.server.proxy import add_proxy
+from veridical.server.proxy import STATUS_HEADER, add_proxy
 from veridical.server.requests import CheckRequest, ReportRequest, ReviseRequest, StreamRequest, read_request
 from veridical.server.salience import map_documents
 from veridical.server.service import Service
@@ -106,7 +106,7 @@ def create_app(settings: ServerSettings | None = None) -> FastAPI:
         return _page(routes_page(openapi()))
 
     app.openapi = openapi  # type: ignore[method-assign]
-    _add_error_handlers(app)
+    _add_error_handlers(app, settings)
     _add_status(app, service)
     _add_checks(app, service)
     if settings.proxy is not None and upstream is not None:
@@ -116,8 +116,13 @@ def create_app(settings: ServerSettings | None = None) -> FastAPI:
         app.mount("/", StaticFiles(directory=PAGE, html=True), name="page")
     app.add_middleware(Protection, settings=settings, metrics=service.metrics)
     if settings.cors:
-        methods, headers = ["GET", "POST"], ["Authorization", "Content-Type", "X-API-Key", "X-Request-ID"]
-        app.add_middleware(CORSMiddleware, allow_origins=settings.cors, allow_methods=methods, allow_headers=headers)
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.cors,
+            allow_methods=["GET", "POST"],
+            allow_headers=["*"],  # OpenAI's client for JavaScript sends x-stainless-…
+            expose_headers=[STATUS_HEADER, "X-Request-ID", "Retry-After"],
+        )
     return app
 
 
@@ -127,19 +132,26 @@ def _page(page: str) -> Response:
     return HTMLResponse(page, headers={"Content-Security-Policy": policy})
 
 
-def _add_error_handlers(app: FastAPI) -> None:
+def _add_error_handlers(app: FastAPI, settings: ServerSettings) -> None:
     async def refused(request: Request, error: Exception) -> Response:
         assert isinstance(error, VeridicalError)
-        return error_response(error, request_id_of(request))
+        return error_response(error, request_id_of(request), request.url.path)
 
     async def not_found(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        status, detail, headers = error.status_code, str(error.detail), error.headers
-        routes = [route for route in app.routes if isinstance(route, APIRoute) and route.path == request.url.path]
+        status, detail, headers, path = error.status_code, str(error.detail), error.headers, request.url.path
+        routes = [route for route in app.routes if isinstance(route, APIRoute) and route.path == path]
         allowed = sorted({method for route in routes for method in route.methods or ()})
         if allowed and request.method not in allowed:  # the mount of the page has answered 404 for a wrong method
             status, detail, headers = 405, "Method Not Allowed", {"Allow": ", ".join(allowed)}
-        body = error_body(detail, "GET /openapi.json lists all routes", request_id_of(request))
+        elif status == 405 and path != "/":  # the mount of the page does not look whether it has the file
+            status, detail, headers = 404, "Not Found", None
+        hint = "GET /openapi.json lists all routes"
+        if status == 404 and settings.proxy is not None and path.startswith(OPENAI_ROUTES):
+            hint = "only chat/completions and models are forwarded"
+        elif status == 404 and path in FORWARDED_ROUTES:
+            hint = "start the server with --proxy URL"
+        body = error_body(detail, hint, request_id_of(request), path)
         return JSONResponse(body, status, headers)
 
     app.add_exception_handler(VeridicalError, refused)

@@ -1,4 +1,7 @@
-"""Error answers: their HTTP status and their one JSON form, `{"error": …, "hint": …, "request_id": …}`."""
+"""Error answers: their HTTP status and their JSON form, `{"error": …, "hint": …, "request_id": …}`.
+
+`error` is a text; on the routes of OpenAI's API it is an object, because OpenAI's clients show its `message` only.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,13 @@ from starlette.responses import JSONResponse
 
 from veridical.core.errors import CannotJudgeError, InputError, MissingExtraError, VeridicalError, WireError
 
-__all__ = ["Refused", "error_body", "error_response", "status_of"]
+__all__ = ["FORWARDED_ROUTES", "OPENAI_ROUTES", "Refused", "error_body", "error_response", "status_of"]
+
+FORWARDED_ROUTES = ("/v1/chat/completions", "/v1/models")
+"""The routes of OpenAI's API that the proxy has."""
+
+OPENAI_ROUTES = (*FORWARDED_ROUTES, "/v1/completions", "/v1/responses", "/v1/embeddings")
+"""The beginnings of the paths that clients of OpenAI's API ask for."""
 
 
 class Refused(VeridicalError):
@@ -36,14 +45,21 @@ def status_of(error: VeridicalError) -> int:
     return 415 if isinstance(error, MissingExtraError) else 503 if isinstance(error, CannotJudgeError) else 500
 
 
-def error_body(error: str, hint: str | None, request_id: str) -> dict[str, Any]:
-    """Return the JSON of an error."""
-    return {"error": error, "hint": hint, "request_id": request_id}
+def error_body(error: str, hint: str | None, request_id: str, path: str = "") -> dict[str, Any]:
+    """Return the JSON of an error at the route `path`.
+
+    >>> error_body("no key", "send one", "r", "/v1/models")["error"]
+    {'message': 'no key (send one)', 'type': 'veridical_error'}
+    """
+    if not path.startswith(OPENAI_ROUTES):
+        return {"error": error, "hint": hint, "request_id": request_id}
+    message = f"{error} ({hint})" if hint else error
+    return {"error": {"message": message, "type": "veridical_error"}, "hint": hint, "request_id": request_id}
 
 
-def error_response(error: VeridicalError, request_id: str) -> JSONResponse:
-    """Return the HTTP answer for `error`."""
-    response = JSONResponse(error_body(error.message, error.hint, request_id), status_of(error))
+def error_response(error: VeridicalError, request_id: str, path: str) -> JSONResponse:
+    """Return the HTTP answer for `error` at the route `path`."""
+    response = JSONResponse(error_body(error.message, error.hint, request_id, path), status_of(error))
     if isinstance(error, Refused) and error.retry_after is not None:
         response.headers["Retry-After"] = str(error.retry_after)
     if status_of(error) == 401:

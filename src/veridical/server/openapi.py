@@ -49,17 +49,17 @@ def body(name: str, *examples: dict[str, Any], kinds: tuple[str, ...] = ("applic
 
 
 def documented_responses(
-    description: str, content: dict[str, Any], *, work: bool = True
+    description: str, content: dict[str, Any], *, work: bool = True, error: str = "Error"
 ) -> dict[int | str, dict[str, Any]]:
     """Return the OpenAPI entry of a route's answers: `content` by media type for 200, and the errors.
 
-    A route that does no `work` has only the errors of access.
+    A route that does no `work` has only the errors of access. `error` names the schema of errors.
     """
-    error = {"application/json": {"schema": {"$ref": _REF + "Error"}}}
+    errors = {"application/json": {"schema": {"$ref": _REF + error}}}
     statuses = _STATUSES if work else {status: _STATUSES[status] for status in (401, 403, 421)}
     return {
         200: {"description": description, "content": content},
-        **{status: {"description": text, "content": error} for status, text in statuses.items()},
+        **{status: {"description": text, "content": errors} for status, text in statuses.items()},
     }
 
 
@@ -104,7 +104,21 @@ def components(requests: tuple[type[Any], ...], kinds: tuple[str, ...]) -> dict[
                 "request_id": {"type": "string"},
             },
             "required": ["error", "hint", "request_id"],
-        }
+        },
+        "OpenAIError": {
+            "type": "object",
+            "description": "An error as in OpenAI's API. One of the chat server has neither `hint` nor `request_id`.",
+            "properties": {
+                "error": {
+                    "type": "object",
+                    "properties": {"message": {"type": "string"}},
+                    "required": ["message"],
+                },
+                "hint": {"type": ["string", "null"]},
+                "request_id": {"type": "string"},
+            },
+            "required": ["error"],
+        },
     }
     for kind in kinds:
         record_schema = schema(kind)

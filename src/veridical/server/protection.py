@@ -139,14 +139,15 @@ class Protection:
         except Refused as error:
             if status:  # part of the answer is sent, so it can only be cut off
                 raise
-            await error_response(error, request_id)(scope, receive, send_protected)
+            await error_response(error, request_id, scope["path"])(scope, receive, send_protected)
         except (ClientDisconnect, _SlowReaderError):  # the client is gone, so there is no answer
             status = status or 499
         except Exception as error:
             log("failure", logging.ERROR, error, request_id=request_id)
             if status:  # part of the answer is sent, so it can only be cut off
                 raise
-            body = error_body("the server failed at this", "the log has more under this request id", request_id)
+            hint = "the log has more under this request id"
+            body = error_body("the server failed at this", hint, request_id, scope["path"])
             await JSONResponse(body, 500)(scope, receive, send_protected)
         finally:
             seconds = time.perf_counter() - started
@@ -169,8 +170,8 @@ class Protection:
         settings = self.settings
         host = headers.get("host", "")
         if settings.hosts and re.sub(r":\d+$", "", host).lower() not in settings.hosts:
-            names = ", ".join(settings.hosts)
-            raise Refused(421, f"the host {host!r} is not this server", hint=f"it is called {names}")
+            hint = f"it is called {', '.join(settings.hosts)}; with --api-keys, any name will do"
+            raise Refused(421, f"the host {host!r} is not this server", hint=hint)
         origin = headers.get("origin")
         if origin is not None and origin.partition("://")[2] != host and not {origin, "*"} & set(settings.cors):
             raise Refused(

@@ -16,7 +16,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request, Response
 
-from veridical.core.errors import VeridicalError
+from veridical.core.errors import VeridicalError, WireError
 from veridical.core.serialization import encode
 from veridical.server.batching import in_thread
 from veridical.server.errors import Refused, error_body
@@ -28,7 +28,7 @@ from veridical.server.service import Service
 from veridical.server.sessions import Session, StreamedJudgement, open_session
 from veridical.server.settings import ProxySettings
 from veridical.server.streaming import EventStream
-from veridical.server.upstream import DONE, Upstream, choices_of
+from veridical.server.upstream import DONE, MOST_CHOICES, Upstream, choices_of, text_of
 
 __all__ = ["STATUS_HEADER", "StreamedReply", "add_proxy"]
 
@@ -46,17 +46,24 @@ def add_proxy(app: FastAPI, service: Service, settings: ProxySettings, upstream:
     @app.post(
         "/v1/chat/completions",
         openapi_extra=body("ChatRequest", CHAT),
-        responses=documented_responses("The reply of the chat server, with the field `veridical`", _REPLY),
+        responses=documented_responses(
+            "The reply of the chat server, with the field `veridical`", _REPLY, error="OpenAIError"
+        ),
     )
     async def chat(request: Request) -> Response:
         """Forward a chat completion to the server behind the proxy, and check the reply."""
         body = await read_body(request, service.settings.limits)
         document = await in_thread(lambda: parse_body(body))
+        if isinstance(n := document.get("n"), int) and n > MOST_CHOICES:
+            raise WireError(f"n is more than {MOST_CHOICES}", hint="ask for fewer replies at once")
         checker = await in_thread(lambda: ReplyChecker(service, settings, document, request_id_of(request)))
         answer = _streamed if document.get("stream") is True else _whole
         return await answer(checker, upstream, document, _headers_on(request))
 
-    @app.get("/v1/models", responses=documented_responses("The answer of the chat server", _OBJECT, work=False))
+    @app.get(
+        "/v1/models",
+        responses=documented_responses("The answer of the chat server", _OBJECT, work=False, error="OpenAIError"),
+    )
     async def models(request: Request) -> Response:
         """List the models of the server behind the proxy."""
         return _json(*await upstream.send("/models", None, _headers_on(request)))
@@ -82,7 +89,7 @@ async def _whole(
         return _json(status, answer, headers_back)
     choices = choices_of(answer, "message")
     findings = await checker.check(
-        (choice.get("index", i), choice["message"].get("content")) for i, choice in enumerate(choices)
+        (choice.get("index", i), text_of(choice["message"].get("content"))) for i, choice in enumerate(choices)
     )
     for i, finding in enumerate(findings):
         if checker.blocks(finding):
@@ -160,7 +167,7 @@ class StreamedReply:
             self.checker.service.metrics.proxied(UNAVAILABLE)
             problem = error if isinstance(error, VeridicalError) else Refused(504, "the reply took too long")
             details = error_body(problem.message, problem.hint, self.checker.request_id)
-            openai_error = {"message": problem.message, "type": "upstream_error"}
+            openai_error = {"message": str(problem), "type": "upstream_error"}
             yield _event({"error": openai_error, "veridical": {"status": UNAVAILABLE, **details}})
         finally:
             for choice in self.choices.values():
@@ -183,7 +190,7 @@ class StreamedReply:
         for choice in choices:
             index = choice.get("index", 0)
             state = self.choices.setdefault(index, _Choice())
-            state.add(choice["delta"].get("content"))
+            state.add(text_of(choice["delta"].get("content")))
             if (part := self._judged_meanwhile(state)) is not None:
                 judgement = json.loads(encode(part.judgement))
                 verdicts.append({"index": index, "judgement": judgement, "flagged": part.flagged})
@@ -202,7 +209,10 @@ class StreamedReply:
             choice.pop("logprobs", None)  # they repeat the text in other portions
             end = choice.pop("finish_reason", None)
             state = self.choices.setdefault(index, _Choice())
-            state.add(delta.pop("content", None))
+            content = delta.pop("content", None)
+            state.add(text_of(content))
+            if isinstance(content, list) and (others := [part for part in content if "text" not in part]):
+                delta["content"] = others
             if (role := delta.pop("role", None)) is not None:
                 roles.append({"index": index, "delta": {"role": role}, "finish_reason": None})
             rest, fields = ({name: value for name, value in d.items() if value is not None} for d in (delta, choice))

@@ -14,6 +14,7 @@ from veridical.core.errors import InputError, UnknownNameError, WireError
 from veridical.core.serialization import decode, decode_cases
 from veridical.core.strict_json import parse
 from veridical.core.types import Case, Checked, Source
+from veridical.rows.columns import Columns
 from veridical.server.batching import characters_of
 from veridical.server.errors import Refused
 from veridical.server.offsets import Offsets
@@ -207,7 +208,7 @@ def read_cases_of(items: Sequence[Any], limits: Limits) -> list[Case]:
         try:
             of_item = decode_cases(item, default_id=str(i + 1))
         except WireError as error:
-            raise WireError(f"cases[{i}]: {error.message}", hint=error.hint) from None
+            raise WireError(f"cases[{i}]: {error.message}", hint=error.hint or _renaming(item)) from None
         given = item.get("sources") or ()  # they come before what is read in messages, where an address is a text
         for case in of_item:
             check_size(case, limits, f"cases[{i}]")
@@ -216,6 +217,17 @@ def read_cases_of(items: Sequence[Any], limits: Limits) -> list[Case]:
         if len(cases) > limits.cases:
             raise Refused(413, f"more than {limits.cases} cases with the turns of conversations", hint="send fewer")
     return cases
+
+
+def _renaming(item: Mapping[str, Any]) -> str | None:
+    """Return which fields to rename in a row of a known tool; None for any other object."""
+    try:
+        columns, layout = Columns().resolve(item)
+    except InputError:
+        return None
+    named = {"response": columns.response, "sources": next(iter(columns.sources), None), "question": columns.question}
+    pairs = [f"{name} to {field}" for field, name in named.items() if name not in (None, field)]
+    return f"a row of {layout}? rename {', '.join(pairs)}, and leave out other fields" if layout and pairs else None
 
 
 def read_results_of(items: Sequence[Any], limits: Limits) -> list[Checked]:

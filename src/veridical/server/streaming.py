@@ -130,6 +130,8 @@ async def open_stream(request: Request, service: Service) -> Stream:
     else:
         first = await read_body(request, limits)
     stream_request = await in_thread(lambda: read_request(first, StreamRequest, limits))
+    if "messages" in stream_request.case:
+        raise WireError("the case has messages", hint="a stream is one response; send its sources")
     (case,) = await in_thread(lambda: read_cases_of([{"response": "", **stream_request.case}], limits))
     service.batchers_of(stream_request.detector)  # raise for an unknown detector before the answer begins
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -17,16 +18,19 @@ import httpx
 
 from veridical.core.errors import WireError
 from veridical.core.strict_json import parse
+from veridical.core.text import visible
 from veridical.llm.endpoint import resolve_server
 from veridical.server.batching import in_thread
 from veridical.server.errors import Refused
 from veridical.server.protection import lines
 from veridical.server.settings import ProxySettings
 
-__all__ = ["DONE", "Upstream", "choices_of"]
+__all__ = ["DONE", "MOST_CHOICES", "Upstream", "choices_of", "text_of"]
 
 DONE = "[DONE]"
-_MOST_CHOICES = 16
+MOST_CHOICES = 128
+_LONGEST = 2000  # characters of a text in an error
+_SECONDS = re.compile(r"\d{1,5}(\.\d{1,3})?", re.ASCII)
 
 
 class Upstream:
@@ -57,7 +61,8 @@ class Upstream:
     ) -> tuple[int, dict[str, Any], dict[str, str]]:
         """Send `document` (None: send a GET); return status, JSON object and headers to forward of the answer.
 
-        Raises `Refused`: 502 if there is no answer, or it is too large or not a JSON object; 504 if it is late.
+        An error keeps its status, and its message whatever form that server gives it. Raises `Refused`: 502 if there is
+        no answer, or it is too large or not a JSON object; 504 if it is late.
         """
         async with self._in_time():
             return await self._whole(await self._request(path, document, headers))
@@ -71,7 +76,7 @@ class Upstream:
         """
         async with self._in_time():
             response = await self._request(path, document, headers)
-            if response.status_code != 200:
+            if response.status_code >= 400:
                 return await self._whole(response)
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
             await response.aclose()
@@ -79,7 +84,11 @@ class Upstream:
         return response
 
     async def chunks(self, response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
-        """Yield the JSON objects of the server-sent events up to the end mark; raise `Refused` for anything else."""
+        """Yield the JSON objects of the server-sent events up to the end mark; raise `Refused` for anything else.
+
+        Without an end mark, the stream is complete if every choice has its `finish_reason`.
+        """
+        finished: dict[int, bool] = {}
         too_large = _bad(f"more than {self._settings.reply_bytes:,} bytes")
         with _translated():
             async for line in lines(response.aiter_raw(), self._settings.reply_bytes, too_large):
@@ -89,10 +98,15 @@ class Upstream:
                 if data.strip() == DONE.encode():
                     return
                 try:
-                    yield parse(data.decode().strip())
+                    chunk = parse(data.decode().strip())
                 except (WireError, UnicodeDecodeError):
                     raise _bad("an event that is not a JSON object") from None
-        raise _bad("a stream without an end")
+                for choice in choices_of(chunk, "delta"):
+                    index = choice.get("index", 0)
+                    finished[index] = finished.get(index, False) or choice.get("finish_reason") is not None
+                yield chunk
+        if not finished or not all(finished.values()):
+            raise _bad("a stream without an end")
 
     @asynccontextmanager
     async def _in_time(self) -> AsyncIterator[None]:
@@ -130,16 +144,45 @@ class Upstream:
                 if size > self._settings.reply_bytes:
                     raise _bad(f"more than {self._settings.reply_bytes:,} bytes")
                 received.append(chunk)
-            answer = await in_thread(lambda: parse(b"".join(received).decode()))
-        except (WireError, UnicodeDecodeError):
-            raise _bad(f"status {response.status_code} and not a JSON object") from None
         finally:
             await response.aclose()
-        if response.status_code >= 400:
-            answer = {"error": answer.get("error", "the chat server refused it")}
+        status, body = response.status_code, b"".join(received)
         retry_after = response.headers.get("retry-after", "")
-        headers = {"Retry-After": retry_after} if retry_after.isdecimal() and len(retry_after) < 6 else {}
-        return response.status_code, answer, headers
+        headers = {"Retry-After": retry_after} if _SECONDS.fullmatch(retry_after) else {}
+        read = _error_in if status >= 400 else _object_in
+        return status, await in_thread(lambda: read(body, status)), headers
+
+
+def _object_in(body: bytes, status: int) -> dict[str, Any]:
+    try:
+        return parse(body.decode())
+    except (WireError, UnicodeDecodeError):
+        raise _bad(f"status {status} and not a JSON object") from None
+
+
+def _error_in(body: bytes, status: int) -> dict[str, Any]:
+    """Return an error in the form of OpenAI's API, whatever form the chat server gives it; its texts are safe to show.
+
+    Without JSON, it has a general message; from status 500 on, raise `Refused` (502).
+    """
+    try:
+        answer = _object_in(b'{"error": %b}' % body, status)["error"]
+    except Refused:
+        if status >= 500:
+            raise
+        answer = None
+    if isinstance(answer, list) and len(answer) == 1:  # Gemini
+        (answer,) = answer
+    error = answer.get("error") or answer if isinstance(answer, dict) else answer
+    fields = error if isinstance(error, dict) else {"message": error}
+    message = fields.get("message") or fields.get("detail") or f"the chat server answered with status {status}"
+    fields = {
+        "type": "upstream_error",
+        **fields,
+        "message": message if isinstance(message, str) else json.dumps(message),
+    }
+    fields.pop("detail", None)
+    return {"error": {n: visible(v[:_LONGEST]) if isinstance(v, str) else v for n, v in fields.items()}}
 
 
 @contextmanager
@@ -156,18 +199,32 @@ def _translated() -> Iterator[None]:
 
 def choices_of(answer: Mapping[str, Any], field: str) -> list[dict[str, Any]]:
     """Return the choices of a reply (`field` "message") or a chunk ("delta"); raise `Refused` (502) if malformed."""
-    choices = answer.get("choices", [])
-    if not isinstance(choices, list) or len(choices) > _MOST_CHOICES:
+    choices = answer.get("choices")
+    if choices is None:
+        return []
+    if not isinstance(choices, list) or len(choices) > MOST_CHOICES:
         raise _bad("choices that are not a short list")
     for choice in choices:
+        if isinstance(choice, dict) and choice.get(field) is None and field == "delta":
+            choice[field] = {}
         if not isinstance(choice, dict) or not isinstance(choice.get(field), dict):
             raise _bad(f"a choice without a {field}")
         index, content = choice.get("index", 0), choice[field].get("content")
-        if type(index) is not int or not 0 <= index < _MOST_CHOICES:
+        if type(index) is not int or not 0 <= index < MOST_CHOICES:
             raise _bad("a choice whose index is not a small number")
-        if content is not None and not isinstance(content, str):
-            raise _bad("a content that is not a text")
+        parts = content if isinstance(content, list) else [{"text": "" if content is None else content}]
+        if not all(isinstance(part, dict) and isinstance(part.get("text", ""), str) for part in parts):
+            raise _bad("a content that is neither a text nor parts")
     return choices
+
+
+def text_of(content: str | list[dict[str, Any]] | None) -> str | None:
+    """Return the text of a content in `choices_of`, where it may be a list of parts.
+
+    >>> text_of([{"type": "text", "text": "It is "}, {"type": "reference"}, {"type": "text", "text": "red."}])
+    'It is red.'
+    """
+    return "".join(part.get("text", "") for part in content) if isinstance(content, list) else content
 
 
 def _bad(what: str) -> Refused:
