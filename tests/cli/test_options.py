@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -78,7 +79,43 @@ def test_what_is_not_a_number_is_refused(text: str) -> None:
 @pytest.mark.parametrize("text", ["high", "", "span=", "span", "span=0.1,0.2", "span=0.1,span=0.2", "span=a"])
 def test_what_is_no_threshold_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="--threshold is"):
-        parse_thresholds(text)
+        parse_thresholds([text])
+    with pytest.raises(InputError, match=r"--threshold is .*each level once"):
+        parse_thresholds(["span=0.4", text or "0.4"])
+
+
+def test_thresholds_given_one_by_one_count_together(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("red house")
+    command = ["check", *[str(tmp_path / "a.txt")] * 2, "-d", "overlap", "--json"]
+    assert cli.main([*command, "--threshold", "span=0.4", "--threshold", "response=0.2,source=0.3"]) == 0
+    (decision,) = json.loads(capsys.readouterr().out)["decisions"]
+    assert decision["thresholds"] == {"span": 0.4, "response": 0.2, "source": 0.3}
+    assert cli.main([*command, "--threshold", "0.4", "--threshold", "0.2"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (["check", "a.txt", "a.txt", "--html", "1.html", "--html=2.html"], "--html"),
+        (["check", "a.txt", "-q", "Who?", "a.txt", "--question", "Where?"], "--question"),
+        (["train", "probe", "x:y", "--model", "m", "--out", "o", "--out", "p"], "--out"),
+    ],
+)
+def test_an_option_for_one_value_is_given_once(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    option: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.txt").write_text("red")
+    assert cli.main(arguments) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert option in line
+    assert "given 2 times, but it takes one value" in line
+    assert [file.name for file in tmp_path.iterdir()] == ["a.txt"]
+    assert cli.main(["check", "a.txt", "a.txt", "-d", "overlap", "-d", "overlap:values", "--json", "--json"]) == 0
 
 
 def test_names_are_unique_even_where_a_number_is_taken() -> None:

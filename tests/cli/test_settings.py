@@ -53,11 +53,19 @@ def test_a_file_is_found_by_its_name_in_pyproject_or_by_a_variable(
     assert by() == ["overlap", "overlap:values"]
 
 
-def test_tables_and_lists_stand_for_texts_with_commas(by: Callable[..., list[str]], capsys: Capture) -> None:
+def test_tables_and_lists_stand_for_texts_with_commas(
+    by: Callable[..., list[str]], capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Path("veridical.toml").write_text('detector = "overlap"\nthreshold = {response = 0.9, span = 0.8}\n')
     assert main(["check", "a.txt", "s.txt", "--json"]) == 1
     (decision,) = json.loads(capsys.readouterr().out)["decisions"]
     assert (decision["thresholds"]["response"], decision["thresholds"]["span"]) == (0.9, 0.8)
+    Path("veridical.toml").write_text('detector = "overlap"\nthreshold = 0.7\n')
+    assert main(["check", "a.txt", "s.txt", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["decisions"][0]["thresholds"]["span"] == 0.7
+    monkeypatch.setenv("VERIDICAL_THRESHOLD", "response=0.9, span=0.8")
+    assert main(["check", "a.txt", "s.txt", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["decisions"] == [decision]
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,16 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import FrozenInstanceError, replace
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 
 from veridical.core.decide import decide
 from veridical.core.detector import Detector
 from veridical.core.errors import InputError, SpanError
+from veridical.core.serialization import decode
 from veridical.core.spans import Span
 from veridical.core.types import (
     Case,
@@ -53,6 +56,45 @@ def test_a_score_outside_0_to_1_is_refused(make: Callable[[float], object], scor
 @pytest.mark.parametrize("score", [0, 0.0, 0.5, 1, 1.0])
 def test_the_ends_of_the_range_are_scores(make: Callable[[float], object], score: float) -> None:
     make(score)
+
+
+class OfTorch:
+    """A number as PyTorch has them: it is no `numbers.Real`."""
+
+    def __float__(self) -> float:
+        return 0.75
+
+
+@pytest.mark.parametrize("score", [np.float32(0.75), np.float64(0.75), np.array(0.75), OfTorch(), Fraction(3, 4)])
+def test_scores_and_offsets_of_other_libraries_become_plain_numbers(score: Any) -> None:
+    case = Case("1", "Five chars", [Source("a", "abc", must_cover=True)])  # type: ignore[arg-type]
+    span = Span(np.int64(0), np.int64(3))  # type: ignore[arg-type]
+    claim = Claim("Five", [span])  # type: ignore[arg-type]
+    verdict = Verdict(span, score, claim=claim, evidence=[Evidence("a", span, score)])  # type: ignore[arg-type]
+    omissions = [Omission("a", span, score)]
+    lists: dict[str, Any] = {"verdicts": [verdict], "omissions": omissions, "judged": [span], "sentences": [verdict]}
+    judged = Judgement("1", "x", score, score, notes=["a"], judged_sources=[SourceSpan("a", span)], **lists)  # type: ignore[arg-type]
+    decision = decide(case, judged, Thresholds(span=np.float32(0.5)))  # type: ignore[arg-type]
+    checked = Checked(case, (judged,), (decision,), decision.outcome)
+    assert decode(checked.to_json()) == checked
+    assert checked.to_dict()["judgements"][0]["verdicts"][0]["score"] == 0.75
+    assert hash(judged) == hash(replace(judged))
+
+
+@pytest.mark.parametrize("make", SCORED.values(), ids=SCORED)
+@pytest.mark.parametrize("score", ["0.9", [0.9], np.array([0.1, 0.2])], ids=str)
+def test_what_is_no_score_is_refused(make: Callable[[Any], object], score: object) -> None:
+    with pytest.raises(InputError, match=r"(score|weight) .*is .*0\.\d.* \(a number in \[0, 1\]"):
+        make(score)
+
+
+def test_what_is_no_list_is_refused_by_name() -> None:
+    values: list[Any] = ["text", Verdict(Span(0, 1), 0.5), {}, None]
+    for value in values:
+        with pytest.raises(InputError, match=r"verdicts of Judgement is a .* tuple or a list"):
+            Judgement("1", "x", verdicts=value)
+    with pytest.raises(SpanError, match=r"the end of a span is 1\.0 "):
+        Span(0, 1.0)  # type: ignore[arg-type]
 
 
 def test_two_sources_may_not_share_an_id() -> None:

@@ -69,9 +69,11 @@ async def soaked(service: Served, minutes: float, rng: Random) -> Found:
         await _capacity(client, run, 2.0)
         rate = 2 * await _capacity(client, run, 5.0)
         run = Run()
-        memory: list[tuple[int, int]] = []  # after so many requests
+        first = 0  # memory after 1,000 requests
+        tenths = [service.memory()]  # a plateau of full caches and a leak differ by its last values
         tasks: set[asyncio.Task[None]] = set()
-        end, i = time.monotonic() + 60 * minutes, 0
+        begin, i = time.monotonic(), 0
+        end = begin + 60 * minutes
         while time.monotonic() < end and i < MOST_REQUESTS:
             await asyncio.sleep(rng.expovariate(rate))
             if len(tasks) < 390:  # as many clients as there are; the service must not see more connections than these
@@ -79,14 +81,16 @@ async def soaked(service: Served, minutes: float, rng: Random) -> Found:
                 tasks.add(task)
                 task.add_done_callback(tasks.discard)
                 i += 1
-                if i % 1000 == 0:
-                    memory.append((i, service.memory()))
+                if i == 1000:
+                    first = service.memory()
+            if time.monotonic() > begin + 6 * minutes * len(tenths):
+                tenths.append(service.memory())
         await asyncio.gather(*tasks)
-    memory.append((i, service.memory()))
+    last = service.memory()
+    first = first or last
     found.tried, found.lost, found.wrong = i, run.lost, run.wrong
     unknown = {status: n for status, n in run.statuses.items() if status not in ALLOWED}
     found.check(not unknown, f"statuses {unknown}")
-    first, last = memory[0][1], memory[-1][1]
     found.check(last <= 1.05 * first, f"memory grew from {first:,} kB to {last:,} kB")
     run.seconds.sort()
     slowest = run.seconds[-1] if run.seconds else 0.0
@@ -95,9 +99,10 @@ async def soaked(service: Served, minutes: float, rng: Random) -> Found:
     middle = run.seconds[len(run.seconds) // 2] if run.seconds else 0.0
     statuses = ", ".join(f"{n:,} × {status}" for status, n in sorted(run.statuses.items()))
     found.notes.append(f"{rate:.0f} requests a second for {minutes:g} min: {statuses}")
+    found.notes.append(f"answers {middle:.2f} s (median), {slowest:.2f} s (slowest)")
     found.notes.append(
-        f"memory {first:,} kB after 1,000 requests, {last:,} kB at the end; answers {middle:.2f} s (median), "
-        f"{slowest:.2f} s (slowest)"
+        f"memory {tenths[0]:,} kB at the start, {first:,} kB after 1,000 requests, after each tenth of the time "
+        f"{' '.join(f'{kb:,}' for kb in tenths[1:])} kB, {last:,} kB at the end"
     )
     return found
 

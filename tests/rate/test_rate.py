@@ -403,6 +403,17 @@ def test_tasks_for_label_studio_have_their_config(tmp_path: Path) -> None:
         write_sheet(tmp_path / "sheet.doc", run, run.rows)
 
 
+@pytest.mark.parametrize(
+    ("name", "there"), [("s.csv", "s.csv"), ("s.jsonl", "s.jsonl"), ("s.json", "s.json"), ("s.json", "s.xml")]
+)
+def test_a_sheet_that_people_filled_in_is_not_overwritten(tmp_path: Path, name: str, there: str) -> None:
+    run = read_run(lines(tmp_path / "run.jsonl", {"id": "a", "score": 0.2, "response": "x"}))
+    (tmp_path / there).write_text("filled in")
+    with pytest.raises(InputError, match=rf"{there} exists \(name another file"):
+        write_sheet(tmp_path / name, run, run.rows)
+    assert {file.name: file.read_text() for file in tmp_path.glob("s.*")} == {there: "filled in"}
+
+
 def test_a_report_is_a_document() -> None:
     report = estimate(run_of(FLAGGED, CLEAR), {1: True, 2: False})
     assert isinstance(decode(encode(report), "rate"), RateReport)

@@ -148,6 +148,43 @@ def test_places_are_those_in_the_file(tmp_path: Path) -> None:
         assert len(set(prints)) == len(prints)
 
 
+def test_rows_of_other_tools_have_places(tmp_path: Path) -> None:
+    ragas = {"question": "How?", "answer": 'It is "purple".', "contexts": [None, "It is red.", {"text": "It is blue."}]}
+    langsmith = {"inputs": {"context": "It is red."}, "outputs": {"answer": "It is purple."}}
+    turns = [["user", "It is red."], ["assistant", "It is purple."]]
+    files = {
+        "ragas.jsonl": "\n" + json.dumps(ragas),
+        "langsmith.json": json.dumps([langsmith], indent=1),
+        "chat.jsonl": "\n\n" + json.dumps({"messages": turns, "sources": "It is red, too."}),
+    }
+    for name, text in files.items():
+        (path := tmp_path / name).write_text(text)
+        (checked,) = check_cases(read_cases(path), "overlap", explain=True)
+        (result,) = sarif(checked, path=path)["results"]
+        region = result["locations"][0]["physicalLocation"]["region"]
+        line = text.split("\n")[region["startLine"] - 1]
+        assert line[region["startColumn"] - 1 : region["endColumn"] - 1] == region["snippet"]["text"] == "purple"
+
+
+def test_rows_of_which_only_the_line_is_known_have_it(tmp_path: Path) -> None:
+    files = {
+        "a.csv": ('answer,contexts\n"It is\nred.",It is red.\n"It is\npurple.","It is red."\n', 4),
+        "b.jsonl": ('\n{"answer": "It is purple.", "contexts": "It is red.", "reference": "It is purple."}', 2),
+        "c.json": ('[\n{"output": "{\\"answer\\": \\"It is purple.\\"}",\n"input": {"context": "It is red."}}]', 2),
+    }
+    for name, (text, line) in files.items():
+        (path := tmp_path / name).write_text(text)
+        results = sarif(*check_cases(read_cases(path), "overlap"), path=path)["results"]
+        assert [r["locations"][0]["physicalLocation"]["region"] for r in results] == [{"startLine": line}]
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in (["answer", "contexts"], ["It is purple.", "It is red."]):
+        book.active.append(row)
+    book.save(path := tmp_path / "d.xlsx")
+    (result,) = sarif(*check_cases(read_cases(path), "overlap"), path=path)["results"]
+    assert list(result["locations"][0]["physicalLocation"]) == ["artifactLocation"]
+
+
 def test_a_file_that_changed_since_has_no_places(tmp_path: Path) -> None:
     path = tmp_path / "cases.jsonl"
     path.write_text('{"response": "purple", "sources": ["red"]}')

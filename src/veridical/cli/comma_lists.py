@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from veridical.core.errors import InputError
 
@@ -45,28 +46,29 @@ def parse_counts(text: str, option: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
-def parse_thresholds(text: str | None) -> float | dict[str, float] | None:
-    """Return one threshold for all levels, or one per named level. The range is not checked here.
+def parse_thresholds(texts: Sequence[str] | None) -> float | dict[str, float] | None:
+    """Return one threshold for all levels, or one per named level of all `texts`; None without texts.
 
-    Raises `InputError` for text that has neither form.
+    The range is not checked here. Raises `InputError` for texts that have neither form, and for a level named twice.
 
-    >>> parse_thresholds("0.4"), parse_thresholds("response=0.6,span=0.4")
-    (0.4, {'response': 0.6, 'span': 0.4})
+    >>> parse_thresholds(["0.4"]), parse_thresholds(["response=0.6,span=0.4", "source=0.5"])
+    (0.4, {'response': 0.6, 'span': 0.4, 'source': 0.5})
     """
-    if text is None:
+    if not texts:
         return None
+    text = ",".join(texts)
     thresholds: dict[str, float] = {}
     try:
         if "=" not in text:
             return float(text)
-        for part in text.split(","):
+        for part in parse_names(text):
             level, equals, number = part.partition("=")
             if not equals or level.strip() in thresholds:
                 raise ValueError(part)
             thresholds[level.strip()] = float(number)
     except ValueError:
         raise InputError(
-            f"--threshold is {text!r}", hint="a number, or one per level, such as response=0.6,span=0.4"
+            f"--threshold is {text!r}", hint="one number, or each level once, such as response=0.6,span=0.4"
         ) from None
     return thresholds
 

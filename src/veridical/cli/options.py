@@ -59,11 +59,12 @@ OUTPUT = "Output"
 EXIT_CODE = "Exit code"
 
 Threshold = Annotated[
-    str | None,
+    list[str] | None,
     Option(
         metavar="NUMBER",
         help="Flag everything that scores this or higher (0 to 1). Give one number for all levels, or one per level: "
-        "response=0.6,span=0.4,coverage=…,source=…. Default: the detector's own thresholds, else 0.5.",
+        "response=0.6,span=0.4,coverage=…,source=…. Repeatable. Default: the detector's own "
+        "thresholds, else 0.5.",
         rich_help_panel=DETECTION,
     ),
 ]

@@ -26,8 +26,8 @@ class LabelOptions:
         Path | None,
         Option(
             metavar="FILE",
-            help="Choose answers to label and write them to FILE: .csv, .tsv, .jsonl, or .json for Label Studio (with "
-            "its labelling config in .xml). Fill in the column wrong with yes or no.",
+            help="Choose answers to label and write them to a new FILE: .csv, .tsv, .jsonl, or .json for Label Studio "
+            "(with its labelling config in .xml). Fill in the column wrong with yes or no.",
         ),
     ] = None
     count: Annotated[

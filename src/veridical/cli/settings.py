@@ -91,7 +91,7 @@ def _plain(values: Any, path: Path | None, what: str) -> dict[str, Any]:
 def _value(value: Any, option: Any) -> Any:
     """Return a value of TOML as the option takes it: a table or a list may stand for a text with commas."""
     if isinstance(value, dict):
-        return ",".join(f"{name}={each}" for name, each in value.items())
+        value = ",".join(f"{name}={each}" for name, each in value.items())
     if option.multiple:
         return value if isinstance(value, list) else [value]
     return ",".join(map(str, value)) if isinstance(value, list) else value

@@ -14,10 +14,11 @@ from json import JSONDecoder
 
 from veridical.core.spans import Span
 
-__all__ = ["JsonString", "find_value", "members", "path_of"]
+__all__ = ["JsonString", "find_string", "find_value", "members", "path_of"]
 
 _DECODER = JSONDecoder()
 _SPACE = re.compile(r"[ \t\n\r]*")
+_STRING_OR_KEY = re.compile(r'"(?:[^"\\]|\\.)*+"([ \t\n\r]*:)?')
 # one escaped character of a string; a character beyond U+FFFF is escaped as two halves
 _ESCAPE = re.compile(r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)")
 
@@ -60,6 +61,20 @@ def find_value(text: str, keys: tuple[str | int, ...], at: int = 0) -> int | Non
             return None
         at = inner
     return at
+
+
+def find_string(text: str, value: str, at: int = 0) -> int | None:
+    """Return the position of the one string equal to `value` in the JSON value at or after `at`; keys do not count.
+
+    None if there is none, or more than one.
+
+    >>> find_string('{"b": ["a", {"c": "b"}]}', "b"), find_string('["a", "a"]', "a")
+    (18, None)
+    """
+    at = _after_space(text, at)
+    strings = _STRING_OR_KEY.finditer(text, at, _DECODER.raw_decode(text, at)[1])
+    positions = [s.start() for s in strings if not s[1] and _DECODER.raw_decode(text, s.start())[0] == value]
+    return positions[0] if len(positions) == 1 else None
 
 
 def path_of(text: str, span: Span) -> str | None:

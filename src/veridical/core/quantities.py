@@ -374,7 +374,7 @@ _LONGEST = 100  # characters of a value; longer words are compared as written
 _ALPHA = {*_CARDINAL, *_ORDINAL, "half"}
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=1 << 12)  # about 2 MB, which a stream of distinct numbers fills
 def _read(word: str) -> Value:
     if word in STOP_WORDS:
         return (), ()

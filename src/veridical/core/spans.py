@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import index
 
 from veridical.core.errors import SpanError
 
@@ -40,11 +41,21 @@ class Span:
     end: int
 
     def __post_init__(self) -> None:
+        if type(self.start) is not int or type(self.end) is not int:  # such as NumPy's, which are no JSON
+            self._set_whole("start")
+            self._set_whole("end")
         if not 0 <= self.start <= self.end:
             raise SpanError(
                 f"span [{self.start}, {self.end}) is not a span",
                 hint="start must be at least 0 and end at least start",
             )
+
+    def _set_whole(self, name: str) -> None:
+        offset = getattr(self, name)
+        try:
+            object.__setattr__(self, name, index(offset))
+        except TypeError:
+            raise SpanError(f"the {name} of a span is {offset!r:.80}", hint="a whole number of characters") from None
 
     def __len__(self) -> int:
         return self.end - self.start

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from importlib import import_module
+from math import nan
 from numbers import Real
 from typing import Any
 
@@ -58,9 +59,29 @@ GOLD_THRESHOLD = 0.5
 """The lowest gold score (a label, or the share of annotators) that counts as positive."""
 
 
-def _check_score(score: float | None, what: str) -> None:
-    if score is not None and not 0.0 <= score <= 1.0:  # also false for NaN
-        raise InputError(f"{what} is {score}", hint="a score lies in [0, 1]; 1 = hallucinated or omitted")
+def _set_score(record: object, name: str, what: str) -> None:
+    """Make a score a float, whatever library it comes from; raise `InputError` unless it is a number in [0, 1].
+
+    Records that are made for every word call it only for a score that is no float in that range.
+    """
+    score = getattr(record, name)
+    try:
+        number = nan if isinstance(score, str | bytes) else float(score)
+    except (TypeError, ValueError, RuntimeError, OverflowError):  # RuntimeError: a tensor of several numbers
+        number = nan
+    if not 0.0 <= number <= 1.0:  # also false for NaN
+        raise InputError(f"{what} is {score!r:.80}", hint="a number in [0, 1]; 1 = hallucinated or omitted")
+    object.__setattr__(record, name, number)
+
+
+def _set_tuple(record: object, name: str) -> None:
+    """Make a field a tuple; raise `InputError` if it holds a text, a mapping or a single record."""
+    items = getattr(record, name)
+    if not isinstance(items, Iterable) or isinstance(items, str | bytes | Mapping):
+        raise InputError(
+            f"{name} of {type(record).__name__} is a {type(items).__name__}", hint="give a tuple or a list"
+        )
+    object.__setattr__(record, name, tuple(items))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +151,10 @@ class Case(_Index):
     prompt: str | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.sources, tuple):
+            _set_tuple(self, "sources")
+        if not isinstance(self.history, tuple):
+            _set_tuple(self, "history")
         seen: set[str] = set()
         for source in self.sources:
             if source.id in seen:
@@ -155,6 +180,10 @@ class Claim:
     text: str
     spans: tuple[Span, ...] = ()
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.spans, tuple):
+            _set_tuple(self, "spans")
+
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
@@ -165,7 +194,8 @@ class Evidence:
     weight: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_score(self.weight, "the weight of evidence")
+        if type(self.weight) is not float or not 0.0 <= self.weight <= 1.0:
+            _set_score(self, "weight", "the weight of evidence")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +216,10 @@ class Verdict:
     kind: str | None = None
 
     def __post_init__(self) -> None:
-        _check_score(self.score, "the score of a verdict")
+        if type(self.score) is not float or not 0.0 <= self.score <= 1.0:
+            _set_score(self, "score", "the score of a verdict")
+        if not isinstance(self.evidence, tuple):
+            _set_tuple(self, "evidence")
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +232,8 @@ class Omission:
     reason: str | None = None
 
     def __post_init__(self) -> None:
-        _check_score(self.score, "the score of an omission")
+        if type(self.score) is not float or not 0.0 <= self.score <= 1.0:
+            _set_score(self, "score", "the score of an omission")
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,8 +313,13 @@ class Judgement(_Fit):
     sentences: tuple[Verdict, ...] = ()
 
     def __post_init__(self) -> None:
-        _check_score(self.hallucination, "the hallucination score")
-        _check_score(self.omission, "the omission score")
+        for name, score in (("hallucination", self.hallucination), ("omission", self.omission)):
+            if score is not None and (type(score) is not float or not 0.0 <= score <= 1.0):
+                _set_score(self, name, f"the {name} score")
+        for name in ("verdicts", "omissions", "judged", "notes", "provenance", "judged_sources", "sentences"):
+            items = getattr(self, name)
+            if type(items) is not tuple and (items is not None or not name.startswith("judged")):
+                _set_tuple(self, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,10 +353,10 @@ class Level(StrEnum):
 
 
 def check_threshold(threshold: float) -> float:
-    """Return `threshold`, or raise `InputError` unless it lies in [0, 1]. At 0 every score is flagged."""
+    """Return `threshold` as a float, or raise `InputError` unless it lies in [0, 1]. At 0 every score is flagged."""
     if not isinstance(threshold, Real) or not 0.0 <= threshold <= 1.0:  # also false for NaN
         raise InputError(f"the threshold is {threshold!r}", hint="a number from 0 to 1")
-    return threshold
+    return float(threshold)
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +374,7 @@ class Thresholds:
 
     def __post_init__(self) -> None:
         for level in Level:
-            check_threshold(self[level])
+            object.__setattr__(self, level.value, check_threshold(self[level]))
 
     def __getitem__(self, level: Level) -> float:
         value: float = getattr(self, Level(level).value)

@@ -37,17 +37,21 @@ def write_sheet(path: Path, run: Run, rows: Sequence[RunRow]) -> None:
         rows: The rows to label.
 
     Raises:
-        InputError: The ending is another one.
+        InputError: The ending is another one, or the file exists: people may have filled it in.
         OutputError: The file cannot be written.
     """
     ending = path.suffix.lower()
     if ending not in (".csv", ".tsv", ".jsonl", ".json"):
         raise InputError(f"the ending {ending!r} is of no sheet", hint=".csv, .tsv, .jsonl, or .json for Label Studio")
+    config = path.with_suffix(".xml")
+    for file in (path, config) if ending == ".json" else (path,):
+        if file.exists():
+            raise InputError(f"{file} exists", hint="name another file, or give a sheet that is filled in as --labels")
     answers = run.answers(rows)
     lines = [{"row": row.row, "id": row.id, **answers.get(row.row, {})} for row in rows]
     if ending == ".json":
         write_whole(path, json.dumps([{"data": line} for line in lines], ensure_ascii=False, indent=1) + "\n")
-        write_whole(path.with_suffix(".xml"), LABEL_STUDIO_CONFIG + "\n")
+        write_whole(config, LABEL_STUDIO_CONFIG + "\n")
     elif ending == ".jsonl":
         write_whole(path, "".join(json.dumps({**line, "wrong": None}, ensure_ascii=False) + "\n" for line in lines))
     else:

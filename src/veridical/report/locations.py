@@ -6,13 +6,14 @@ A place is given by character offsets, lines and columns.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from veridical.core.errors import InputError
 from veridical.core.files import STDIN
-from veridical.core.json_places import JsonString, find_value
+from veridical.core.json_places import JsonString, find_string, find_value
 from veridical.core.spans import Span
 from veridical.core.types import Case
 from veridical.documents import CONVERTED_ENDINGS
@@ -51,10 +52,14 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A file and a region of it; the region is None if the file was converted to text, or has changed since."""
+    """A file and a region of it; the region is None if the file was converted to text, or has changed since.
+
+    It is also None for a text that cannot be told from the rest of its row: `line` is then the row's first line.
+    """
 
     path: Path
     region: Region | None
+    line: int | None = None
 
 
 class CaseLocations(Protocol):
@@ -88,38 +93,55 @@ class FileLocations:
 
 @dataclass(frozen=True, slots=True)
 class RowLocations:
-    """A case that is a row of a file: an object of JSON, which has regions, or a row of a table, which has none."""
+    """A case that is a row of a file: an object of JSON at `place`, or a row of a table.
+
+    `line` is the row's first line, None in a file without lines. `case` is the case that is there now, if any.
+    """
 
     path: Path
+    line: int | None
     place: JsonPlace | None
+    case: Case | None
 
     def find(self, case: Case, source_id: str | None, span: Span) -> Location | None:
         """Return the location of `span`; its region includes the escapes of JSON."""
-        if self.place is None:
+        i = None if source_id is None else [source.id for source in case.sources].index(source_id)
+        text = _text_of(case, i)
+        if self.case is None or _text_of(self.case, i) != text:  # the file has changed since it was read
             return Location(self.path, None)
-        text, keys = case.response, ("response",)  # type: str, tuple[str | int, ...]
-        if source_id is not None:
-            i = [source.id for source in case.sources].index(source_id)
-            text, keys = case.sources[i].text, ("sources", i, "text")
-        json_text = self.place.text
-        try:
-            offset = find_value(json_text, keys, self.place.at)
-            string = None if offset is None else JsonString.read(json_text, offset)
-        except (ValueError, IndexError):  # the file has changed since it was read
-            string = None
-        if string is None or string.value != text:
-            return Location(self.path, None)
-        region = Region.of(json_text, string.place(span), start=self.place.start, line=self.place.line)
+        string = None if self.place is None else _string(self.place, text, i)
+        if self.place is None or string is None:
+            return Location(self.path, None, self.line)
+        region = Region.of(self.place.text, string.place(span), start=self.place.start, line=self.place.line)
         return Location(self.path, region)
+
+
+def _text_of(case: Case, source_i: int | None) -> str | None:
+    if source_i is None:
+        return case.response
+    return case.sources[source_i].text if source_i < len(case.sources) else None
+
+
+def _string(place: JsonPlace, text: str | None, source_i: int | None) -> JsonString | None:
+    """Return the string that is a response or source: where a case has it, else the only string like it in the row."""
+    keys = ("response",) if source_i is None else ("sources", source_i, "text")
+    at = find_value(place.text, keys, place.at)
+    if at is not None and place.text[at] == '"':
+        string = JsonString.read(place.text, at)
+        if string.value == text:
+            return string
+    at = None if text is None else find_string(place.text, text, place.at)
+    return None if at is None else JsonString.read(place.text, at)
 
 
 def locate_cases(path: Path, form: RowForm) -> Iterator[RowLocations]:
     """Yield the locations of each case in a file, in the order of `rows.read_cases`; none in a compressed file."""
-    if path.suffix.lower() != ".gz":
+    ending = path.suffix.lower()
+    if ending != ".gz":
         reader = RowReader(path, form)
         for row in reader.rows():
-            try:
-                count = len(reader.cases(row, ""))
-            except InputError:  # the file has changed since it was read
-                count = 1
-            yield from [RowLocations(path, row.json)] * count
+            cases: list[Case | None] = [None]
+            with suppress(InputError):  # the file has changed since it was read
+                cases = [*reader.cases(row, "")]
+            line = None if ending in (".xlsx", ".parquet") else row.place
+            yield from (RowLocations(path, line, row.json, case) for case in cases)

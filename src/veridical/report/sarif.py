@@ -125,7 +125,7 @@ def _physical(location: Location) -> dict[str, Any]:
     artifact = {"artifactLocation": {"uri": _uri(location.path)}}
     region = location.region
     if region is None:
-        return artifact
+        return artifact if location.line is None else {**artifact, "region": {"startLine": location.line}}
     place: dict[str, Any] = {"startLine": region.line, "startColumn": region.column}
     place |= {"endLine": region.end_line, "endColumn": region.end_column}
     place |= {"charOffset": region.start, "charLength": region.end - region.start}
