@@ -416,6 +416,19 @@ def test_conversations_in_files(tmp_path: Path) -> None:
         decode_case({**chat, "system": True}, default_id="1")
 
 
+def test_reasoning_is_neither_a_turn_nor_evidence() -> None:
+    chat = [
+        ("user", "How tall is it?"),
+        ("assistant", "<think>553 m? Let me look.</think>"),
+        ("tool", "height: 330 m"),
+        ("assistant", "<think>Not 553 m.</think>330 m."),
+        ("assistant", "Tall."),
+    ]
+    first, second = read_conversation(chat, assistant=True)
+    assert first.response == "<think>Not 553 m.</think>330 m."  # spans stay places in the message
+    assert [source.text for source in second.sources] == ["height: 330 m", "330 m."]
+
+
 def test_one_verdict_for_each_turn() -> None:
     results = veridical.check_conversation(
         [*OPENAI, {"role": "user", "content": "And cats?"}, {"role": "assistant", "content": "Cats may come in."}],

@@ -18,7 +18,7 @@ from typing import Any
 from veridical.core.errors import InputError
 from veridical.core.prompts import Context, Marker, context_of
 from veridical.core.segment import sentences, words
-from veridical.core.text import is_blank
+from veridical.core.text import answer_start, is_blank
 from veridical.core.types import Case, Source, Turn
 
 __all__ = ["coming_turn", "read_conversation"]
@@ -190,10 +190,11 @@ def _turns(
         for name, result in message.results:
             add(calls.get(name, name) or "tool", number, result)
         if role == "assistant":
-            if not is_blank(text):
+            answer = text[answer_start(text) :]
+            if not is_blank(answer):
                 cases.append(case(number, text))
                 if assistant:
-                    add("assistant", number, text)
+                    add("assistant", number, answer)
         elif role == "user":
             if context := context_of(text, markers):
                 add("user", number, *context.passages)
