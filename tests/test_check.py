@@ -134,6 +134,24 @@ def test_no_sources_is_not_clean() -> None:
     assert veridical.check("Nobody backs this.", detector="overlap").outcome is Outcome.UNJUDGED
 
 
+@pytest.mark.parametrize("detector", ["overlap", "default"])
+@pytest.mark.parametrize(
+    "reasoning", ["<think>🗼 Pigs fly.\nIs it 553 m?</think>\n", "Pigs fly. Is it 9 m?\n</think>\n\n"]
+)
+def test_reasoning_before_the_answer_is_not_judged(reasoning: str, detector: str) -> None:
+    sources = ["The tower is 330 m tall. It is red."]
+    right, wrong = "The tower is 330 m tall.", "The tower is 300 m tall."
+    result = veridical.check(reasoning + right, sources, detector=detector)
+    assert result.outcome is Outcome.CLEAR
+    assert result.case.response == reasoning + right
+    assert result.judgements[0].notes[-1] == "the reasoning before the answer was not judged"
+    plain = veridical.check(wrong, sources, detector=detector).flagged
+    shifted = veridical.check(reasoning + wrong, sources, detector=detector).flagged
+    assert [(span.start - len(reasoning), span.text) for span in shifted] == [(s.start, s.text) for s in plain]
+    assert plain
+    assert veridical.check("<think>Pigs fly.", sources, detector=detector).outcome is Outcome.UNJUDGED
+
+
 def test_what_is_flagged_is_explained_on_request_at_the_thresholds_in_force() -> None:
     texts = ("The tower is 300 m tall.", ["The tower is 330 m tall."])
     (plain,) = veridical.check(*texts, detector="overlap").judgements

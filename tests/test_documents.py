@@ -219,6 +219,7 @@ def test_html_in_the_encoding_that_it_declares(tmp_path: Path, head: str, encodi
         ("a.docx", b"PK\3\4 no", "not a readable Word file"),
         ("a.xlsx", b"PK\3\4 no", "not a readable Excel file"),
         ("a.doc", b"\xd0\xcf\x11\xe0", "an old office document, not text"),
+        ("a.rtf", rb"{\rtf1\ansi It is red.}", "an RTF document, not text"),
         ("a.html", "Grüße".encode("latin-1"), "byte 2 is 0xfc"),
         ("a.pdf", pdf_of(""), "no text in it"),
         ("a.html", b"<script>x</script>", "no text in it"),

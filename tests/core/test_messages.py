@@ -160,6 +160,125 @@ def test_requests_state_nothing() -> None:
     assert [source.text for source in case.sources] == ["I have a cat.\nFinding it took long."]
 
 
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "can i get a refund within 60 days",
+        "so can i get a refund within 60 days",
+        "Wie hoch? 🗼",
+        "Is it open on Sundays?) :-)",
+        "is the tower 300 m tall",
+        "so the tower is 300 m tall, right",
+        "the tower is 300 m tall, isn't it",
+        "ok, and is breakfast included",
+        "are dogs allowed on weekdays",
+        "do children under 12 pay 5 euros",
+        "does parking cost 5 euros",
+        "did it open in 1889",
+        "did prices rise by 5 percent in 2020",
+        "was the tower built in 1887",
+        "was Tesla founded in 2003",
+        "can refunds be made within 60 days",
+        "isn't the museum free before 12",
+        "have you got a table for 4",
+        "has my order been shipped on 5 May",
+        "will the shop be open on 1 May",
+        "may I bring 2 dogs",
+        "may we come at 9",
+        "should I take 40 mg",
+        "would a visa cost 60 euros",
+        "what year did it open, 1887 or so",
+        "what is the price for 3 people",
+        "what's the height of the tower",
+        "what about 60 days",
+        "what happened in 1889",
+        "when does it close on Sundays",
+        "when is the museum open",
+        "where can I park for 2 hours",
+        "where's the office",
+        "who built the tower in 1887",
+        "whose tower is 300 m tall",
+        "which tower is 300 m tall",
+        "why is it closed on Mondays",
+        "why no refund after 60 days",
+        "how much is a ticket for 2",
+        "how tall is the tower",
+        "how many days do I have, 60",
+        "in what year was the tower built, 1887",
+        "I wonder if refunds are possible within 60 days",
+        "i want to know whether it opens at 9",
+        "any chance to get a refund after 60 days",
+        "could you confirm the tower is 300 m tall",
+    ],
+)
+def test_a_question_states_nothing_without_its_mark(sentence: str) -> None:
+    (case,) = read_conversation([("user", f"I have 2 dogs.\n\n{sentence}"), ("assistant", "Yes.")])
+    assert [source.text for source in case.sources] == ["I have 2 dogs."]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "When I moved here in 2019, I paid 40 euros.",
+        "When moving here in 2019, I paid 40 euros.",
+        "When the shop closed in 2019, I lost 40 euros.",
+        "Where I live, dogs are free.",
+        "Where is unimportant, my address is 5 High Street.",
+        "What I paid was 40 euros.",
+        "What the doctor said was 40 mg.",
+        "What bothers me is that I paid 40 euros.",
+        "What matters is that my dog is 2 years old.",
+        "What is more, I paid 40 euros.",
+        "How I got here: by bus 40.",
+        "How the dog got out is not known.",
+        "Why I came: my order of 5 May is late.",
+        "Which is why I paid 40 euros.",
+        "Which was 40 euros more than I expected.",
+        "Who I met there was Ann.",
+        "Will is my brother.",
+        "Will Smith is my doctor.",
+        "Will said that it costs 40 euros.",
+        "May is my daughter, she is 12.",
+        "May 5 is my birthday.",
+        "May the 5th is my birthday.",
+        "Should you need it, my number is 123.",
+        "Had I known, I would have paid 40 euros.",
+        "Were it cheaper, I would buy 2.",
+        "Have a dog of 2 years.",
+        "Had the surgery in 2019.",
+        "Had it repaired in May.",
+        "Have been a member since 2019.",
+        "Was told that it costs 40 euros.",
+        "Was a teacher for 20 years.",
+        "Could not log in since 5 May.",
+        "Can't log in since 5 May.",
+        "Did not receive order 12.",
+        "Is not working since 5 May.",
+        "Would like a table for 4.",
+        "Would always pay 40 euros.",
+        "Should be 40 euros.",
+        "I paid 40 euros, that is right.",
+        "I asked whether it is open and they said until 9.",
+        "The museum was open.",
+        "It isn't 300 m tall.",
+        "Then I paid 40 euros.",
+        "And I have 2 dogs.",
+        "So we are 4 people.",
+        "Whatever I do, it fails after 5 minutes.",
+        "However, I paid 40 euros.",
+        "Isabel is 12.",
+        "Doing sports cost me 40 euros.",
+        "Candy costs 5 euros.",
+        "Whenever I call, I wait 20 minutes.",
+        "My dog, who is 2, is ill.",
+        "In which case I paid 40 euros.",
+    ],
+)
+def test_a_statement_that_begins_like_a_question_is_evidence(sentence: str) -> None:
+    (case,) = read_conversation([("user", sentence), ("assistant", "Yes.")])
+    assert [source.text for source in case.sources] == [sentence]
+
+
 def test_the_context_of_a_prompt_is_evidence() -> None:
     prompt = (
         "Given these documents, answer the question.\nDocuments:\nIt rains.\nQuestion: I am in Rome. Does it?\nAnswer:"
@@ -436,6 +555,19 @@ def test_a_prompt_in_the_field_system_is_a_system_message(blocks: bool) -> None:
 def test_no_prompt_in_the_field_system(system: Any) -> None:
     (case,) = decode_cases({"system": system, "messages": [["system", SYSTEM], ["assistant", "At 9."]]}, default_id="c")
     assert case.sources == ()
+
+
+def test_reasoning_is_neither_a_turn_nor_evidence() -> None:
+    chat = [
+        ("user", "How tall is it?"),
+        ("assistant", "<think>553 m? Let me look.</think>"),
+        ("tool", "height: 330 m"),
+        ("assistant", "<think>Not 553 m.</think>330 m."),
+        ("assistant", "Tall."),
+    ]
+    first, second = read_conversation(chat, assistant=True)
+    assert first.response == "<think>Not 553 m.</think>330 m."  # spans stay places in the message
+    assert [source.text for source in second.sources] == ["height: 330 m", "330 m."]
 
 
 def test_one_verdict_for_each_turn() -> None:

@@ -252,7 +252,9 @@ def test_an_encoding_is_named_as_http_does(client: TestClient) -> None:
     data = "Grün.".encode("cp1252")
     answer = client.post("/v1/documents", files={"file": ("a.txt", data)})
     assert answer.status_code == 422
-    assert answer.json()["hint"] == "name it in the Content-Type of the part: text/plain; charset=windows-1252"
+    assert answer.json()["hint"] == (
+        "save it as UTF-8, or name its encoding in the Content-Type of the part: text/plain; charset=windows-1252"
+    )
     answer = client.post("/v1/documents", files={"file": ("a.txt", data, "text/plain; charset=windows-1252")})
     assert answer.json()["text"] == "Grün."
 

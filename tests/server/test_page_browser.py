@@ -314,6 +314,7 @@ def test_files_become_sources(opened: Opened) -> None:
     )
     until(page, "!document.querySelector('#error').hidden")
     assert page.locator("#error-text").inner_text().startswith("c.pdf: ")
+    assert page.locator("#error-text").inner_text().count("c.pdf") == 1
     assert [card.input_value() for card in page.locator(".card .id").all()] == ["a.txt", "b.md"]
     assert page.locator(".card textarea").last.input_value() == "Title\n\nThe text of it."
     page.set_input_files("#response-file", [{"name": "r.txt", "mimeType": "text/plain", "buffer": b"So wrong."}])

@@ -187,6 +187,13 @@ def test_the_field_of_the_annotation_never_comes_from_the_chat_server() -> None:
         assert ask(client).json() == {"choices": []}
 
 
+def test_reasoning_in_a_reply_is_not_checked() -> None:
+    with proxied(lambda body: completion(f"<think>{WRONG}</think>\n{RIGHT}"), action="block") as (client, _):
+        answer = ask(client)
+    assert answer.json()["veridical"]["status"] == "clear"
+    assert answer.json()["choices"][0]["message"]["content"] == f"<think>{WRONG}</think>\n{RIGHT}"
+
+
 def test_only_headers() -> None:
     with proxied(lambda body: completion(WRONG), action="header") as (client, _):
         answer = ask(client)
@@ -482,6 +489,15 @@ def test_a_stream_is_withheld_from_the_first_flagged_sentence_on() -> None:
     assert "Pigs" not in answer.text
     assert ends_of(chunks) == ["content_filter"]
     assert chunks[-1]["veridical"]["status"] == "flagged"
+
+
+@pytest.mark.parametrize("action", ["annotate", "block"])
+def test_reasoning_in_a_stream_is_not_checked(action: str) -> None:
+    parts = ["<think>", *(WRONG + "\n" for _ in range(170)), "</think>", RIGHT]
+    with proxied(lambda body: sse(*parts), action=action) as (client, _):
+        chunks = chunks_of(ask(client, stream=True))
+    assert text_of(chunks) == "".join(parts)
+    assert chunks[-1]["veridical"]["status"] == "clear"
 
 
 def test_a_stream_of_supported_sentences_is_not_withheld() -> None:

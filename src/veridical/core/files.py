@@ -47,6 +47,7 @@ _BINARY = {
     b"PK\x03\x04": "a ZIP archive or office document",
     b"\x1f\x8b": "gzip data",
     b"\xd0\xcf\x11\xe0": "an old office document",
+    b"{\\rtf": "an RTF document",
 }
 
 

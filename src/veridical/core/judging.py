@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from veridical.core.detector import Detector, DetectorInfo, HasSalienceMaps, info_of, thresholds_of
 from veridical.core.errors import CannotJudgeError, UnknownNameError
-from veridical.core.text import is_blank
+from veridical.core.text import answer_start, is_blank
 from veridical.core.types import Case, Judgement, Level, Thresholds, check_judgement
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["JudgementWithMap", "judge", "judge_with_maps", "not_judged", "nothing_to_judge", "thresholds_in_force"]
 
 JudgementWithMap = tuple[Judgement, "SalienceMap | None"]
+
+_REASONING = "the reasoning before the answer was not judged"
 
 
 def not_judged(case: Case, by: str, *notes: str) -> Judgement:
@@ -47,7 +49,8 @@ def nothing_to_judge(case: Case, info: DetectorInfo) -> str | None:
 def judge(detector: Detector, cases: Sequence[Case]) -> list[Judgement]:
     """Return one judgement for each case, in order, and check each, since a detector may be a plugin.
 
-    A case with nothing to judge (`nothing_to_judge`) never reaches the detector; its judgement says why.
+    A case with nothing to judge (`nothing_to_judge`) never reaches the detector; its judgement says why. Neither does
+    the tagged reasoning before an answer (`core.text.answer_start`): the detector reads spaces in its place.
 
     Raises `CannotJudgeError` if the detector returns too many or too few judgements, `InputError` or `SpanError` if
     one is not about its case or has a span that runs past its text.
@@ -58,6 +61,11 @@ def judge(detector: Detector, cases: Sequence[Case]) -> list[Judgement]:
 def judge_with_maps(detector: Detector, cases: Sequence[Case]) -> list[JudgementWithMap]:
     """Return the judgements of `judge`, each with its salience map, None if the detector makes none."""
     info = info_of(detector)
+    starts = [answer_start(case.response) for case in cases]
+    cases = [
+        replace(case, response=" " * start + case.response[start:]) if start else case
+        for case, start in zip(cases, starts, strict=True)
+    ]
     reasons = [nothing_to_judge(case, info) for case in cases]
     rest = [case for case, reason in zip(cases, reasons, strict=True) if reason is None]
     if not rest:
@@ -71,9 +79,13 @@ def judge_with_maps(detector: Detector, cases: Sequence[Case]) -> list[Judgement
     for case, (judgement, _) in zip(rest, pairs, strict=True):
         check_judgement(case, judgement)
     judged = iter(pairs)
-    return [
+    answers = [
         next(judged) if reason is None else (not_judged(case, detector.name, reason), None)
         for case, reason in zip(cases, reasons, strict=True)
+    ]
+    return [
+        (replace(judgement, notes=(*judgement.notes, _REASONING)), salience) if start else (judgement, salience)
+        for (judgement, salience), start in zip(answers, starts, strict=True)
     ]
 
 

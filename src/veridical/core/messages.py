@@ -18,7 +18,7 @@ from typing import Any
 from veridical.core.errors import InputError
 from veridical.core.prompts import Context, Marker, context_of
 from veridical.core.segment import sentences, words
-from veridical.core.text import is_blank
+from veridical.core.text import answer_start, is_blank
 from veridical.core.types import Case, Source, Turn
 
 __all__ = ["coming_turn", "is_tag", "read_conversation"]
@@ -46,6 +46,31 @@ _READABLE = re.compile(  # types of blocks with texts in these fields:
 )
 _FIELDS = ("title", "url", "source", "page_age", "text", "data", "content", "stdout", "stderr", "logs")
 _UNREADABLE = ("image", "image_url", "input_image", "computer_screenshot", "file", "input_file", "base64", "url")
+_SUBJECT = (
+    r"(?:i|you|he|she|it|we|they|there|this|that|these|those|my|your|our|his|her|its|their|any|all|some|every|each|"
+    r"both|anyone|someone|everyone|people|children|kids|(?<!may )the|(?<!may )(?<!was )an?)\b"
+)
+_QUESTION = re.compile(  # how questions begin or end that lack the mark; each alternative spares statements like them
+    r"(?:(?:so|and|but|or|well|then|now|also|ok|okay|just)\b[ ,]{0,4}){0,3}(?:"
+    rf"(?:(?:should|were)\b(?!.*, {_SUBJECT})|am|can|could|did|do|does|is|are|has|may|might|shall|was|will|would)"
+    rf"(?:n['’]?t)? {_SUBJECT}"  # "Should you need it, I am in."
+    r"|(?:is|are|do|does) (?!not\b)\w"  # "Was told …", "Could not …", "Would like …" leave out "I"
+    r"|(?:have|had|must)(?:n['’]?t)? (?:i|you|he|she|we|they)\b(?!.*,)"
+    r"|(?:can|could|did|should|would|were) (?!always|sometimes)[^\W\d_]{3,}(?<!s)s\b"
+    r"|(?:can|could|did|has|should|was|were|would|(?-i:will|may)) (?-i:[A-Z])"  # "Will Smith …", "May Day …"
+    rf"|(?:what|why|how)(?! {_SUBJECT}|(?: is|['’]?s)? more\b)(?: |['’]?(?:s|re|d)\b)(?!.*\b(?:is|was) that {_SUBJECT})"
+    r"|(?:who|whom|whose)(?:['’]?(?:s|re|d))?\b(?! (?:i|we|they)\b)"
+    r"|which\b(?! (?:was|means)\b| is (?:why|what|how|when|where|because)\b)"
+    rf"|(?:when|where)(?:['’]?s| (?:is|are|was|were|do|does|did|can|could|will|would|should|has|have))\b"
+    rf"(?!.*, {_SUBJECT})"
+    r"|(?:at|by|for|from|in|on|since|to|until|with) (?:what|which|how) (?!case)\w+ "
+    r"(?:is|are|was|were|do|does|did|can|will)\b"
+    r"|i(?:['’]m| am| was)? wonder(?:ing)?\b|i(?:['’]d like| would like| want| need) to know\b|any (?:idea|chance)\b"
+    r"|.*(?:, (?:right|correct|or not|huh)|"
+    r",? (?:is|are|was|were|do|does|did|ca|wo)n['’]?t (?:i|you|he|she|it|we|they))\Z"
+    r")",
+    re.IGNORECASE | re.DOTALL,
+)
 _REFERS = re.compile(r"\b(?:it|its|they|them|their|he|him|his|she|her|this|that|these|those|both|one|ones)\b", re.I)
 
 
@@ -195,10 +220,11 @@ def _turns(
             if not any(passage in source.text for source in evidence):
                 add(name, number, passage)
         if role == "assistant":
-            if not is_blank(text):
+            answer = text[answer_start(text) :]
+            if not is_blank(answer):
                 cases.append(case(number, text))
                 if assistant:
-                    add("assistant", number, text)
+                    add("assistant", number, answer)
         elif role == "user":
             if context := context_of(text, markers):
                 add("user", number, *context.passages)
@@ -356,9 +382,19 @@ def _statements(text: str) -> str:
     'I am vegan.\\nI like rice.'
     """
     parts = [span.of(text) for span in sentences(text)]
-    return "\n".join(
-        part for part in parts if not part.rstrip("\"'”’) ").endswith(("?", "？", "؟")) and not _ASKS.match(part)
-    )
+    return "\n".join(part for part in parts if _states(part))
+
+
+def _states(sentence: str) -> bool:
+    """Return False for a question, known by its mark or its words, a request, a greeting, and marks without a word.
+
+    >>> [_states(sentence) for sentence in ("How tall? 🗼", "can I pay by card", "When I paid, it was 40 euros.")]
+    [False, False, True]
+    """
+    if not (last := re.match(r".*\w", sentence, re.DOTALL)):
+        return False
+    said, marks = last[0], sentence[last.end() :]
+    return {*"?？؟"}.isdisjoint(marks) and not _ASKS.match(said) and not _QUESTION.match(said)
 
 
 def _configured(text: str, system: str, context: Context | None) -> list[str]:

@@ -1,12 +1,16 @@
-"""Make text safe and short for people to read: show hidden characters as signs, cut long texts in the middle."""
+"""Make text safe and short for people to read: show hidden characters as signs, cut long texts in the middle.
+
+Also find where the answer begins in a text of a model that reasons first.
+"""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections.abc import Iterable
+from itertools import islice
 
-__all__ = ["is_blank", "shorten", "unique_names", "visible"]
+__all__ = ["answer_start", "is_blank", "shorten", "unique_names", "visible"]
 
 # Characters that must not reach a terminal or a page unchanged: controls (escape sequences start with one), line and
 # paragraph separators, bidirectional embeddings, overrides and isolates, invisible spaces, tag characters, lone
@@ -15,6 +19,28 @@ _HIDDEN = re.compile(
     "\r(?=\n)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2028-\u202e\u2060\u2066-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff"
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )
+_THOUGHT = re.compile(r"\s*<(think|thinking|reasoning)>.*?(</\1>|\Z)", re.DOTALL | re.IGNORECASE)
+# the end of reasoning whose opening tag is lost; a tag inside a line is a quotation
+_END_OF_THOUGHT = re.compile(
+    r"^[ \t]*</(?:think|thinking|reasoning)>|</(?:think|thinking|reasoning)>[ \t]*$", re.M | re.I
+)
+
+
+def answer_start(text: str) -> int:
+    """Return where `text` goes on after the tagged reasoning that some models put first; its length if it does not.
+
+    The opening tag may be lost, as some servers cut it off. If several tags could then end the reasoning, the text is
+    ambiguous and the result is its length.
+
+    >>> [answer_start(text) for text in ("Yes", "<think>Is it?</think>Yes", "Is it?\\n</think>Yes", "<think>Is it")]
+    [0, 21, 15, 12]
+    """
+    if thought := _THOUGHT.match(text):
+        return thought.end()
+    ends = list(islice(_END_OF_THOUGHT.finditer(text), 2))
+    if not ends:
+        return 0
+    return ends[0].end() if len(ends) == 1 else len(text)
 
 
 def is_blank(text: str) -> bool:

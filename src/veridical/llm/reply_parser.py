@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from itertools import accumulate, islice
+from itertools import accumulate
 from math import exp, isclose, isnan
 from typing import Any
 
 from veridical.core.errors import WireError
 from veridical.core.strict_json import STRICT
+from veridical.core.text import answer_start
 from veridical.llm.protocol import Reply, TokenLogprob
 
 __all__ = [
@@ -31,11 +32,6 @@ __all__ = [
 ]
 
 YES, NO = ("yes",), ("no",)
-_THOUGHT = re.compile(r"\s*<(think|thinking|reasoning)>.*?(</\1>|\Z)", re.DOTALL | re.IGNORECASE)
-# the end of reasoning whose opening tag is lost; a tag inside a line is a quotation
-_END_OF_THOUGHT = re.compile(
-    r"^[ \t]*</(?:think|thinking|reasoning)>|</(?:think|thinking|reasoning)>[ \t]*$", re.M | re.I
-)
 _OBJECT = re.compile(r"""\{\s*(?:["'}]|[\w$-]+\s*:)""")  # the start of a JSON object, broken or not; "{a, b}" is none
 _ITEM = re.compile(r"[ \t]*(?:(\d{1,6})[.):]|[-*•–])[ \t]+(\S.*)")
 _QUOTED = re.compile(r'“([^“”]+)”|„([^„“”]+)[“”]|«([^«»]+)»|"([^"\n]+)"')
@@ -45,18 +41,12 @@ _MARKS = " \t\r\n▁Ġ*_`'\"“”‘’«».,:;!?()[]{}<>#-"
 def strip_reasoning(text: str) -> str:
     """Return `text` without the tagged reasoning that some models put first; "" if no answer follows it.
 
-    The opening tag may be lost, as some servers cut it off. If several tags could then end the reasoning, the reply is
-    ambiguous and the result is "".
+    An ambiguous reply gives "" (see `core.text.answer_start`).
 
     >>> strip_reasoning("<think>Is it? Yes.</think> No"), strip_reasoning("Is it? Yes.\\n</think> No")
     (' No', ' No')
     """
-    if thought := _THOUGHT.match(text):
-        return text[thought.end() :]
-    ends = list(islice(_END_OF_THOUGHT.finditer(text), 2))
-    if not ends:
-        return text
-    return text[ends[0].end() :] if len(ends) == 1 else ""
+    return text[answer_start(text) :]
 
 
 def json_object(text: str) -> dict[str, Any] | None:

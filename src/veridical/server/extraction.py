@@ -22,7 +22,7 @@ from veridical.server.settings import Limits
 __all__ = ["Extraction"]
 
 _FORM = "multipart/form-data with one part called file"
-_CHARSET = "name it in the Content-Type of the part: text/plain; charset=windows-1252"
+_CHARSET = "save it as UTF-8, or name its encoding in the Content-Type of the part: text/plain; charset=windows-1252"
 
 
 class Extraction:

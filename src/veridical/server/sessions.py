@@ -16,6 +16,7 @@ from veridical.core.detector import Streaming
 from veridical.core.judging import thresholds_in_force
 from veridical.core.segment import sentences
 from veridical.core.spans import Span, intersection
+from veridical.core.text import answer_start
 from veridical.core.types import Case, Judgement, Thresholds, Verdict, judged_spans
 from veridical.server.batching import Batcher, in_thread
 
@@ -105,7 +106,8 @@ class _BySentence:
         self._parts = [rest]
         found = await in_thread(lambda: sentences(rest)) if len(rest) > _LONG else sentences(rest)
         complete = found if final else found[:-1]
-        if not complete:  # do not split a long sentence again for every few new characters
+        reasoning = not final and not self.judged_to and answer_start(rest) == len(rest)
+        if not complete or reasoning:  # do not split a long sentence again for every few new characters
             self._look_again = len(rest) * 9 // 8 if len(rest) > _SHORT else 0
             return None
         new = rest if final else rest[: complete[-1].end]

@@ -128,7 +128,7 @@ export class Form {
         this.add({ id: this.#freeId(file.name), text, pages });
         notes.forEach((note) => this.fail(note));
       } catch (error) {
-        this.fail(`${file.name}: ${error.message}`);
+        this.fail(`${file.name}: ${error.message.replace(`${file.name}: `, "")}`);
       }
       busy.remove();
     }
