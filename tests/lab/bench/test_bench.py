@@ -98,6 +98,17 @@ def test_fitting_uses_other_documents_than_measuring(data: str) -> None:
     assert majority.metrics["accuracy"].value == pytest.approx(2 / 3, abs=0.1)
 
 
+def test_a_threshold_that_could_not_be_fitted_is_said_below_the_table(tmp_path: Path) -> None:
+    path = tmp_path / "clean.jsonl"
+    path.write_text("".join(encode(example(i)) + "\n" for i in range(0, 300, 3)))  # none is hallucinated
+    (rows,) = run_bench(BenchSettings(["length"], [f"jsonl:{path}"], fit="f1", resamples=20))
+    (table,) = result_tables(rows, ["false_alarms"])
+    assert "; length: threshold of response: not fitted (fitting needs both classes; all " in table.foot
+    rows[0].metrics["omission_f1"] = rows[0].metrics["false_alarms"]
+    (table,) = result_tables(rows, ["omission_f1"])
+    assert "not fitted" not in table.foot
+
+
 def test_each_kind_of_metric_has_its_own_fitted_threshold(data: str) -> None:
     settings = BenchSettings(
         ["coin", "overlap"], [data], ["f1", "token_f1", "f1_sp", "char_f1"], fit="f1", resamples=20

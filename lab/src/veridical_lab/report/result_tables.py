@@ -6,12 +6,14 @@ data set and one column per detector.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from csv import writer
 from io import StringIO
 from math import sqrt
 
 from veridical.metrics.measure import Measured
+from veridical.metrics.registry import METRICS
 from veridical.report.tables import Table, cell
 from veridical_lab.bench.compare import DetectorComparison
 from veridical_lab.bench.published import Published
@@ -49,6 +51,7 @@ MAIN = (
     *("coverage_roc_auc", "omission_f1", "source_word_roc_auc"),
 )
 SHOWN = 5
+_NOTE = re.compile(r"; (?=\w+: not fitted)")  # between the notes in `threshold_from`
 
 
 def by_data(rows: Iterable[ResultRow]) -> list[list[ResultRow]]:
@@ -83,7 +86,8 @@ def result_tables(rows: Iterable[ResultRow], metrics: Sequence[str] | None = Non
         dates = ", ".join(sorted({row.date for row in group}))
         foot = (
             f"{first.level:.0%} intervals by bootstrap over {first.documents} documents ({first.resamples} samples, "
-            f"seed {first.seed}); data {first.data_hash[:12]}{skipped}; {dates}{_usage(group)}{hidden}"
+            f"seed {first.seed}); data {first.data_hash[:12]}{skipped}; {dates}"
+            f"{_usage(group)}{_not_fitted(group, names)}{hidden}"
         )
         heads = [f"{name} (n={shared[name]})" if name in shared else name for name in names]
         head = ["detector", *(["group"] if grouped else []), "n", "not judged", *heads]
@@ -245,6 +249,18 @@ def _usage(rows: Sequence[ResultRow]) -> str:
             tokens = f"{row.usage.prompt_tokens} + {row.usage.completion_tokens} tokens"
             parts.append(f"; {row.detector}: {row.usage.calls} calls, {tokens}{cost}")
     return "".join(parts)
+
+
+def _not_fitted(rows: Sequence[ResultRow], metrics: Sequence[str]) -> str:
+    """Return the levels of `metrics` whose threshold could not be fitted, with the reason, by detector."""
+    levels = {METRICS[name].level for name in metrics if name in METRICS}
+    notes = {
+        (row.detector, note): None
+        for row in rows
+        for note in _NOTE.split(row.threshold_from)[1:]
+        if note.partition(":")[0] in levels
+    }
+    return "".join(f"; {detector}: threshold of {note}" for detector, note in notes)
 
 
 def comparison_table(comparisons: Sequence[DetectorComparison]) -> Table:
