@@ -24,7 +24,7 @@ from veridical.rows.columns import LABELS
 
 __all__ = ["COLUMNS", "HALLUCINATED", "JSONL", "ROWS", "SUPPORTED", "Labels", "OwnData", "columns_and_labels"]
 
-COLUMNS = ("id", "response", "sources", "question", "label", "spans", "document")
+COLUMNS = ("id", "response", "sources", "question", "label", "spans", "document", "group")
 """Names in a spec for columns of the data."""
 HALLUCINATED = (
     "1",
@@ -51,6 +51,7 @@ class Labels:
         spans: The column of the hallucinated spans: objects with start and end (label, text), or pairs of them.
         document: The column of the document; without one, it is the first source.
         hallucinated: The label, as text, of a hallucinated response; None: one of `HALLUCINATED`.
+        group: The columns by which results can be grouped.
         values: How many rows read so far have each label, and whether it means hallucinated.
     """
 
@@ -58,6 +59,7 @@ class Labels:
     spans: str | None = None
     document: str | None = None
     hallucinated: str | None = None
+    group: tuple[str, ...] = ()
     values: Counter[tuple[str, bool]] = field(default_factory=Counter, compare=False)
 
     def example(self, row: Row, case: Case, group: tuple[tuple[str, str], ...] = ()) -> Example:
@@ -72,6 +74,9 @@ class Labels:
         verdicts = tuple(_verdict(item, case) for item in (_span_rows(row, spans) if spans else ()))
         value = row.get(names[0]) if names else bool(verdicts)
         document = self.document or ("document" if row.values.get("document") is not None else None)
+        values = {name: row.get(name) for name in self.group}
+        of_row = ((name, str(value)) for name, value in values.items() if value is not None and value != "")
+        group = tuple(sorted({*group, *of_row}))
         about = row.name(document) if document else text_id(case.sources[0].text) if case.sources else None
         if value is None or value == "":
             return Example(case, Judgement(case.id, "human:label", judged=(), notes=("no label",)), about, group)
@@ -162,7 +167,8 @@ def columns_and_labels(query: Mapping[str, str]) -> tuple[Columns, Labels]:
     sources = (query["sources"],) if "sources" in query else ()
     columns = Columns(query.get("response"), sources, id=query.get("id"), question=query.get("question"))
     label, spans, document, hallucinated = map(query.get, ("label", "spans", "document", "hallucinated"))
-    return columns, Labels(label, spans, document, hallucinated)
+    group = tuple(name.strip() for name in query.get("group", "").split(",") if name.strip())
+    return columns, Labels(label, spans, document, hallucinated, group)
 
 
 def _with_remarks(
@@ -195,9 +201,8 @@ class OwnData:
         given = dict(parse_qsl(query, keep_blank_values=True))
         encoding, delimiter = given.pop("encoding", "utf-8"), given.pop("delimiter", None)
         columns, labels = columns_and_labels(given)
-        form = RowForm(
-            columns, encoding, delimiter, also=tuple(filter(None, (labels.label, labels.spans, labels.document)))
-        )
+        also = tuple(filter(None, (labels.label, labels.spans, labels.document, *labels.group)))
+        form = RowForm(columns, encoding, delimiter, also=also)
         files = _files(Path(name), split)
         rows = (row for file in files for row in _rows(RowReader(file, form), on_bad))
         return _with_remarks(read_rows(rows, partial(_examples, labels), on_bad), labels, name, remark)
@@ -215,8 +220,9 @@ ROWS = OwnData(
         notes=(
             "rows:PATH, or the path alone: JSON, CSV, Excel or Parquet, or a folder with a file for each split. "
             "rows:PATH?response=COLUMN&sources=COLUMN&label=COLUMN … names columns (id, response, sources, question, "
-            "label, spans, document); those left out are recognised. A label is 1 where the response is hallucinated; "
-            "hallucinated=VALUE says which other label means that. Also encoding=… and delimiter=…"
+            "label, spans, document, group=COLUMN[,COLUMN]); those left out are recognised. A label is 1 where the "
+            "response is hallucinated; hallucinated=VALUE says which other label means that. Also encoding=… and "
+            "delimiter=…"
         ),
     )
 )

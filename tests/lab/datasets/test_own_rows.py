@@ -89,6 +89,19 @@ def test_a_label_of_claims_that_means_supported_is_refused(tmp_path: Path, name:
     assert [example.gold.hallucination for example in read(str(path))] == [0.0]
 
 
+def test_groups_of_your_own(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, *_ = read(f"{table}?group=source_name,label")
+    assert first.group == (("label", "supported"), ("source_name", "d0"))
+    with pytest.raises(DataError, match="no field 'gone'"):
+        list(read(f"{table}?group=gone"))
+    run = ["bench", "overlap", "--group-by", "label", "--json", "--data"]
+    assert main([*run, f"{table}?group=label"]) == 0
+    groups = [json.loads(line)["group"] for line in capsys.readouterr().out.splitlines()]
+    assert groups == [None, "label=hallucinated", "label=supported"]
+    assert main([*run, str(table)]) == 2
+    assert "no group 'label' (name the columns of groups of your own data: rows:FILE?group=" in capsys.readouterr().err
+
+
 def test_bench_says_which_labels_it_read_as_supported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = labelled(tmp_path, *["wrong", "right", "unsure"] * 9)
     assert main(["bench", "overlap", "--data", f"{path}?hallucinated=wrong"]) == 0

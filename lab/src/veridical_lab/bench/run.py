@@ -115,6 +115,9 @@ def _groups(examples: Sequence[Example], key: str) -> list[Group]:
         value = dict(example.group).get(key)
         if value is not None:
             groups.setdefault(f"{key}={value}", []).append(i)
+    if not groups and not any(example.group for example in examples):
+        hint = "name the columns of groups of your own data: rows:FILE?group=COLUMN[,COLUMN]"
+        raise InputError(f"the data have no group {key!r}", hint=hint)
     if not groups:
         raise UnknownNameError("group", key, {name for example in examples for name, _ in example.group})
     return [(name, groups[name]) for name in sorted(groups)]

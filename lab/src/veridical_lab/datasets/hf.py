@@ -31,9 +31,9 @@ INFO = Info(
     document="the `document` column, else the first source (by its hash)",
     notes=(
         "hf:NAME_OR_FOLDER?response=COLUMN&sources=COLUMN&label=COLUMN … maps our names (id, response, sources, "
-        "question, label, spans, document) to columns, as for `rows`; hallucinated=VALUE says which label means "
-        "hallucinated (default: 1, true and the like). `sources` is a text or a list of texts, `spans` a list of "
-        "objects with start and end. Needs the `data` extra; code that comes with a set is never run."
+        "question, label, spans, document, group) to columns, as for `rows`; hallucinated=VALUE says which label "
+        "means hallucinated (default: 1, true and the like). `sources` is a text or a list of texts, `spans` a list "
+        "of objects with start and end. Needs the `data` extra; code that comes with a set is never run."
     ),
 )
 
