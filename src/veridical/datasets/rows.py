@@ -6,6 +6,7 @@ import json
 from ast import literal_eval
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -253,13 +254,25 @@ class _OwnRow(Row):
     reader: RowReader | None = None
 
 
+@contextmanager
+def _hint_on_specs() -> Iterator[None]:
+    """Let the hint of an error name columns in the spec of the data, where commands on cases have options."""
+    try:
+        yield
+    except InputError as error:
+        in_spec = "rows:FILE?response=COLUMN&sources=COLUMN"
+        error.hint = error.hint and error.hint.replace("--response and --source", in_spec)
+        raise
+
+
 def _rows(reader: RowReader, on_bad: OnBad) -> Iterator[_OwnRow]:
     number = 0
-    for number, row in enumerate(reader.rows(), 1):
-        if isinstance(row.content, DataError):
-            refuse(row.content, on_bad)
-        else:
-            yield _OwnRow(reader.path, row.place, row.content, number, source=row, reader=reader)
+    with _hint_on_specs():
+        for number, row in enumerate(reader.rows(), 1):
+            if isinstance(row.content, DataError):
+                refuse(row.content, on_bad)
+            else:
+                yield _OwnRow(reader.path, row.place, row.content, number, source=row, reader=reader)
     if number == 0:
         raise DataError("the file is empty", path=reader.path)
 
@@ -273,4 +286,6 @@ def _examples(labels: Labels, row: Row) -> list[Example]:
         return [decode(row.values, "example")]
     if tag and not tag.startswith("case/"):
         raise row.bad(f"found {tag!r}, not an example", hint='"veridical": "example/1"')
-    return [labels.example(row, row.reader.case(row.source, str(row.number))[0])]
+    with _hint_on_specs():
+        case, _ = row.reader.case(row.source, str(row.number))
+    return [labels.example(row, case)]

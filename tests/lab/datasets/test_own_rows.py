@@ -102,6 +102,20 @@ def test_groups_of_your_own(table: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "no group 'label' (name the columns of groups of your own data: rows:FILE?group=" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("name", "text"), [("own.csv", "reply,found\na,b\n"), ("own.jsonl", '{"response": "a", "source_list": ["b"]}')]
+)
+def test_a_row_of_unknown_columns_says_how_to_name_them(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(DataError, match=r"with rows:FILE\?response=COLUMN&sources=COLUMN") as caught:
+        list(read(str(tmp_path / name)))
+    assert "--response" not in str(caught.value)
+    errors: list[DataError] = []
+    if name == "own.jsonl":
+        list(read(str(tmp_path / name), on_bad=errors.append))
+        assert "rows:FILE?response=" in str(errors[0])
+
+
 def test_bench_says_which_labels_it_read_as_supported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = labelled(tmp_path, *["wrong", "right", "unsure"] * 9)
     assert main(["bench", "overlap", "--data", f"{path}?hallucinated=wrong"]) == 0
