@@ -225,6 +225,23 @@ def test_the_command_and_what_reads_its_folder(
     assert (code, flagged) == (1, [4])
 
 
+def test_the_command_takes_a_language_model_and_skips_bad_rows(
+    data: str, tmp_path: Path, run: Callable[..., tuple[int, str, str]]
+) -> None:
+    path, out = Path(data.removeprefix("jsonl:")), tmp_path / "fitted"
+    path.write_text(path.read_text() + "broken\n")
+    command = ["calibrate", "judge:cot", data, "--out", str(out), "--model", "none"]
+    assert run(*command, "--dry-run")[0] == 2
+    code, shown, said = run(*command, "--dry-run", "--skip-bad")
+    assert code == 0
+    assert f"none: {len(split_by_document(EXAMPLES)['valid'])} calls" in shown
+    assert "1 rows were skipped" in said
+    assert f"none: {len(EXAMPLES)} calls" in run(*command, "--dry-run", "--skip-bad", "--all-data")[1]
+    assert not out.exists()
+    code, _, said = run("calibrate", "overlap", data, "--out", str(out), "--model", "none", "--skip-bad")
+    assert (code, "asks no language model" in said) == (2, True)
+
+
 def test_the_command_refuses_in_one_line(data: str, tmp_path: Path, run: Callable[..., tuple[int, str, str]]) -> None:
     out = tmp_path / "fitted"
     for arguments in (

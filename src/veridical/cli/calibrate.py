@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
 from veridical.cli.comma_lists import parse_names
-from veridical.cli.delivery import plain_console
+from veridical.cli.delivery import plain_console, print_dry_run
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import OUTPUT, Criterion, LabelledSets, OutFolder, Split, write_line
+from veridical.cli.options import OUTPUT, ChatOptions, Criterion, DataOptions, LabelledSets, OutFolder, write_line
+
+if TYPE_CHECKING:
+    from veridical.core.types import Example
 
 
 @dataclass(frozen=True, kw_only=True)
 class ThresholdOptions:
-    """What to fit, and on which data."""
+    """What to fit, and on which part of the data."""
 
     criterion: Criterion = "f1"
     calibration: Annotated[
@@ -40,7 +43,6 @@ class ThresholdOptions:
             help="Fit on all of the data instead of the validation split only. Measure on other data afterwards.",
         ),
     ] = False
-    split: Split = None
     seed: Annotated[int, Option(help="Random seed for the split by document and for the bootstrap.")] = 0
 
 
@@ -52,6 +54,8 @@ def calibrate_command(
     data: LabelledSets,
     out: OutFolder,
     options: ThresholdOptions,
+    reading: DataOptions,
+    chat: ChatOptions,
     as_json: Annotated[
         bool, Option("--json", help="Print the fitted thresholds and figures as JSON.", rich_help_panel=OUTPUT)
     ] = False,
@@ -64,12 +68,14 @@ def calibrate_command(
 
     [bold]veridical calibrate logprob:models/reader,template=tldr xsum_token:data/xsum_token --out fitted[/bold]
     [bold]veridical calibrate verify:overlap wice:data/wice --out fitted --criterion precision@0.8[/bold]
+    [bold]veridical calibrate judge:cot wice:data/wice --model gpt-4o-mini --cache replies.db --out fitted[/bold]
     [bold]veridical check answer.json --detector calibrated:fitted[/bold]
     """
     from veridical.calibration.fitting import CalibrationOptions, fit_thresholds
     from veridical.cli.progress import progress_bar
+    from veridical.core.judging import judge
     from veridical.core.serialization import encode
-    from veridical.datasets import read
+    from veridical.datasets.split import split_by_document
     from veridical.detectors import load_detector
     from veridical.report.calibration_tables import calibration_notes, calibration_tables
     from veridical.report.terminal_tables import print_tables
@@ -81,9 +87,19 @@ def calibrate_command(
         all_data=options.all_data,
         seed=options.seed,
     )
-    examples = [example for spec in data for example in read(spec, options.split, remark=write_line)]
+    examples: list[Example] = []
+    for spec in data:
+        with reading.read(spec) as of_spec:
+            examples += of_spec
+    connection = chat.chosen()
+    loaded = load_detector(detector, connection)
+    if connection is not None:
+        connection.check_model_used([detector])
+        if connection.dry_run:
+            used = examples if options.all_data else split_by_document(examples, seed=options.seed)["valid"]
+            judge(loaded, [example.case for example in used])
+            return print_dry_run(connection)
     with progress_bar() as progress:
-        loaded = load_detector(detector)
         fitted = fit_thresholds(
             loaded, examples, fitting, spec=detector, out=out, data=" ".join(data), progress=progress
         )

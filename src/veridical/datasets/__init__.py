@@ -6,9 +6,9 @@ Known defects of the published set (see `INFO.notes`) are skipped without an err
 Readers clean the texts before they become a `Case`; nothing changes them later.
 
 Gold for a whole response has `hallucination` and no verdict, since it does not say where. `judged=()` marks a row
-without any label for the response. A module with a true `REMOTE` also reads from other places than paths; one with
-a true `OWN` reads data of your own: its `read` takes `unlabelled=True`, which accepts rows without gold as such rows, and
-`remark`, which is called at the end with each line on how the data were understood.
+without any label for the response. A module with a true `REMOTE` also reads from other places than paths. A module with
+a true `OWN` reads data of your own; its `read` takes `unlabelled=True`, which accepts rows without gold as such rows,
+and `remark`, which is called at the end with each line on how the data were understood.
 """
 
 from __future__ import annotations
