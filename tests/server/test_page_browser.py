@@ -25,7 +25,7 @@ from veridical.server.keys import Key
 from veridical.server.settings import ServerSettings
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator, Page
+    from playwright.sync_api import Browser, Dialog, Locator, Page
 
 pytestmark = pytest.mark.browser
 
@@ -60,12 +60,16 @@ class Opened:
         self.requests: list[str] = []
         self.page.on("console", lambda message: self.problems.append(message.text))
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
-        self.page.on("dialog", lambda dialog: self.problems.append(dialog.message))
+        self.page.on("dialog", self.dialog)
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.goto(url)
         self.page.wait_for_selector(".detector")
         for box in self.page.locator("input[name=detector]").all():
             box.set_checked(box.input_value() in detectors)
+
+    def dialog(self, dialog: Dialog) -> None:
+        self.problems.append(dialog.message)
+        dialog.dismiss()
 
     def check(self, response: str = RESPONSE, source: str = SOURCE, must_cover: str = "") -> Page:
         """Type the texts, press the button, and wait for the result."""
@@ -417,6 +421,31 @@ def test_the_answers_of_a_sheet_are_labelled(opened: Opened) -> None:
         {"row": 3, "id": "x3", "wrong": True},
         {"row": 9, "id": "x9", "wrong": False},
     ]
+    assert opened.problems == []
+
+
+def test_labels_are_not_lost_without_a_question(opened: Opened) -> None:
+    page = opened.page
+    page.set_input_files("#files", [file_of("sheet.jsonl", {"row": 1, "id": "a", "response": "A.", "wrong": None})])
+    page.click("#label-wrong")
+    leaves = "dispatchEvent(new Event('beforeunload', {cancelable: true}))"
+    assert not page.evaluate(leaves)
+    answers = iter([False, False, True])
+    page.remove_listener("dialog", opened.dialog)
+    page.on("dialog", lambda dialog: dialog.accept() if next(answers) else dialog.dismiss())
+    page.locator("#examples button").first.click()
+    page.set_input_files("#files", [file_of("other.jsonl", {"response": "B."})])
+    assert page.input_value("#response") == "A."
+    assert page.get_attribute("#label-wrong", "aria-pressed") == "true"
+    page.set_input_files("#files", [file_of("other.jsonl", {"response": "B."})])
+    until(page, "document.querySelector('#response').value === 'B.'")
+    page.set_input_files("#files", [file_of("sheet.jsonl", {"row": 1, "id": "a", "response": "A.", "wrong": None})])
+    page.click("#label-wrong")
+    with page.expect_download():
+        page.click("#save-labels")
+    assert page.evaluate(leaves)
+    page.locator("#examples button").first.click()  # asks nothing
+    assert next(answers, None) is None
     assert opened.problems == []
 
 

@@ -117,6 +117,8 @@ def test_every_row_of_a_file_is_read_or_named() -> None:
         "cases.json": f"[{','.join(lines)}]",
         "pretty.json": json.dumps(json.loads(lines[0]), indent=1),
         "data.json": '{"rows": []}',
+        "ragas.json": '{"user_input": "Q", "retrieved_contexts": ["a", "b"], "response": "R"}',
+        "squad.json": '{"question": "Q", "context": "a", "answer": "R"}',
     }
     code = (
         f"import {{ readRows }} from {json.dumps((PAGE / 'cases.js').as_uri())};"
@@ -125,7 +127,12 @@ def test_every_row_of_a_file_is_read_or_named() -> None:
     )
     done = subprocess.run([node, "--input-type=module", "-e", code], capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, done.stderr
-    by_line, by_item, pretty, other = json.loads(done.stdout)
+    by_line, by_item, pretty, other, *renamed = json.loads(done.stdout)
+    contents = [each["rows"][0]["content"] for each in renamed]
+    assert [(c["question"], [s["text"] for s in c["sources"]], c["response"]) for c in contents] == [
+        ("Q", ["a", "b"], "R"),
+        ("Q", ["a"], "R"),
+    ]
     assert [row["content"]["response"] for row in by_line["rows"]] == [f"answer {i}" for i in range(1, 26)]
     assert [row["where"] for row in by_line["rows"]][1:3] == ["cases.jsonl:2", "cases.jsonl:6"]
     assert by_line["problems"] == [f"cases.jsonl:{i}: neither a case, a conversation nor a result" for i in (4, 5)]

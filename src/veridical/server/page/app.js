@@ -20,6 +20,9 @@ let running = null;
 let offered = []; // the detectors of the server
 let rows = []; // the cases and results of the files that were opened together
 let at = 0; // which of them is shown
+let saved = ""; // the lines of the labels that are in a file already
+const unsaved = () => ![saved, ""].includes(labelLines(rows));
+const mayLeave = () => !unsaved() || confirm("Labels are not saved. Go on without them?");
 
 themeButton($("#theme"));
 const form = new Form($("#form"), { read: readFile, fail, submit: check, open });
@@ -33,7 +36,13 @@ $("#previous-row").addEventListener("click", () => stepRow(-1));
 $("#next-row").addEventListener("click", () => stepRow(1));
 $("#label-wrong").addEventListener("click", () => labelRow(true));
 $("#label-right").addEventListener("click", () => labelRow(false));
-$("#save-labels").addEventListener("click", () => save("labels.jsonl", new Blob([labelLines(rows)], { type: "application/json" })));
+$("#save-labels").addEventListener("click", () => {
+  saved = labelLines(rows);
+  save("labels.jsonl", new Blob([saved], { type: "application/json" }));
+});
+window.addEventListener("beforeunload", (event) => {
+  if (unsaved()) event.preventDefault();
+});
 $("#stop").addEventListener("click", () => running?.abort());
 $("#key-form").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -62,6 +71,7 @@ async function detectors(looks = 30) {
 }
 
 function tryExample(example) {
+  if (!mayLeave()) return;
   rows = [];
   sayRow();
   edit();
@@ -153,8 +163,9 @@ async function share() {
 function open(files) {
   const read = files.map(([name, text]) => [name, readRows(name, text)]);
   const found = read.map(([, one]) => one).filter(Boolean);
-  if (found.length) {
+  if (found.length && mayLeave()) {
     rows = found.flatMap((one) => one.rows);
+    saved = labelLines(rows);
     const problems = found.flatMap((one) => one.problems);
     showRow(0);
     if (problems.length) fail(`${problems.length} of ${rows.length + problems.length} rows were not opened: ${problems.slice(0, 3).join("; ")}`);
@@ -185,8 +196,8 @@ function showRow(index) {
 }
 
 function sayRow() {
-  $("#rows").hidden = rows.length < 2;
-  if (rows.length < 2) return;
+  $("#rows").hidden = rows.length < 2 && !rows[0]?.label;
+  if ($("#rows").hidden) return;
   $("#row").textContent = visible(`Case ${at + 1} of ${rows.length} (${rows[at].where})`);
   $("#previous-row").disabled = at === 0;
   $("#next-row").disabled = at === rows.length - 1;

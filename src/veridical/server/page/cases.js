@@ -3,6 +3,8 @@
 import { readCase } from "./checked.js";
 import { labelOf } from "./labels.js";
 
+const OTHER_NAMES = { sources: ["retrieved_contexts", "contexts", "context"], response: ["answer"], question: ["user_input"] }; // RAGAS, Hugging Face
+
 /**
  * The cases, conversations and results in a file of JSON or JSON Lines, in order, and a line for each row that is none of
  * them; null where no row is one, so that the file is an ordinary text.
@@ -10,7 +12,8 @@ import { labelOf } from "./labels.js";
 export function readRows(name, text) {
   const rows = [];
   const problems = [];
-  for (const [place, document] of documents(text)) {
+  for (const [place, given] of documents(text)) {
+    const document = renamed(given);
     const where = place === null ? name : `${name}:${place}`;
     if (document?.veridical === "check/2") rows.push({ where, document, content: null });
     else if (isCase(document)) rows.push({ where, document: null, content: contentOf(document), label: labelOf(document) });
@@ -46,6 +49,13 @@ function parsed(text) {
   } catch {
     return null;
   }
+}
+
+/** A row with columns of sources by another name, with the names of a case; any other row as it is. */
+function renamed(row) {
+  if (!OTHER_NAMES.sources.some((name) => row?.[name])) return row;
+  const values = Object.entries(OTHER_NAMES).map(([name, others]) => [name, [name, ...others].map((each) => row[each]).find((value) => value != null)]);
+  return { ...row, ...Object.fromEntries(values) };
 }
 
 function isCase(document) {
