@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -55,6 +56,20 @@ def test_a_flagged_answer_fails_the_step_and_both_leave_reports(tmp_path: Path, 
     outputs = dict(line.split("=", 1) for line in (tmp_path / "outputs").read_text().splitlines())
     assert set(outputs) == set(ACTION["outputs"])
     assert all(Path(file).is_file() for file in outputs.values())
+
+
+def test_the_exit_code_is_that_of_check_and_outputs_name_only_files_that_exist(tmp_path: Path) -> None:
+    (tmp_path / "answer.txt").write_text("The tower is 300 m tall.")
+    (tmp_path / "source.txt").write_text("The tower is 330 m tall.")
+    for arguments, code, outputs in (
+        ("answer.txt missing.txt -d overlap", 2, 0),
+        ("'answer.txt source.txt", 1, 0),  # a quote that is not closed
+        ("answer.txt source.txt\n  -d overlap\n", 1, 2),
+    ):
+        (tmp_path / "outputs").write_text("")
+        shutil.rmtree(tmp_path / "veridical", ignore_errors=True)
+        assert run("Check", tmp_path, ARGUMENTS=arguments)[0] == code, arguments
+        assert len((tmp_path / "outputs").read_text().splitlines()) == outputs
 
 
 @pytest.mark.parametrize(("extras", "installed"), [("", "/action"), ("documents,llm", "/action[documents,llm]")])
