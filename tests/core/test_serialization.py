@@ -218,7 +218,7 @@ def test_defaults_are_left_out() -> None:
         (Judgement("1", "x", usage=Usage(cost=float("inf"))), "judgement: a number is infinite or not a number"),
         (Case(1, "a"), r"case: .*id.* \(records hold plain Python"),  # type: ignore[arg-type]
         (Case("1", "a", question=object()), r"case: .*object"),  # type: ignore[arg-type]
-        (Judgement("1", "x", judged=[Span(0, 1)]), "judgement: .*tuple"),  # type: ignore[arg-type]
+        (Case("1", "a", (Source("a", "a", pages=[0]),)), "case: .*tuple"),  # type: ignore[arg-type]
         (Span(0, 1), "Span has no JSON form .one of .*case, .*judgement"),
     ],
 )
