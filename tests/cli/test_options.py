@@ -93,31 +93,6 @@ def test_thresholds_given_one_by_one_count_together(capsys: pytest.CaptureFixtur
     assert cli.main([*command, "--threshold", "0.4", "--threshold", "0.2"]) == 2
 
 
-@pytest.mark.parametrize(
-    ("arguments", "option"),
-    [
-        (["check", "a.txt", "a.txt", "--html", "1.html", "--html=2.html"], "--html"),
-        (["check", "a.txt", "-q", "Who?", "a.txt", "--question", "Where?"], "--question"),
-        (["train", "probe", "x:y", "--model", "m", "--out", "o", "--out", "p"], "--out"),
-    ],
-)
-def test_an_option_for_one_value_is_given_once(
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: list[str],
-    option: str,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("a.txt").write_text("red")
-    assert cli.main(arguments) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert option in line
-    assert "given 2 times, but it takes one value" in line
-    assert [file.name for file in tmp_path.iterdir()] == ["a.txt"]
-    assert cli.main(["check", "a.txt", "a.txt", "-d", "overlap", "-d", "overlap:values", "--json", "--json"]) == 0
-
-
 def test_names_are_unique_even_where_a_number_is_taken() -> None:
     assert unique_names(["a", "a (2)", "a", "a"]) == ["a", "a (2)", "a (3)", "a (4)"]
 

@@ -11,13 +11,11 @@ import io
 import json
 import os
 import sys
-from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Annotated, Any, TextIO
 
 import typer
-from typer.core import TyperCommand
 from typer.main import get_command
 
 import veridical
@@ -70,18 +68,6 @@ LAB_COMMANDS = frozenset(
 """The commands of veridical-lab, which may not be installed."""
 
 
-class _Command(TyperCommand):
-    """A command that refuses an option for one value that is given twice, of which the last would count."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse `args` twice: only the parser knows the order of the parameters, with each time one is given."""
-        given: list[Any] = self.make_parser(ctx).parse_args(args=list(args))[2]
-        for option, count in Counter(given).items():
-            if count > 1 and not (getattr(option, "multiple", True) or getattr(option, "is_flag", False)):
-                raise typer.BadParameter(f"given {count} times, but it takes one value", ctx=ctx, param=option)
-        return super().parse_args(ctx, args)
-
-
 def _app(names: Iterable[str] = ()) -> typer.Typer:
     """Return the application with the commands `names` (default: all), without importing the others."""
     application = typer.Typer(
@@ -111,11 +97,9 @@ def _app(names: Iterable[str] = ()) -> typer.Typer:
             continue
         panel = None if name in COMMANDS.table else f"Commands of {COMMANDS.package(name)}"
         if isinstance(command, typer.Typer):
-            for inner in command.registered_commands:
-                inner.cls = _Command if inner.cls is TyperCommand else inner.cls
             application.add_typer(command, name=name, rich_help_panel=panel)
         else:
-            application.command(name, cls=_Command, rich_help_panel=panel)(command)
+            application.command(name, rich_help_panel=panel)(command)
     return application
 
 
