@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from ast import literal_eval
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +12,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from veridical.core.errors import DataError, InputError, UnknownNameError
-from veridical.core.jsonl import json_error, refuse
+from veridical.core.jsonl import refuse
 from veridical.core.serialization import TAG, decode
 from veridical.core.spans import Span
 from veridical.core.types import Case, Example, Judgement, Level, Verdict
@@ -22,6 +20,7 @@ from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, read_rows, text_id
 from veridical.rows import ENDINGS, Columns, RowForm, RowReader, SourceRow, ending_of
 from veridical.rows.columns import LABELS
+from veridical.rows.tables import objects_in
 
 __all__ = ["COLUMNS", "HALLUCINATED", "JSONL", "ROWS", "SUPPORTED", "Labels", "OwnData", "columns_and_labels"]
 
@@ -73,7 +72,10 @@ class Labels:
             hint = "name their columns: ?label=COLUMN or ?spans=COLUMN; a label is 1 where the response is hallucinated"
             raise row.bad("a case without gold: neither a label nor spans", hint=hint)
         if spans and isinstance(row.get(spans), str):  # the cell of a table
-            row = replace(row, values={**row.values, spans: _objects_in(row, spans)})
+            found = objects_in(row.text(spans))
+            if found is None:
+                raise row.bad(f"not a list of spans: {row.text(spans)!r:.80}", hint='in JSON: [{"start": 0, "end": 5}]')
+            row = replace(row, values={**row.values, spans: found})
         verdicts = tuple(_verdict(item, case) for item in (_span_rows(row, spans) if spans else ()))
         value = row.get(names[0]) if names else bool(verdicts) if spans else None
         document = self.document or ("document" if row.values.get("document") is not None else None)
@@ -126,17 +128,6 @@ def _texts(value: Any) -> set[str]:
 def _is_turned(row: Row, case: Case, value: Any) -> bool:
     """Return whether a label is 1 or 0 in a row as of MiniCheck and LLM-AggreFact, where 1 means supported."""
     return "doc" in row.values and row.values.get("claim") == case.response and not _texts(value).isdisjoint("01")
-
-
-def _objects_in(row: Row, column: str) -> Any:
-    """Return the value of a cell that holds JSON, or a literal as Python and pandas write it."""
-    try:
-        return json.loads(row.text(column))
-    except ValueError as error:
-        try:
-            return literal_eval(row.text(column).strip())
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            raise json_error(error, row.path, row.line) from None
 
 
 def _span_rows(row: Row, column: str) -> list[Row]:

@@ -139,36 +139,41 @@ class RowReader:
 
     def case(self, row: SourceRow, default_id: str) -> tuple[Case, str | None]:
         """Return the case in a row and its group; raise `DataError` with file and line for a row that is none."""
-        values, columns = row.content, self.form.columns
+        values = row.content
         if isinstance(values, DataError):
             raise values
-        own = self._is_own(values)
+        columns = None
         try:
-            if own:
-                return own_case(values, columns, default_id=default_id, notes=self.notes)
-            return as_case(values, self._resolved(values)[0], default_id=default_id, notes=self.notes)
+            columns = self._foreign_columns(values)
+            if columns is None:
+                return own_case(values, self.form.columns, default_id=default_id, notes=self.notes)
+            return as_case(values, columns, default_id=default_id, notes=self.notes)
         except InputError as error:
-            hint = error.hint
-            if own and not columns.is_own_case(values) and "messages" not in values:
+            hint, form = error.hint, self.form.columns
+            is_own = columns is None and not (form.maps or is_table(self.path))
+            if is_own and not form.is_own_case(values) and "messages" not in values:
                 hint = f"{hint + '; ' if hint else ''}name columns of your own with --response and --source"
             raise DataError(error.message, path=self.path, line=row.place, hint=hint) from None
 
-    def _is_own(self, values: Mapping[str, Any]) -> bool:
-        """Return whether a row is a case or a conversation in Veridical's own form, not one with columns."""
-        columns = self.form.columns
-        if columns.maps or is_table(self.path):
-            return False
+    def _foreign_columns(self, values: Mapping[str, Any]) -> Columns | None:
+        """Return the columns of a row; None if it is a case or a conversation in Veridical's own form."""
+        if self.form.columns.maps or is_table(self.path):
+            return self._resolved(values)[0]
+        if self.form.columns.is_own_case(values):
+            return None
         try:
-            return columns.is_own_case(values) or self._resolved(values)[1] is None
+            columns, layout = self._resolved(values)
         except InputError:  # what a case lacks says more than what a table lacks
-            return True
+            return None
+        return None if layout is None else columns
 
     def cases(self, row: SourceRow, default_id: str) -> list[Case]:
         """Return the case in a row, or those of a conversation: one for each turn of the assistant."""
         case, _ = self.case(row, default_id)
-        if isinstance(row.content, DataError) or "messages" not in row.content or not self._is_own(row.content):
+        content = row.content
+        if isinstance(content, DataError) or "messages" not in content or self._foreign_columns(content) is not None:
             return [case]
-        return own_turns(row.content, self.form.columns, default_id=default_id)
+        return own_turns(content, self.form.columns, default_id=default_id)
 
     def remarks(self) -> list[str]:
         """Return one line each on the columns that were recognised and on what was left out."""

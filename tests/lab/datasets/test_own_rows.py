@@ -148,7 +148,7 @@ def test_flat_lines_of_json(tmp_path: Path) -> None:
             "",
             "spans 1: the text 'Bonn', but the response has 'Rome' from 3 to 7",
         ),
-        ({"response": "a", "sources": ["b"], "spans": "[{'start': 0"}, "", "not JSON"),
+        ({"response": "a", "sources": ["b"], "spans": "[{'start': 0"}, "", "not a list of spans"),
     ],
 )
 def test_a_row_without_a_label_is_named(tmp_path: Path, row: dict, query: str, says: str) -> None:
