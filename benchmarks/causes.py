@@ -1,6 +1,6 @@
 """How often `veridical.causes` names the right cause: cases of each cause, made from questions over retrieved passages.
 
-    python benchmarks/causes.py FOLDER [--split dev] [--seed 0]
+    python benchmarks/causes.py FOLDER [--split dev] [--seed 0] [--model NAME --base-url URL]
 
 FOLDER holds the set `written_rag`; the thresholds of `veridical.causes` were chosen on its split `train`. Each question
 gives cases of known cause: its passages without those that have the answer or with foreign ones in their place (not
@@ -37,6 +37,7 @@ from veridical.datasets import read
 from veridical.datasets.split import content_hash
 from veridical.detectors import load_detector
 from veridical.detectors.explanation.sentences import index_of
+from veridical.llm.connection import Connection
 from veridical.metrics.significance import wilson_interval
 
 ROWS = Path(__file__).parent / "rows" / "causes.jsonl"
@@ -72,7 +73,10 @@ def main() -> None:
     arguments.add_argument("data", type=Path)
     arguments.add_argument("--split", default="dev")
     arguments.add_argument("--seed", type=int, default=0)
+    arguments.add_argument("--model", help="a chat model that reads in place of the default detector")
+    arguments.add_argument("--base-url", help="its server")
     given = arguments.parse_args()
+    model = Connection(model=given.model, base_url=given.base_url, timeout=600).chat() if given.model else None
     examples = list(read(f"written_rag:{given.data}", given.split))
     detector = load_detector("default")
     known = known_cases(examples, given.seed)
@@ -83,10 +87,12 @@ def main() -> None:
             batch = part[start : start + BATCH]
             results = list(check_cases([each.case for each in batch], detector))
             if shown:
-                results = list(with_causes(results, detector=detector))
+                results = list(with_causes(results, detector=detector, model=model))
             else:
                 pairs = zip(results, batch, strict=True)
-                results = [next(with_causes([r], collection=k.collection, detector=detector)) for r, k in pairs]
+                results = [
+                    next(with_causes([r], collection=k.collection, detector=detector, model=model)) for r, k in pairs
+                ]
             for each, result in zip(batch, results, strict=True):
                 assert result.cause is not None
                 named.append((each, result.cause.kind, result.outcome))
@@ -98,6 +104,7 @@ def main() -> None:
         "data_hash": content_hash(examples),
         "seed": given.seed,
         "detector": "default",
+        "model": given.model,
         "fingerprint": digest_of(fingerprint_of(detector)),
         "n": len(named),
         "questions": len({each.case.id.partition("/")[0] for each, _, _ in named}),

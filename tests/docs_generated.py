@@ -360,7 +360,8 @@ def causes(path: Path = ROWS / "causes.jsonl") -> str:
     """How often each cause is named rightly, and what is named instead."""
     if not path.exists():
         return "Nothing is measured yet."
-    row = json.loads(path.read_text("utf-8").splitlines()[-1])
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    row = next(row for row in reversed(rows) if not row.get("model"))
     lines = ["| cause | cases | visible | right | of all cases | named instead |", "|---|---:|---:|---|---:|---|"]
     for cause, found in row["causes"].items():
         others = ", ".join(f"{name} {n}" for name, n in found["named"].items() if name != cause)

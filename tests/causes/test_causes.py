@@ -23,6 +23,7 @@ from veridical.core.serialization import decode, encode
 from veridical.core.types import Case, Cause, CauseKind, Checked, Judgement, Level, Source, Span, Verdict
 from veridical.detectors import load_detector
 from veridical.detectors.default.detector import PACKAGED, Default
+from veridical.llm.scripted import Scripted
 from veridical.report.html import render_html
 
 RETURNS = "Returns: Plants can be returned within 14 days of delivery. Cut flowers cannot be returned."
@@ -258,6 +259,27 @@ def test_the_command(command: Command, tmp_path: Path, monkeypatch: pytest.Monke
     assert "ranked too low" in command("causes", str(run), "--collection", str(document))[1]
 
 
+def test_the_command_with_a_chat_model(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finding, "load_detector", lambda name: Words(0.0))
+    run, model = tmp_path / "run.jsonl", tmp_path / "model.json"
+    wrong = [
+        checked("Members pay 25 euros a year. They meet on Mondays.", CLUB, flagged=["25"]),
+        checked("The course costs 40 euros. It is fun.", COURSE, flagged=["40"]),
+    ]
+    run.write_text("".join(encode(result) + "\n" for result in wrong), "utf-8")
+    model.write_text(json.dumps({"Members pay 25": "Yes"}), "utf-8")
+    code, text, errors = command("causes", str(run), "--model", f"scripted:{model}", "--json")
+    assert code == 0
+    assert {group.causes: group.cases for group in decode(text).causes if group.cases} == {
+        (CauseKind.MISREAD,): 1,
+        (CauseKind.ADDED,): 1,
+    }
+    assert "no answer on 1 of 2 cases" in errors
+    code, text, _ = command("causes", str(run), "--model", "any", "--dry-run")
+    assert code == 0
+    assert "2 calls (cause 2)" in text
+
+
 def test_the_command_refuses_what_is_no_run(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finding, "load_detector", lambda name: Words())
     empty, other, run = tmp_path / "empty.jsonl", tmp_path / "other.jsonl", tmp_path / "run.jsonl"
@@ -301,3 +323,32 @@ def test_the_example_log_has_the_causes_it_was_made_with() -> None:
     made += ["not judged"]
     named = [result.cause.kind.value for result in veridical.check_cases(cases, causes=True) if result.cause]
     assert sum(a == b for a, b in zip(made, named, strict=True)) >= 24, list(zip(made, named, strict=True))
+
+
+def test_a_chat_model_reads_in_place_of_the_detector() -> None:
+    refused = checked("I don't know.", COURSE, question="How long does the course last?")
+    wrong = checked("Members pay 25 euros a year. They meet on Mondays.", CLUB, flagged=["25"])
+    model = Scripted({"How long does": "Yes", "Members pay 25": "Yes"})
+    causes = [each.cause for each in with_causes([refused, wrong], detector=Words(0.0), model=model)]
+    assert [cause and cause.kind for cause in causes] == [CauseKind.WRONG_REFUSAL, CauseKind.MISREAD]
+    model = Scripted({"How long does": "No", "Members pay 25": "No"})
+    causes = [each.cause for each in with_causes([refused, wrong], detector=Words(1.0), model=model)]
+    assert [cause and cause.kind for cause in causes] == [CauseKind.RIGHT_REFUSAL, CauseKind.ADDED]
+
+
+def test_a_chat_model_is_asked_only_where_the_cause_depends_on_it() -> None:
+    clear = checked("It costs 35 euros.", COURSE, question="What does the course cost?")
+    model = Scripted({})
+    (result,) = with_causes([clear], detector=Words(), model=model)
+    assert result.cause is not None
+    assert result.cause.kind is CauseKind.NONE
+    assert not model.requests
+
+
+@pytest.mark.parametrize("reply", ["", "Perhaps.", "Yes or no", "<think>Yes"])
+def test_without_a_plain_answer_the_detector_reads_and_the_reason_says_so(reply: str) -> None:
+    wrong = checked("Members pay 25 euros a year. They meet on Mondays.", CLUB, flagged=["25"])
+    (result,) = with_causes([wrong], detector=Words(0.9), model=Scripted({"Members pay 25": reply}))
+    assert result.cause is not None
+    assert result.cause.kind is CauseKind.MISREAD
+    assert finding.READ_OFFLINE in result.cause.reason

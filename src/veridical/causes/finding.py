@@ -1,7 +1,7 @@
-"""Find the cause of each result of a check: by words, and with the default detector.
+"""Find the cause of each result of a check: by words, and with the default detector or a chat model.
 
-The detector reads one statement per question ("The passages answer the question …") and each flagged sentence again;
-everything else is decided by words. Each threshold was chosen on questions that the figures in the docs do not use.
+What passages answer and contradict is read (`causes.reading`); everything else is decided by words. Each threshold was
+chosen on questions that the figures in the docs do not use.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
+from veridical.causes.reading import ChatReader, DetectorReader, Reader, Reading
 from veridical.causes.wording import CaseWords, refusal_in
 from veridical.core.decide import decide, merge
 from veridical.core.detector import Detector
@@ -22,8 +23,12 @@ from veridical.core.types import Case, Cause, CauseKind, Checked, Evidence, Outc
 from veridical.detectors import load_detector
 from veridical.detectors.default.detector import Default
 from veridical.detectors.explanation.sentences import SentenceIndex, index_of
+from veridical.llm.protocol import ChatModel
 
-__all__ = ["cause_of", "with_causes"]
+__all__ = ["READ_OFFLINE", "cause_of", "with_causes"]
+
+READ_OFFLINE = "read without the model: "
+"""Begins the part of a cause's reason that says why the chat model gave no answer."""
 
 _BATCH = 64  # cases that the detector reads together
 _ANSWERED = 0.6  # least answerability of passages that answer a question
@@ -38,7 +43,11 @@ _QUOTE = 80  # most characters that a reason quotes
 
 
 def with_causes(
-    results: Iterable[Checked], *, collection: Sequence[Source] = (), detector: Detector | None = None
+    results: Iterable[Checked],
+    *,
+    collection: Sequence[Source] = (),
+    detector: Detector | None = None,
+    model: ChatModel | None = None,
 ) -> Iterator[Checked]:
     """Return the results of checks, each with its cause, lazily and in order.
 
@@ -46,6 +55,8 @@ def with_causes(
         results: Results of any detector; they must hold their sources.
         collection: Further passages, which were not shown to the model: what the retriever could have found.
         detector: A `default` detector, which reads questions and flagged sentences; None: the one in the package.
+        model: A chat model to read them in its place. Where it gives no answer, the detector reads, and the reason of
+            the cause says so.
 
     Raises:
         InputError: `detector` is another one.
@@ -55,49 +66,60 @@ def with_causes(
     >>> next(with_causes([result])).cause.kind.value
     'wrong refusal'
     """
-    reader = load_detector("default") if detector is None else detector
-    if not isinstance(reader, Default):
-        raise InputError(f"causes need the detector default, not {reader.name}", hint="it comes with the package")
+    detector = load_detector("default") if detector is None else detector
+    if not isinstance(detector, Default):
+        raise InputError(f"causes need the detector default, not {detector.name}", hint="it comes with the package")
+    offline = DetectorReader(detector)
+    reader = offline if model is None else ChatReader(model, offline)
     index = index_of(tuple(source.text for source in collection))
 
     def caused() -> Iterator[Checked]:
         remaining = iter(results)
         while batch := list(islice(remaining, _BATCH)):
-            causes = [cause_of(result, *reading) for result, reading in zip(batch, _read(batch, reader), strict=True)]
+            causes = [_cause(result, *readings) for result, readings in zip(batch, _read(batch, reader), strict=True)]
             if collection:
-                causes = _ranked_too_low(batch, causes, collection, index, reader)
+                causes = _ranked_too_low(batch, causes, collection, index, reader, detector)
             yield from (replace(result, cause=cause) for result, cause in zip(batch, causes, strict=True))
 
     return caused()
 
 
-def _read(results: Sequence[Checked], reader: Default) -> list[tuple[float | None, float]]:
-    """Return the answerability of each case, and the highest probability that a flagged sentence is contradicted."""
-    asked = [result.case for result in results]
-    to_ask = [i for i, case in enumerate(asked) if case.question and any(has_words(s.text) for s in case.sources)]
-    answerable = dict(zip(to_ask, _answerability([asked[i] for i in to_ask], reader), strict=True))
-    flagged_cases = [
+def _read(results: Sequence[Checked], reader: Reader) -> list[tuple[Reading | None, Reading]]:
+    """Return whether each case's passages answer its question, and whether they contradict a flagged sentence.
+
+    The first is None where nothing depends on it: without a question or passages, and where a response neither refuses
+    nor is flagged. The second is that of the sentence contradicted most surely.
+    """
+    cases = [result.case for result in results]
+    to_ask = [
+        i
+        for i, case in enumerate(cases)
+        if case.question
+        and any(has_words(source.text) for source in case.sources)
+        and (results[i].outcome is Outcome.FLAGGED or refusal_in(case) is not None)
+    ]
+    answered = dict(zip(to_ask, reader.answered([cases[i] for i in to_ask]), strict=True))
+    flagged = [
         (i, Case(str(i), span.of(result.case.response), result.case.sources))
         for i, result in enumerate(results)
         for span in _flagged_sentences(result)
     ]
-    contradicted: dict[int, float] = {}
-    probabilities = reader.contradicted([case for _, case in flagged_cases])
-    for (i, _), of_case in zip(flagged_cases, probabilities, strict=True):
-        contradicted[i] = max(contradicted.get(i, 0.0), *(p for _, p in of_case), 0.0)
-    return [(answerable.get(i), contradicted.get(i, 0.0)) for i in range(len(results))]
+    contradicted: dict[int, Reading] = {}
+    for (i, _), reading in zip(flagged, reader.contradicted([case for _, case in flagged]), strict=True):
+        if i not in contradicted or reading.probability > contradicted[i].probability:
+            contradicted[i] = reading
+    return [(answered.get(i), contradicted.get(i, Reading(0.0))) for i in range(len(results))]
 
 
-def _answerability(cases: Sequence[Case], reader: Default) -> list[float]:
-    """Return how surely the sources of each case answer its question: the mean of the encoder's and the words' view."""
-    statements = [Case(case.id, f'The passages answer the question "{case.question}"', case.sources) for case in cases]
-    # about passages that say nothing on the question, the encoder calls the statement absent rather than contradicted
-    probabilities = reader.contradicted(statements)
-    by_words = [max(CaseWords(case).question_shares, default=0.0) for case in cases]
-    return [
-        (max((p for _, p in of_case), default=share) + share) / 2
-        for of_case, share in zip(probabilities, by_words, strict=True)
-    ]
+def _cause(checked: Checked, answered: Reading | None, contradicted: Reading) -> Cause:
+    cause = cause_of(checked, None if answered is None else answered.probability, contradicted.probability)
+    problem = (answered and answered.problem) or contradicted.problem
+    return _read_offline(cause, problem)
+
+
+def _read_offline(cause: Cause, problem: str | None) -> Cause:
+    """Add to the reason that the chat model gave no answer, if so."""
+    return replace(cause, reason=f"{cause.reason} ({READ_OFFLINE}{shorten(problem, _QUOTE)})") if problem else cause
 
 
 def cause_of(checked: Checked, answerability: float | None = None, contradicted: float = 0.0) -> Cause:
@@ -178,7 +200,8 @@ def _ranked_too_low(
     causes: Sequence[Cause],
     collection: Sequence[Source],
     index: SentenceIndex,
-    reader: Default,
+    reader: Reader,
+    detector: Default,
 ) -> list[Cause]:
     """Return the causes, with `RANKED_TOO_LOW` where passages of the collection have what the shown ones lack."""
     found = list(causes)
@@ -191,17 +214,18 @@ def _ranked_too_low(
             if candidates := _candidates(result.case, text, collection, index):
                 (unanswered if refused else unsaid).append((i, candidates))
     together = [replace(results[i].case, sources=_joined(results[i].case.sources, more)) for i, more in unsaid]
-    thresholds = thresholds_in_force(reader)
-    for (i, more), case, judgement in zip(unsaid, together, judge(reader, together), strict=True):
+    thresholds = thresholds_in_force(detector)
+    for (i, more), case, judgement in zip(unsaid, together, judge(detector, together), strict=True):
         decision = decide(case, judgement, thresholds)
         left = _flagged_sentences(Checked(case, (judgement,), (decision,), decision.outcome))
         before = _flagged_sentences(results[i]) or sentences(case.response)
         if decision.outcome is not Outcome.UNJUDGED and len(left) <= len(before) / 2:
             found[i] = _not_shown("has what the response says", case.response, more)
     asked = [replace(results[i].case, sources=more) for i, more in unanswered]
-    for (i, more), case, answerability in zip(unanswered, asked, _answerability(asked, reader), strict=True):
-        if answerability >= _ANSWERED:
-            found[i] = _not_shown("answers the question", case.question or "", more)
+    for (i, more), case, answered in zip(unanswered, asked, reader.answered(asked), strict=True):
+        if answered.probability >= _ANSWERED:
+            cause = _not_shown("answers the question", case.question or "", more)
+            found[i] = _read_offline(cause, answered.problem)
     return found
 
 

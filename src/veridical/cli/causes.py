@@ -8,9 +8,9 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from veridical.cli.delivery import plain_console
+from veridical.cli.delivery import plain_console, print_dry_run
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import OUTPUT
+from veridical.cli.options import OUTPUT, ChatOptions, write_line
 from veridical.core.types import Source
 
 
@@ -23,6 +23,7 @@ def causes_command(
             help="Folders that `veridical batch` wrote, or files of results (`veridical check --json`).",
         ),
     ],
+    chat: ChatOptions,
     collection: Annotated[
         list[Path] | None,
         Option(
@@ -43,6 +44,10 @@ def causes_command(
 
     [bold]veridical causes results/[/bold]
     [bold]veridical causes results/ --collection passages.jsonl --results causes.jsonl[/bold]
+    [bold]veridical causes results/ --model gpt-4o-mini --cache replies.db[/bold]
+
+    With --model, a chat model reads whether the passages answer the question and whether they contradict a flagged
+    sentence. Without, the default detector does, offline.
 
     Exit codes: 0 done, 2 usage or input error, 3 no case could be judged.
     """
@@ -51,6 +56,7 @@ def causes_command(
 
     from veridical.batch.results import failed_rows, read_results
     from veridical.causes import summarise_causes, with_causes
+    from veridical.causes.finding import READ_OFFLINE
     from veridical.core.errors import DataError
     from veridical.core.files import replacing
     from veridical.core.serialization import encode
@@ -58,12 +64,14 @@ def causes_command(
     from veridical.report.causes import cause_tables
     from veridical.report.terminal_tables import print_tables
 
+    connection = chat.chosen()
+    model = connection.chat() if connection is not None and connection.model else None
     passages = [passage for path in collection or () for passage in read_passages(path)]
     causes = []
     with ExitStack() as stack:
         part = None if results is None else stack.enter_context(replacing(results))
         file = None if part is None else stack.enter_context(part.open("w", encoding="utf-8", newline="\n"))
-        for checked in with_causes(chain.from_iterable(map(read_results, run)), collection=passages):
+        for checked in with_causes(chain.from_iterable(map(read_results, run)), collection=passages, model=model):
             causes.append(checked.cause)
             if file is not None:
                 file.write(encode(checked) + "\n")
@@ -71,6 +79,10 @@ def causes_command(
             raise DataError(
                 "no results in it", path=run[0], hint="a folder of `veridical batch`, or `veridical check --json`"
             )
+    if connection is not None and connection.dry_run:
+        return print_dry_run(connection)
+    if unread := sum(cause is not None and READ_OFFLINE in cause.reason for cause in causes):
+        write_line(f"note: the model gave no answer on {unread} of {len(causes)} cases; the default detector read them")
     report = summarise_causes(causes, failed=sum(map(failed_rows, run)))
     if json:
         sys.stdout.write(encode(report) + "\n")
