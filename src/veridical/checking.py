@@ -112,8 +112,8 @@ def check_conversation(
     Sources of a turn are `sources`, results of tools, and what the user stated in earlier turns.
 
     Args:
-        messages: In the form of OpenAI, Anthropic, LangChain or LlamaIndex, as objects or dictionaries, or pairs of a
-            role and a text.
+        messages: In the form of OpenAI, Anthropic, Gemini, LangChain, LlamaIndex or the AI SDK, as objects or
+            dictionaries, or pairs of a role and a text.
         sources: Passages that every turn may rest on, as in `check`.
         system: How much of the system message is a source: "none", "all", or the name of a tag around it.
         assistant: Whether what the assistant said before is a source.

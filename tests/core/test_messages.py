@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import veridical
-from veridical.core.errors import InputError, WireError
+from veridical.core.errors import DataError, InputError, WireError
 from veridical.core.messages import coming_turn, read_conversation
 from veridical.core.serialization import decode_case, decode_cases
 from veridical.core.types import Source
@@ -117,6 +117,30 @@ FORMS: dict[str, list[Any]] = {
             "additional_kwargs": {"tool_call_id": "c1", "name": "get_rules"},
         },
         {"role": "assistant", "blocks": [{"block_type": "text", "text": SAID}]},
+    ],
+    "ai sdk": [
+        {"role": "system", "parts": [{"type": "text", "text": SYSTEM}]},
+        {"role": "user", "parts": [{"type": "text", "text": ASKED}, {"type": "file", "url": "data:,"}]},
+        {"role": "assistant", "content": [{"type": "tool-call", "toolCallId": "c1", "toolName": "get_rules"}]},
+        {
+            "role": "tool",
+            "content": [
+                {
+                    "type": "tool-result",
+                    "toolCallId": "c1",
+                    "toolName": "get_rules",
+                    "output": {"type": "text", "value": RESULT},
+                }
+            ],
+        },
+        {"role": "assistant", "parts": [{"type": "reasoning", "text": "Hm."}, {"type": "text", "text": SAID}]},
+    ],
+    "gemini": [
+        {"role": "system", "parts": [{"text": SYSTEM}]},
+        {"role": "user", "parts": [{"text": ASKED}, {"inlineData": {"mimeType": "image/png", "data": ""}}]},
+        {"role": "model", "parts": [{"functionCall": {"name": "get_rules", "args": {}}}]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "get_rules", "response": {"result": RESULT}}}]},
+        {"role": "model", "parts": [{"text": "Let me see.", "thought": True}, {"text": SAID}]},
     ],
 }
 
@@ -395,6 +419,23 @@ RUN = {"type": "code_execution_result", "stdout": TALL, "stderr": "", "return_co
             [("get", TALL)],
         ),
         ([{"type": "mcp_call", "id": "c1", "name": "get", "output": TALL}], [("get", TALL)]),
+        (
+            [{"type": "tool-get", "toolCallId": "c1", "state": "output-available", "input": {}, "output": {"m": 330}}],
+            [("get", '{"m": 330}')],
+        ),
+        (
+            [
+                {
+                    "type": "dynamic-tool",
+                    "toolName": "get",
+                    "toolCallId": "c1",
+                    "state": "output-available",
+                    "output": TALL,
+                }
+            ],
+            [("get", TALL)],
+        ),
+        ([{"type": "tool-get", "toolCallId": "c1", "state": "input-streaming", "input": {}}], []),
         ([_used("get"), _result("mcp", [{"type": "image", "source": PDF["source"]}])], []),
         ([PDF], []),
         (
@@ -493,6 +534,10 @@ JSON = st.recursive(
                     "tool_calls",
                     "data",
                     "blocks",
+                    "parts",
+                    "functionCall",
+                    "functionResponse",
+                    "response",
                     "id",
                     "source",
                     "sources",
@@ -508,7 +553,17 @@ JSON = st.recursive(
             | st.text(max_size=3),
             inner
             | st.sampled_from(
-                ["user", "assistant", "tool", "text", "tool_result", "document", "mcp_call", "web_search_result"]
+                [
+                    "user",
+                    "assistant",
+                    "tool",
+                    "text",
+                    "tool_result",
+                    "tool-x",
+                    "document",
+                    "mcp_call",
+                    "web_search_result",
+                ]
             ),
             max_size=4,
         )
@@ -524,6 +579,18 @@ def test_any_json_is_read_or_refused(messages: list[Any]) -> None:
     except WireError:
         return
     assert all(case.response.strip() for case in cases)
+
+
+@pytest.mark.parametrize("lines", [True, False])
+def test_a_file_may_be_one_list_of_messages(tmp_path: Path, lines: bool) -> None:
+    path = tmp_path / "chat.json"
+    chat = [{"role": "user", "content": ASKED}, {"role": "assistant", "content": SAID}]
+    path.write_text("".join(json.dumps(message) + "\n" for message in chat) if lines else json.dumps(chat), "utf-8")
+    (case,) = read_cases(path)
+    assert (case.response, case.question) == (SAID, ASKED)
+    path.write_text(json.dumps(chat[0]) + "\n{broken\n", "utf-8")
+    with pytest.raises(DataError, match=r"chat.json:2"):
+        list(read_cases(path))
 
 
 def test_conversations_in_files(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def read_conversation(
 
     Args:
         messages: Objects, or dictionaries of their fields, in the form of OpenAI (chat completions and responses),
-            Anthropic, LangChain or LlamaIndex; pairs of a role and a text.
+            Anthropic, Gemini, LangChain, LlamaIndex or the AI SDK; pairs of a role and a text.
         id: The id of the conversation.
         sources: Passages that every turn may rest on.
         system: How much of system messages is evidence: "none", "all", or the name of a tag, such as "context" for the
@@ -280,7 +280,7 @@ def _message(given: Any, evidence_roles: Collection[str] = ()) -> _Message:
     for call in _items(calls, "tool_calls"):
         called = _get(_get(call, "function"), "name") or _get(call, "name")
         message.calls[str(_get(call, "id"))] = str(called or "tool")
-    content = _get(given, "blocks") or _get(given, "content")
+    content = _get(given, "blocks") or _get(given, "parts") or _get(given, "content")
     _read_content(content, message)
     if message.role == "tool":
         call_id = _get(given, "tool_call_id") or _get(_get(given, "additional_kwargs") or {}, "tool_call_id")
@@ -314,12 +314,20 @@ def _read_content(content: Any, message: _Message) -> None:
             message.texts.append(block)
             continue
         kind = str(_get(block, "type") or _get(block, "block_type"))
-        if kind in ("text", "input_text", "output_text"):
+        if kind == "None" and not _get(block, "thought"):
+            _read_gemini(block, message)
+        elif kind in ("text", "input_text", "output_text"):
             message.texts.append(str(_get(block, "text") or ""))
             citations = _get(block, "citations") or _get(block, "annotations")
             for citation in citations if isinstance(citations, list | tuple) else ():
                 title = _get(citation, "document_title") or _get(citation, "title") or "citation"
                 message.cited.append((str(title), str(_get(citation, "cited_text") or "")))
+        elif kind.startswith("tool-") or kind == "dynamic-tool":  # the AI SDK's, in its two forms
+            name = str(_get(block, "toolName") or kind.removeprefix("tool-"))
+            message.calls[str(_get(block, "toolCallId"))] = name
+            output = _get(block, "output") or _get(block, "result")
+            typed = isinstance(output, Mapping) and set(output) == {"type", "value"}
+            message.results.append((str(_get(block, "toolCallId")), _joined(output["value"] if typed else output)))
         elif kind.endswith(("tool_use", "tool_call")):
             name = _get(block, "name") or _get(block, "tool_name")
             message.calls[str(_get(block, "id") or _get(block, "tool_call_id"))] = str(name or "tool")
@@ -333,6 +341,21 @@ def _read_content(content: Any, message: _Message) -> None:
             message.results.append((title, _joined(content)))
         elif _ITEM.fullmatch(kind):
             _read_item(block, kind, message)
+
+
+def _read_gemini(part: Any, message: _Message) -> None:
+    """Sort a part of Gemini's contents, which has no type: a text, a call or a result."""
+    if text := _get(part, "text"):
+        message.texts.append(str(text))
+    call = _get(part, "functionCall") or _get(part, "function_call")
+    if call is not None:
+        message.calls[str(_get(call, "id") or _get(call, "name"))] = str(_get(call, "name") or "tool")
+    result = _get(part, "functionResponse") or _get(part, "function_response")
+    if result is not None:
+        response = _get(result, "response")
+        only = isinstance(response, Mapping) and len(response) == 1 and set(response) <= {"result", "output", "content"}
+        text = _joined(next(iter(response.values())) if only else response)
+        message.results.append((str(_get(result, "id") or _get(result, "name") or "tool"), text))
 
 
 def _joined(content: Any) -> str:

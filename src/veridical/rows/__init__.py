@@ -110,8 +110,13 @@ class RowReader:
             self.notes["numbers that JSON does not have, such as NaN, read as null"] += 1
 
         form = self.form
-        for value in json_values(self.path, max_bytes=form.max_bytes, encoding=form.encoding, on_constant=note):
+        values = json_values(self.path, max_bytes=form.max_bytes, encoding=form.encoding, on_constant=note)
+        for value in values:
             content = value.value
+            if not form.columns.maps and _is_message(content):  # the file is one conversation
+                messages = [content, *(other.value for other in values)]
+                problems = (message for message in messages if isinstance(message, DataError))
+                content = next(problems, {"messages": messages})
             if not isinstance(content, dict | DataError):
                 kind = named(content)
                 hint = 'a row is an object, such as {"response": "…", "sources": ["…"]}'
@@ -204,3 +209,8 @@ def read_cases(
         raise DataError("no cases in it", path=path, hint='one per line, such as {"response": "…", "sources": ["…"]}')
     for line in reader.remarks():
         remark(line)
+
+
+def _is_message(value: object) -> bool:
+    """Return whether a JSON value is a message of a conversation rather than a row."""
+    return isinstance(value, dict) and "role" in value and not {"content", "parts", "blocks"}.isdisjoint(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -33,16 +34,36 @@ _PAIRS = [
 ]
 
 
-def export(classifier: Tokens | ClassifierScorer, precision: Literal["fp32", "int8"] = "fp32") -> OnnxExport:
+def export(
+    classifier: Tokens | ClassifierScorer,
+    precision: Literal["fp32", "int8"] = "fp32",
+    *,
+    rounded_for: Sequence[Case] = (),
+) -> OnnxExport:
     """Write `classifier` as an ONNX file into its folder, from its weights in fp32 on the CPU.
 
-    Errors are those of `models.onnx.export_onnx`.
+    Args:
+        classifier: The classifier.
+        precision: "fp32" or "int8".
+        rounded_for: For a token classifier in int8: cases like those it will judge, a hundred or so. Its weights are
+            rounded for them (`models.rounding`); without, each weight by itself.
+
+    Raises:
+        InputError: If the file does not compute the same.
+        MissingExtraError: If onnx or onnxscript is not installed.
     """
     if isinstance(classifier, Tokens):
         scorer = Tokens(classifier.path, model=classifier.model, device="cpu", dtype="fp32").scorer
-        encodings = scorer.encoder.encode(_CASES)
-        windows = [window for each in encodings if isinstance(each, PairEncoding) for window in each.windows]
-        return export_onnx(scorer.runner, windows, classifier.path / ONNX, precision)
+        check, example = (
+            [
+                window
+                for each in scorer.encoder.encode(cases)
+                if isinstance(each, PairEncoding)
+                for window in each.windows
+            ]
+            for cases in (_CASES, rounded_for)
+        )
+        return export_onnx(scorer.runner, check, classifier.path / ONNX, precision, rounded_for=example)
     plain = replace(classifier.options, device="cpu", dtype="fp32", onnx=None)
     encoder = ClassifierScorer(classifier.folder, plain).encoder
     windows = [each.window for each in encoder.encode(_PAIRS) if each.window is not None]

@@ -28,7 +28,8 @@ from veridical.models.onnx_runtime import FILES, PRECISIONS, OnnxEngine, OnnxExp
 from veridical.models.pair_runner import PairRunner, inputs_of
 from veridical.models.pairs import Window
 from veridical.models.torch_engine import outputs_of, relative_positions
-from veridical_lab.models.onnx_graph import attention_table, join_attention, keep_tokens, quantise
+from veridical_lab.models.onnx_graph import LARGEST_WEIGHT, attention_table, join_attention, keep_tokens, quantise
+from veridical_lab.models.rounding import round_matrices
 
 if TYPE_CHECKING:
     import onnx
@@ -37,7 +38,12 @@ __all__ = ["export_onnx"]
 
 
 def export_onnx(
-    runner: PairRunner, windows: Sequence[Window], folder: str | Path, precision: Literal["fp32", "int8"] = "fp32"
+    runner: PairRunner,
+    windows: Sequence[Window],
+    folder: str | Path,
+    precision: Literal["fp32", "int8"] = "fp32",
+    *,
+    rounded_for: Sequence[Window] = (),
 ) -> OnnxExport:
     """Write the backbone (or the sequence classifier) of `runner` to `folder`, and check its outputs.
 
@@ -46,6 +52,8 @@ def export_onnx(
         windows: The windows to check the file on; at least one.
         folder: The folder to write to.
         precision: "fp32" or "int8".
+        rounded_for: For int8: windows like those the model will read, some ten thousand tokens. The weights are then
+            rounded so that the products of these change least (`models.rounding`), in the model of `runner`, too.
 
     Raises:
         InputError: If the model is not in fp32, or the outputs differ (a cosine similarity below 0.99 in fp32 or below
@@ -65,6 +73,9 @@ def export_onnx(
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / FILES[precision]
     weights = base_of(runner.model).weights or ""
+    expected = runner.run(windows)
+    if precision == "int8" and rounded_for:
+        round_matrices(runner, rounded_for, LARGEST_WEIGHT)
     with replacing(path) as part:
         graph = _exported(runner, windows)
         join_attention(graph)
@@ -75,7 +86,7 @@ def export_onnx(
         onnx.save(graph, part)
         data = part.read_bytes()
         other = PairRunner(OnnxEngine(runner.model, open_session(data)), runner.mode, runner.attention)
-        pairs = list(zip(runner.run(windows), other.run(windows), strict=True))
+        pairs = list(zip(expected, other.run(windows), strict=True))
         if runner.model.kind == "classifier":
             a, b = (np.concatenate([pair[i].whole for pair in pairs])[None] for i in (0, 1))
         else:

@@ -14,11 +14,12 @@ from veridical.models.onnx_runtime import KEPT
 if TYPE_CHECKING:
     import onnx
 
-__all__ = ["attention_table", "join_attention", "keep_tokens", "quantise"]
+__all__ = ["LARGEST_WEIGHT", "attention_table", "join_attention", "keep_tokens", "quantise"]
 
 _RUNTIME = "com.microsoft"  # the domain of onnxruntime's own operators
 _MASKED = -1e9
-_LARGEST_WEIGHT = 64  # see `quantise`
+LARGEST_WEIGHT = 64
+"""The largest weight in bytes; see `quantise`."""
 _LARGEST = 127
 _ZERO_POINT = 128
 _LEAST_SCALE = 1e-12
@@ -284,7 +285,7 @@ class _Rewriter:
         name, out = f"{node.input[1]}{'/transposed' if attributes.get('transB') else ''}", node.output[0]
         matrix = self._take(node.input[1])
         matrix = matrix.T if attributes.get("transB") else matrix
-        scales = np.maximum(np.abs(matrix).max(0) / _LARGEST_WEIGHT, _LEAST_SCALE)
+        scales = np.maximum(np.abs(matrix).max(0) / LARGEST_WEIGHT, _LEAST_SCALE)
         self._constant(f"{name}/bytes", np.rint(matrix / scales).astype(np.int8))
         self._constant(f"{name}/scales", scales.astype(np.float32))
         bias = node.input[2] if len(node.input) > 2 else ""

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["DefaultTraining", "assemble", "train_default"]
 
 _STAGES = "stages"
+_ROUNDED_FOR = 2  # examples of each set for which the weights are rounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,8 @@ def assemble(
     progress: Callable[[str], None] = lambda line: None,
 ) -> Path:
     """Export the encoder in `classifier`, fit the regressions on `validation`, and write the detector to `out`."""
-    exported = export(Tokens(classifier), "int8")
+    examples = [example for of_set in some_of_each(validation, _ROUNDED_FOR).values() for example in of_set]
+    exported = export(Tokens(classifier), "int8", rounded_for=[example.case for example in examples])
     progress(f"int8: {exported.bytes / 1e6:.1f} MB")
     rows, kinds = level_rows(Tokens(classifier, onnx="int8").scorer, validation, progress=progress)
     models, figures = fit_levels(rows)

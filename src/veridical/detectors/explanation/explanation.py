@@ -29,7 +29,7 @@ __all__ = ["ABSENCE", "CONTRADICTION", "explained", "likely_label"]
 CONTRADICTION, ABSENCE = "contradiction", "absence"
 """Labels: a source says something else; no source says anything near it."""
 
-_SURE = 0.8
+_SURE = 0.85
 """A detector's probability of contradiction gives a label if it is at least this, or at most 1 minus this."""
 _PLAIN_REASONS = frozenset({"not in any source", "in no source", "not in the response"})  # replaced by our reasons
 _ABOUT_CITATIONS = frozenset({DANGLING, MISSING, WRONG})

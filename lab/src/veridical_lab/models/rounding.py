@@ -1,0 +1,86 @@
+"""Round weight matrices so that their products change least (GPTQ: Frantar et al. 2023, arXiv:2210.17323).
+
+Rounding each weight by itself undoes a short training: most changes are smaller than half a step. Here the error of
+each rounded column is made up for by the columns after it, as far as the model's own states allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from veridical.models.pair_runner import PairRunner
+from veridical.models.pairs import Window
+from veridical.models.torch_engine import TorchEngine
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["round_matrices", "rounded"]
+
+_DAMPING = 0.01  # share of the mean second moment, added to each; as in the paper
+_BLOCK = 128  # columns whose errors reach the columns behind them together
+
+
+def round_matrices(runner: PairRunner, windows: Sequence[Window], largest: int) -> None:
+    """Replace the weights of the model's linear layers by multiples of a scale for each output, in place.
+
+    The scale is the output's largest weight / `largest`, and that weight stays as it is: rounding each weight again
+    changes nothing. Layers that `windows` do not reach stay as they are.
+
+    Args:
+        runner: Runs the model, in fp32 on the CPU.
+        windows: What the states are computed on: some ten thousand tokens like those the model will read.
+        largest: The largest multiple.
+    """
+    for layer, moments in _moments(runner, windows).items():
+        layer.weight.data = rounded(layer.weight.data, moments, largest)
+
+
+def _moments(runner: PairRunner, windows: Sequence[Window]) -> dict[torch.nn.Linear, torch.Tensor]:
+    """Return the second moments of the inputs of each linear layer. *Shape:* (inputs, inputs)"""
+    import torch
+
+    moments: dict[torch.nn.Linear, torch.Tensor] = {}
+    latest: list[torch.Tensor] = [torch.empty(0), torch.empty(0)]  # query, key and value have the same inputs
+
+    def add(layer: torch.nn.Linear, inputs: tuple[torch.Tensor, ...]) -> None:
+        if inputs[0] is not latest[0]:
+            states = inputs[0].flatten(0, -2)
+            latest[:] = inputs[0], states.T @ states
+        moments[layer] = moments[layer] + latest[1] if layer in moments else latest[1]
+
+    engine = TorchEngine(runner.model)
+    layers = [module for module in runner.model.model.modules() if isinstance(module, torch.nn.Linear)]
+    handles = [layer.register_forward_pre_hook(add) for layer in layers]
+    try:
+        with torch.inference_mode():
+            for row in runner.rows(windows):  # one by one: nothing is padded
+                engine.forward(runner.lay([[windows[i] for i in row]]))
+    finally:
+        for handle in handles:
+            handle.remove()
+    return moments
+
+
+def rounded(weights: torch.Tensor, moments: torch.Tensor, largest: int) -> torch.Tensor:
+    """Return *(outputs, inputs)* weights rounded column by column, the inputs with the largest moments first."""
+    import torch
+
+    order = moments.diagonal().argsort(descending=True)
+    w, h = weights[:, order].clone(), moments[order][:, order].double()
+    h.diagonal().add_(_DAMPING * h.diagonal().mean() + 1e-12)
+    inverse = torch.linalg.cholesky(torch.cholesky_inverse(torch.linalg.cholesky(h)), upper=True).float()
+    highest, place = w.abs().max(1)
+    scales = (highest / largest).clamp_min(1e-12)
+    kept, rounded = w.gather(1, place[:, None])[:, 0], torch.zeros_like(w)
+    for start in range(0, w.shape[1], _BLOCK):
+        end = min(start + _BLOCK, w.shape[1])
+        errors = torch.zeros(w.shape[0], end - start)
+        for i in range(start, end):
+            column = (w[:, i] / scales).round().clamp(-largest, largest) * scales
+            rounded[:, i] = torch.where(place == i, kept, column)
+            errors[:, i - start] = (w[:, i] - rounded[:, i]) / inverse[i, i]
+            w[:, i:end] -= errors[:, i - start, None] * inverse[i, i:end]
+        w[:, end:] -= errors @ inverse[start:end, end:]
+    return rounded[:, order.argsort()]
