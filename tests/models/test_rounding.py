@@ -15,7 +15,7 @@ from veridical.models.local_model import LocalModel
 from veridical.models.pair_runner import PairRunner
 from veridical.models.pairs import PairEncoder, PairEncoding
 from veridical.models.torch_engine import TorchEngine
-from veridical_lab.models.rounding import round_matrices, rounded
+from veridical_lab.models.rounding import rounded, rounded_matrices
 
 SOURCE = Source("a", "The committee met on Monday and agreed that the river should be cleaned before the summer.")
 
@@ -49,24 +49,20 @@ def test_products_change_less_than_with_each_weight_rounded_by_itself(inputs: in
     assert error["together"] < 0.6 * error["alone"]
 
 
-def test_the_matrices_of_a_model_are_rounded_in_place(tiny_model: Callable[..., LocalModel]) -> None:
+def test_the_matrices_of_a_model_are_rounded_for_a_while(tiny_model: Callable[..., LocalModel]) -> None:
     model = tiny_model("bert")
     runner = PairRunner(TorchEngine(model))
     cases = [Case(str(i), text, (SOURCE,)) for i, text in enumerate(("The committee met.", "Nobody agreed at all."))]
     windows = [w for each in PairEncoder(model).encode(cases) if isinstance(each, PairEncoding) for w in each.windows]
     before = runner.run(windows)
     originals = {name: weights.clone() for name, weights in model.model.named_parameters()}
-    try:
-        round_matrices(runner, windows, 64)
-        changed = {
-            name for name, weights in model.model.named_parameters() if not torch.equal(weights, originals[name])
-        }
+    with rounded_matrices(runner, windows, 64):
+        changed = {name for name, w in model.model.named_parameters() if not torch.equal(w, originals[name])}
         layers = {f"{name}.weight" for name, part in model.model.named_modules() if isinstance(part, torch.nn.Linear)}
         assert changed == layers
         for one, other in zip(before, runner.run(windows), strict=True):
             assert not np.array_equal(one.response, other.response)
             assert np.abs(one.response - other.response).max() < 0.1
-    finally:
-        with torch.no_grad():
-            for name, weights in model.model.named_parameters():
-                weights.copy_(originals[name])
+    assert all(torch.equal(weights, originals[name]) for name, weights in model.model.named_parameters())
+    for one, other in zip(before, runner.run(windows), strict=True):
+        assert np.array_equal(one.response, other.response)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.lab.detectors.feature_examples import examples
@@ -17,6 +18,7 @@ torch = pytest.importorskip("torch")
 from veridical.checking import check_cases  # noqa: E402
 from veridical.core.errors import InputError  # noqa: E402
 from veridical.detectors.default.detector import Default  # noqa: E402
+from veridical.detectors.tokens.artifact import load_tokens  # noqa: E402
 from veridical_lab.models.testing import tiny  # noqa: E402
 from veridical_lab.training import default  # noqa: E402
 from veridical_lab.training.checkpoint import TrainingStopped  # noqa: E402
@@ -57,6 +59,10 @@ def test_a_training_that_was_stopped_goes_on_and_makes_a_detector(small_parts: N
     began = len(lines)
     train_default(encoder, tmp_path, out, options, progress=lines.append)
     assert not any("to train on" in line for line in lines[began:]), "what is trained is not trained again"
+    slow = replace(options, rate=1e-9)
+    train_default(out / "stages" / "encoder", tmp_path, tmp_path / "on", slow, progress=lines.append)
+    before, after = (load_tokens(folder / "stages" / "encoder")[2].tensors for folder in (out, tmp_path / "on"))
+    assert all(np.abs(after[name] - before[name]).max() < 1e-5 for name in before), "it goes on from what was learned"
 
 
 def test_a_folder_without_the_sets_is_refused(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ class DefaultTrainingOptions:
 
     max_tokens: Annotated[int, Option(help="Maximum tokens per window.", min=64)] = 288
     batch_tokens: Annotated[int, Option(help="Tokens per optimiser step.", min=256)] = 3072
+    rate: Annotated[float, Option(help="Peak learning rate of the encoder; the heads' is eight times that.")] = 7e-5
     epochs: Annotated[int, Option(help="Passes over the training data.", min=1)] = 1
     bf16: Annotated[
         bool | None,
@@ -36,7 +37,13 @@ class DefaultTrainingOptions:
 @option_groups
 def default_command(
     data: Annotated[Path, Argument(metavar="FOLDER", help="The folder with the public data sets.")],
-    model: Annotated[str, Option(metavar="FOLDER", help="The pretrained encoder, such as MPNet-base.")],
+    model: Annotated[
+        str,
+        Option(
+            metavar="FOLDER",
+            help="The pretrained encoder, such as MPNet-base; or OUT/stages/encoder of an earlier training, to train on.",
+        ),
+    ],
     out: OutFolder,
     options: DefaultTrainingOptions,
 ) -> int:
@@ -54,6 +61,7 @@ def default_command(
 
     settings = DefaultTraining(
         max_tokens=options.max_tokens,
+        rate=options.rate,
         batch_tokens=options.batch_tokens,
         epochs=options.epochs,
         bf16=options.bf16,

@@ -29,7 +29,7 @@ from veridical.models.pair_runner import PairRunner, inputs_of
 from veridical.models.pairs import Window
 from veridical.models.torch_engine import outputs_of, relative_positions
 from veridical_lab.models.onnx_graph import LARGEST_WEIGHT, attention_table, join_attention, keep_tokens, quantise
-from veridical_lab.models.rounding import round_matrices
+from veridical_lab.models.rounding import rounded_matrices
 
 if TYPE_CHECKING:
     import onnx
@@ -53,7 +53,7 @@ def export_onnx(
         folder: The folder to write to.
         precision: "fp32" or "int8".
         rounded_for: For int8: windows like those the model will read, some ten thousand tokens. The weights are then
-            rounded so that the products of these change least (`models.rounding`), in the model of `runner`, too.
+            rounded so that the products of these change least (`models.rounding`).
 
     Raises:
         InputError: If the model is not in fp32, or the outputs differ (a cosine similarity below 0.99 in fp32 or below
@@ -74,10 +74,12 @@ def export_onnx(
     path = folder / FILES[precision]
     weights = base_of(runner.model).weights or ""
     expected = runner.run(windows)
-    if precision == "int8" and rounded_for:
-        round_matrices(runner, rounded_for, LARGEST_WEIGHT)
+    rounding = (
+        rounded_matrices(runner, rounded_for, LARGEST_WEIGHT) if precision == "int8" and rounded_for else nullcontext()
+    )
     with replacing(path) as part:
-        graph = _exported(runner, windows)
+        with rounding:
+            graph = _exported(runner, windows)
         join_attention(graph)
         if runner.model.kind != "classifier":  # a classifier returns no states of tokens
             keep_tokens(graph)

@@ -6,7 +6,8 @@ each rounded column is made up for by the columns after it, as far as the model'
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from veridical.models.pair_runner import PairRunner
@@ -16,14 +17,15 @@ from veridical.models.torch_engine import TorchEngine
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["round_matrices", "rounded"]
+__all__ = ["rounded", "rounded_matrices"]
 
 _DAMPING = 0.01  # share of the mean second moment, added to each; as in the paper
 _BLOCK = 128  # columns whose errors reach the columns behind them together
 
 
-def round_matrices(runner: PairRunner, windows: Sequence[Window], largest: int) -> None:
-    """Replace the weights of the model's linear layers by multiples of a scale for each output, in place.
+@contextmanager
+def rounded_matrices(runner: PairRunner, windows: Sequence[Window], largest: int) -> Iterator[None]:
+    """In the context, the weights of the model's linear layers are multiples of a scale for each output.
 
     The scale is the output's largest weight / `largest`, and that weight stays as it is: rounding each weight again
     changes nothing. Layers that `windows` do not reach stay as they are.
@@ -33,8 +35,15 @@ def round_matrices(runner: PairRunner, windows: Sequence[Window], largest: int) 
         windows: What the states are computed on: some ten thousand tokens like those the model will read.
         largest: The largest multiple.
     """
-    for layer, moments in _moments(runner, windows).items():
-        layer.weight.data = rounded(layer.weight.data, moments, largest)
+    moments = _moments(runner, windows)
+    original = {layer: layer.weight.data for layer in moments}
+    try:
+        for layer, of_layer in moments.items():
+            layer.weight.data = rounded(layer.weight.data, of_layer, largest)
+        yield
+    finally:
+        for layer, weights in original.items():
+            layer.weight.data = weights
 
 
 def _moments(runner: PairRunner, windows: Sequence[Window]) -> dict[torch.nn.Linear, torch.Tensor]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from veridical.core.files import write_whole
 from veridical.datasets.split import content_hash
 from veridical.detectors.default.detector import ENCODER, KIND, Default
-from veridical.detectors.tokens.artifact import ONNX
+from veridical.detectors.tokens.artifact import BACKBONE, ONNX, load_tokens
 from veridical.detectors.tokens.detector import Tokens
 from veridical.models.artifact import DETECTOR, FORMAT
 from veridical.models.load import computes_bf16, load
@@ -100,7 +100,8 @@ def train_default(
     """Train the default detector and write it to the folder `out`, which `default:OUT` reads.
 
     Args:
-        model: The pretrained encoder, a Hugging Face folder.
+        model: The pretrained encoder, a Hugging Face folder; or `stages/encoder` of an earlier training, which then
+            goes on with fresh rates.
         data: The folder with the public data sets.
         out: The folder to write; its `stages/` keeps checkpoints and the encoder.
         options: How to train.
@@ -116,7 +117,10 @@ def train_default(
     classifier = out / _STAGES / "encoder"
     validation = some_of_each(part_of(data, "valid", seed=options.seed), options.validation, options.seed)
     if not (classifier / DETECTOR).is_file():
-        if options.layers is not None:
+        head = None
+        if (Path(model) / DETECTOR).is_file():
+            head, model = load_tokens(Path(model))[2], Path(model) / BACKBONE
+        elif options.layers is not None:
             model = first_layers(model, options.layers, out / _STAGES / "pretrained")
         backbone = load(model, dtype="fp32", kinds=READERS)
         train_tokens(
@@ -124,6 +128,7 @@ def train_default(
             part_of(data, seed=options.seed, progress=progress),
             options.tokens(backbone.device),
             out=classifier,
+            start_from=head,
             validation={name: examples for name, examples in validation.items() if not name.endswith(SWAPPED)},
             stop=stop,
             progress=progress,
