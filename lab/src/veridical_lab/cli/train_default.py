@@ -41,7 +41,7 @@ def default_command(
         str,
         Option(
             metavar="FOLDER",
-            help="The pretrained encoder, such as MPNet-base; or OUT/stages/encoder of an earlier training, to train on.",
+            help="The pretrained encoder, such as MPNet-base; or OUT/stages/encoder of an earlier training.",
         ),
     ],
     out: OutFolder,
