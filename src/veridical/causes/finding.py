@@ -31,8 +31,8 @@ READ_OFFLINE = "read without the model: "
 """Begins the part of a cause's reason that says why the chat model gave no answer."""
 
 _BATCH = 64  # cases that the detector reads together
-_ANSWERED = 0.73  # least answerability of passages that answer a question
-_LITTLE = 0.65  # answerability below which whatever is flagged was not retrieved
+_ANSWERED = 0.7  # least answerability of passages that answer a question
+_LITTLE = 0.5  # answerability below which whatever is flagged was not retrieved
 _RELEVANT = 0.8  # least relevance of passages behind a response that answers the question
 _BESIDE = 0.5  # relevance below which even a flagged response is beside the question
 _CONTRADICTED = 0.69  # least probability that the passages contradict a flagged sentence, for "misread"
@@ -62,7 +62,8 @@ def with_causes(
         InputError: `detector` is another one.
 
     >>> from veridical.checking import check
-    >>> result = check("I don't know.", "The tower is 330 m tall.", question="How tall is the tower?")
+    >>> passage = "The Eiffel Tower in Paris was opened in 1889 and is 330 m tall."
+    >>> result = check("I don't know.", passage, question="When was the Eiffel Tower opened?")
     >>> next(with_causes([result])).cause.kind.value
     'wrong refusal'
     """

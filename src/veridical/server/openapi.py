@@ -72,7 +72,8 @@ _MESSAGES = {
             {"type": "array", "prefixItems": [{"type": "string"}, {"type": "string"}], "minItems": 2, "maxItems": 2},
         ]
     },
-    "description": "The messages of OpenAI, Anthropic, Gemini, LangChain, LlamaIndex or the AI SDK, or pairs of a role and a text.",
+    "description": "The messages of OpenAI, Anthropic, Gemini, LangChain, LlamaIndex or the AI SDK, or pairs of a role "
+    "and a text.",
 }
 _CHAT_REQUEST = {
     "type": "object",
