@@ -345,6 +345,16 @@ def test_a_chat_model_is_asked_only_where_the_cause_depends_on_it() -> None:
     assert not model.requests
 
 
+def test_a_chat_model_is_not_asked_about_no_passages() -> None:
+    case = Case("1", "It costs 25 euros.", question="What does it cost?")
+    judgement = Judgement("1", "x", 0.9, verdicts=(Verdict(Span(9, 11), 0.9),))
+    decision = decide(case, judgement)
+    model = Scripted({})
+    (result,) = with_causes([Checked(case, (judgement,), (decision,), decision.outcome)], detector=Words(), model=model)
+    assert result.cause == Cause(CauseKind.NOT_RETRIEVED, "no passage was retrieved")
+    assert not model.requests
+
+
 @pytest.mark.parametrize("reply", ["", "Perhaps.", "Yes or no", "<think>Yes"])
 def test_without_a_plain_answer_the_detector_reads_and_the_reason_says_so(reply: str) -> None:
     wrong = checked("Members pay 25 euros a year. They meet on Mondays.", CLUB, flagged=["25"])

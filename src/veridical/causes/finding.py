@@ -92,17 +92,19 @@ def _read(results: Sequence[Checked], reader: Reader) -> list[tuple[Reading | No
     nor is flagged. The second is that of the sentence contradicted most surely.
     """
     cases = [result.case for result in results]
+    with_passages = [any(has_words(source.text) for source in case.sources) for case in cases]
     to_ask = [
         i
         for i, case in enumerate(cases)
         if case.question
-        and any(has_words(source.text) for source in case.sources)
+        and with_passages[i]
         and (results[i].outcome is Outcome.FLAGGED or refusal_in(case) is not None)
     ]
     answered = dict(zip(to_ask, reader.answered([cases[i] for i in to_ask]), strict=True))
     flagged = [
         (i, Case(str(i), span.of(result.case.response), result.case.sources))
         for i, result in enumerate(results)
+        if with_passages[i]
         for span in _flagged_sentences(result)
     ]
     contradicted: dict[int, Reading] = {}
