@@ -274,10 +274,15 @@ def test_the_command_with_a_chat_model(command: Command, tmp_path: Path, monkeyp
         (CauseKind.MISREAD,): 1,
         (CauseKind.ADDED,): 1,
     }
-    assert "no answer on 1 of 2 cases" in errors
-    code, text, _ = command("causes", str(run), "--model", "any", "--dry-run")
+    assert "no answer from the model on 1 of 2 cases" in errors
+    out = tmp_path / "out.jsonl"
+    code, text, _ = command("causes", str(run), "--model", "any", "--dry-run", "--results", str(out))
     assert code == 0
     assert "2 calls (cause 2)" in text
+    assert not out.exists(), "a dry run has no causes to write"
+    code, _, errors = command("causes", str(run), "--max-calls", "3")
+    assert code == 2
+    assert "no language model is named" in errors
 
 
 def test_the_command_refuses_what_is_no_run(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

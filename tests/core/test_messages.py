@@ -436,6 +436,7 @@ RUN = {"type": "code_execution_result", "stdout": TALL, "stderr": "", "return_co
             [("get", TALL)],
         ),
         ([{"type": "tool-get", "toolCallId": "c1", "state": "input-streaming", "input": {}}], []),
+        ([{"type": "tool-count", "toolCallId": "c1", "state": "output-available", "output": 0}], [("count", "0")]),
         ([_used("get"), _result("mcp", [{"type": "image", "source": PDF["source"]}])], []),
         ([PDF], []),
         (
@@ -588,6 +589,9 @@ def test_a_file_may_be_one_list_of_messages(tmp_path: Path, lines: bool) -> None
     path.write_text("".join(json.dumps(message) + "\n" for message in chat) if lines else json.dumps(chat), "utf-8")
     (case,) = read_cases(path)
     assert (case.response, case.question) == (SAID, ASKED)
+    case_with_role = {"response": SAID, "sources": [ASKED], "role": "user", "content": "x"}
+    path.write_text(json.dumps([case_with_role] * 2), "utf-8")
+    assert [case.response for case in read_cases(path)] == [SAID, SAID], "rows with a role are no conversation"
     path.write_text(json.dumps(chat[0]) + "\n{broken\n", "utf-8")
     with pytest.raises(DataError, match=r"chat.json:2"):
         list(read_cases(path))

@@ -1,7 +1,7 @@
 """Find the cause of each result of a check: by words, and with the default detector or a chat model.
 
-What passages answer and contradict is read (`causes.reading`); everything else is decided by words. Each threshold was
-chosen on questions that the figures in the docs do not use.
+A model says whether passages answer a question and contradict a sentence (`causes.reading`); words decide everything
+else. Each threshold was chosen on questions that the figures in the docs do not use.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from veridical.llm.protocol import ChatModel
 
 __all__ = ["READ_OFFLINE", "cause_of", "with_causes"]
 
-READ_OFFLINE = "read without the model: "
-"""Begins the part of a cause's reason that says why the chat model gave no answer."""
+READ_OFFLINE = "the model gave no answer: "
+"""Begins what is added to the reason of a cause that the default detector decided in a chat model's place."""
 
 _BATCH = 64  # cases that the detector reads together
 _ANSWERED = 0.7  # least answerability of passages that answer a question
@@ -54,8 +54,9 @@ def with_causes(
     Args:
         results: Results of any detector; they must hold their sources.
         collection: Further passages, which were not shown to the model: what the retriever could have found.
-        detector: A `default` detector, which reads questions and flagged sentences; None: the one in the package.
-        model: A chat model to read them in its place. Where it gives no answer, the detector reads, and the reason of
+        detector: A `default` detector, which says whether passages answer a question and contradict a flagged
+            sentence; None: the one in the package.
+        model: A chat model that is asked instead. Where it gives no answer, the detector decides, and the reason of
             the cause says so.
 
     Raises:

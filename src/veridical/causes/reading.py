@@ -1,7 +1,7 @@
-"""Read the passages of a case: do they answer the question, do they contradict a sentence?
+"""Do the passages of a case answer its question, and do they contradict a sentence?
 
-The default detector reads offline. A chat model is asked in its place where one is given; where it gives no answer, the
-detector's reading stands.
+The default detector says so offline. A chat model is asked instead if one is given; where it gives no answer, the
+detector decides.
 """
 
 from __future__ import annotations
@@ -104,7 +104,8 @@ def _completed(
     results: Sequence[ClaimResult], cases: Sequence[Case], offline: Callable[[Sequence[Case]], list[Reading]]
 ) -> list[Reading]:
     """Return P(Yes) of each result; where there is none, the offline reading with the problem."""
-    unanswered = iter(offline([case for case, result in zip(cases, results, strict=True) if result.score is None]))
+    missing = [case for case, result in zip(cases, results, strict=True) if result.score is None]
+    unanswered = iter(offline(missing) if missing else [])  # which loads the encoder
     return [
         replace(next(unanswered), problem=result.reason or "no answer")
         if result.score is None

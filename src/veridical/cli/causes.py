@@ -46,8 +46,8 @@ def causes_command(
     [bold]veridical causes results/ --collection passages.jsonl --results causes.jsonl[/bold]
     [bold]veridical causes results/ --model gpt-4o-mini --cache replies.db[/bold]
 
-    With --model, a chat model reads whether the passages answer the question and whether they contradict a flagged
-    sentence. Without, the default detector does, offline.
+    With --model, a chat model says whether the passages answer the question, and whether they contradict a flagged
+    sentence. By default, the detector in the package does, offline.
 
     Exit codes: 0 done, 2 usage or input error, 3 no case could be judged.
     """
@@ -64,12 +64,14 @@ def causes_command(
     from veridical.report.causes import cause_tables
     from veridical.report.terminal_tables import print_tables
 
-    connection = chat.chosen()
-    model = connection.chat() if connection is not None and connection.model else None
+    # the model of the settings file is not asked unless the command line says so
+    connection = chat.connection() if chat != ChatOptions() else None
+    model = None if connection is None else connection.chat()
+    is_dry = connection is not None and connection.dry_run
     passages = [passage for path in collection or () for passage in read_passages(path)]
     causes = []
     with ExitStack() as stack:
-        part = None if results is None else stack.enter_context(replacing(results))
+        part = None if results is None or is_dry else stack.enter_context(replacing(results))
         file = None if part is None else stack.enter_context(part.open("w", encoding="utf-8", newline="\n"))
         for checked in with_causes(chain.from_iterable(map(read_results, run)), collection=passages, model=model):
             causes.append(checked.cause)
@@ -79,10 +81,12 @@ def causes_command(
             raise DataError(
                 "no results in it", path=run[0], hint="a folder of `veridical batch`, or `veridical check --json`"
             )
-    if connection is not None and connection.dry_run:
+    if connection is not None and is_dry:
         return print_dry_run(connection)
     if unread := sum(cause is not None and READ_OFFLINE in cause.reason for cause in causes):
-        write_line(f"note: the model gave no answer on {unread} of {len(causes)} cases; the default detector read them")
+        write_line(
+            f"note: no answer from the model on {unread} of {len(causes)} cases; the default detector decided"
+        )
     report = summarise_causes(causes, failed=sum(map(failed_rows, run)))
     if json:
         sys.stdout.write(encode(report) + "\n")

@@ -325,7 +325,7 @@ def _read_content(content: Any, message: _Message) -> None:
         elif kind.startswith("tool-") or kind == "dynamic-tool":  # the AI SDK's, in its two forms
             name = str(_get(block, "toolName") or kind.removeprefix("tool-"))
             message.calls[str(_get(block, "toolCallId"))] = name
-            output = _get(block, "output") or _get(block, "result")
+            output = _get(block, "result") if _get(block, "output") is None else _get(block, "output")
             typed = isinstance(output, Mapping) and set(output) == {"type", "value"}
             message.results.append((str(_get(block, "toolCallId")), _joined(output["value"] if typed else output)))
         elif kind.endswith(("tool_use", "tool_call")):

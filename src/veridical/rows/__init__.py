@@ -113,7 +113,7 @@ class RowReader:
         values = json_values(self.path, max_bytes=form.max_bytes, encoding=form.encoding, on_constant=note)
         for value in values:
             content = value.value
-            if not form.columns.maps and _is_message(content):  # the file is one conversation
+            if self._is_message(content):  # the file is one conversation
                 messages = [content, *(other.value for other in values)]
                 problems = (message for message in messages if isinstance(message, DataError))
                 content = next(problems, {"messages": messages})
@@ -172,6 +172,12 @@ class RowReader:
             return None
         return None if layout is None else columns
 
+    def _is_message(self, value: object) -> bool:
+        """Return whether a JSON value is a message of a conversation, not a case or a row of a known layout."""
+        if not isinstance(value, dict) or "role" not in value or {"content", "parts", "blocks"}.isdisjoint(value):
+            return False
+        return {"response", "messages"}.isdisjoint(value) and self._foreign_columns(value) is None
+
     def cases(self, row: SourceRow, default_id: str) -> list[Case]:
         """Return the case in a row, or those of a conversation: one for each turn of the assistant."""
         case, _ = self.case(row, default_id)
@@ -209,8 +215,3 @@ def read_cases(
         raise DataError("no cases in it", path=path, hint='one per line, such as {"response": "…", "sources": ["…"]}')
     for line in reader.remarks():
         remark(line)
-
-
-def _is_message(value: object) -> bool:
-    """Return whether a JSON value is a message of a conversation rather than a row."""
-    return isinstance(value, dict) and "role" in value and not {"content", "parts", "blocks"}.isdisjoint(value)

@@ -74,11 +74,9 @@ def export_onnx(
     path = folder / FILES[precision]
     weights = base_of(runner.model).weights or ""
     expected = runner.run(windows)
-    rounding = (
-        rounded_matrices(runner, rounded_for, LARGEST_WEIGHT) if precision == "int8" and rounded_for else nullcontext()
-    )
+    rounds = precision == "int8" and bool(rounded_for)
     with replacing(path) as part:
-        with rounding:
+        with rounded_matrices(runner, rounded_for, LARGEST_WEIGHT) if rounds else nullcontext():
             graph = _exported(runner, windows)
         join_attention(graph)
         if runner.model.kind != "classifier":  # a classifier returns no states of tokens

@@ -82,14 +82,14 @@ def rounded(weights: torch.Tensor, moments: torch.Tensor, largest: int) -> torch
     inverse = torch.linalg.cholesky(torch.cholesky_inverse(torch.linalg.cholesky(h)), upper=True).float()
     highest, place = w.abs().max(1)
     scales = (highest / largest).clamp_min(1e-12)
-    kept, rounded = w.gather(1, place[:, None])[:, 0], torch.zeros_like(w)
+    kept, result = w.gather(1, place[:, None])[:, 0], torch.zeros_like(w)
     for start in range(0, w.shape[1], _BLOCK):
         end = min(start + _BLOCK, w.shape[1])
         errors = torch.zeros(w.shape[0], end - start)
         for i in range(start, end):
             column = (w[:, i] / scales).round().clamp(-largest, largest) * scales
-            rounded[:, i] = torch.where(place == i, kept, column)
-            errors[:, i - start] = (w[:, i] - rounded[:, i]) / inverse[i, i]
+            result[:, i] = torch.where(place == i, kept, column)
+            errors[:, i - start] = (w[:, i] - result[:, i]) / inverse[i, i]
             w[:, i:end] -= errors[:, i - start, None] * inverse[i, i:end]
         w[:, end:] -= errors @ inverse[start:end, end:]
-    return rounded[:, order.argsort()]
+    return result[:, order.argsort()]
