@@ -84,9 +84,7 @@ def causes_command(
     if connection is not None and is_dry:
         return print_dry_run(connection)
     if unread := sum(cause is not None and READ_OFFLINE in cause.reason for cause in causes):
-        write_line(
-            f"note: no answer from the model on {unread} of {len(causes)} cases; the default detector decided"
-        )
+        write_line(f"note: no answer from the model on {unread} of {len(causes)} cases; the default detector decided")
     report = summarise_causes(causes, failed=sum(map(failed_rows, run)))
     if json:
         sys.stdout.write(encode(report) + "\n")
