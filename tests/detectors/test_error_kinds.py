@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from tests.detectors.test_explanation import BERG, explain
 from veridical.core.spans import Span
-from veridical.detectors.explanation import CONTRADICTION, REFERENCE, kinds
+from veridical.core.types import Case, Judgement, Source, Verdict
+from veridical.detectors.explanation import CONTRADICTION, REFERENCE, explained, kinds
 from veridical.detectors.explanation.sentences import SentenceIndex
 
 
@@ -70,3 +71,14 @@ def test_any_text_has_features_and_probabilities(response: str, source: str, pla
         by_kind = kinds.probabilities(values)
         assert tuple(by_kind) == kinds.LEARNED
         assert sum(by_kind.values()) == pytest.approx(1)
+
+
+def test_what_no_source_has_is_not_turned_round() -> None:
+    source = "Repairs are free in the first two years. Send the item with its receipt to our workshop in Lyon."
+    response = "Repairs are free in the first two years. We also collect the item from your home."
+    case = Case("1", response, (Source("a", source),))
+    spans = [Span(response.index(word), response.index(word) + len(word)) for word in ("collect", "home")]
+    judged = Judgement("1", "x", 0.9, verdicts=tuple(Verdict(span, 0.9) for span in spans))
+    verdicts = explained(case, judged, contradicted=[(Span(41, len(response)), 0.05)]).verdicts
+    assert {verdict.label for verdict in verdicts} == {"absence"}
+    assert {verdict.kind for verdict in verdicts} <= {None, "addition"}

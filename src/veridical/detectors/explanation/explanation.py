@@ -20,14 +20,11 @@ from veridical.core.types import Case, Evidence, Judgement, Omission, Thresholds
 from veridical.detectors.claims.citations import DANGLING, MISSING, WRONG
 from veridical.detectors.explanation.contradiction import Place, compared, find_contradiction, says_similar
 from veridical.detectors.explanation.counterpart import MentionComparison, stated
-from veridical.detectors.explanation.kinds import REFERENCE, is_most, kind_of_error
+from veridical.detectors.explanation.kinds import ABSENCE, CONTRADICTION, REFERENCE, is_most, kind_of_error
 from veridical.detectors.explanation.references import invented_references
 from veridical.detectors.explanation.sentences import Mention, Sentence, SentenceIndex, WeightedWord, index_of
 
 __all__ = ["ABSENCE", "CONTRADICTION", "explained", "likely_label"]
-
-CONTRADICTION, ABSENCE = "contradiction", "absence"
-"""Labels: a source says something else; no source says anything near it."""
 
 _SURE = 0.85
 """A detector's probability of contradiction gives a label if it is at least this, or at most 1 minus this."""
@@ -178,8 +175,9 @@ class _Explainer:
         """Return the kind of error in a sentence, given its flagged parts and the explanations of its places."""
         if any(overlapping(self._invented, part) for part in parts):
             return REFERENCE
-        is_contradicted = any(place.label == CONTRADICTION for place in places)
-        return kind_of_error(self.sources, sentence, parts, is_contradicted=is_contradicted)
+        labels = {place.label for place in places}
+        label = CONTRADICTION if CONTRADICTION in labels else ABSENCE if labels == {ABSENCE} else None
+        return kind_of_error(self.sources, sentence, parts, label=label)
 
     def explanation(self, place: Place) -> _Explanation:
         """Explain one place by what the sources say there."""

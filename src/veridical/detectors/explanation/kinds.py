@@ -19,8 +19,21 @@ from veridical.detectors.explanation.contradiction import TIMES, negating, oppos
 from veridical.detectors.explanation.counterpart import stated
 from veridical.detectors.explanation.sentences import Sentence, SentenceIndex, WeightedWord
 
-__all__ = ["ADDITION", "KINDS", "LEARNED", "REFERENCE", "features", "is_most", "kind_of_error", "probabilities"]
+__all__ = [
+    "ABSENCE",
+    "ADDITION",
+    "CONTRADICTION",
+    "KINDS",
+    "LEARNED",
+    "REFERENCE",
+    "features",
+    "is_most",
+    "kind_of_error",
+    "probabilities",
+]
 
+CONTRADICTION, ABSENCE = "contradiction", "absence"
+"""Labels: a source says something else; no source says anything near it."""
 ADDITION, REFERENCE = "addition", "invented reference"
 KINDS = {
     "value": "another number, count or amount",
@@ -41,6 +54,7 @@ LEARNED = tuple(kind for kind in KINDS if kind != REFERENCE)
 """The kinds that the regression tells apart, in the order of its weights."""
 
 _MODEL = "kinds.json"
+_OF_WHAT_IS_SAID = ("roles", "negation", "order")  # errors that change what a source says of the same things
 _CLEAR = 0.4  # least probability of a kind that is told
 _CLOSEST = 2  # source sentences to compare with
 _MANY = 12  # flagged words
@@ -48,7 +62,7 @@ _MOST, _FEW = 0.6, 4  # flagged words with this share of a sentence, and more th
 
 
 def kind_of_error(
-    sources: SentenceIndex, sentence: Sentence, parts: Sequence[Span], *, is_contradicted: bool = False
+    sources: SentenceIndex, sentence: Sentence, parts: Sequence[Span], *, label: str | None = None
 ) -> str | None:
     """Return the most probable kind of error in a sentence; None if it is not clear.
 
@@ -56,13 +70,16 @@ def kind_of_error(
         sources: The sources.
         sentence: A sentence of the response.
         parts: Its flagged parts.
-        is_contradicted: Whether a source says otherwise there: then it is no addition.
+        label: `CONTRADICTION` if a source says otherwise there: then it is no addition. `ABSENCE` if no source says
+            anything near: then nothing that a source says is turned round.
     """
     if not sources.closest(sources.weighted(sentence), 1):
         return None  # there is nothing to compare with
     by_kind = probabilities(features(sources, sentence, parts))
-    if is_contradicted:
+    if label == CONTRADICTION:
         del by_kind[ADDITION]
+    if label == ABSENCE:
+        by_kind = {kind: p for kind, p in by_kind.items() if kind not in _OF_WHAT_IS_SAID}
     kind = max(by_kind, key=lambda name: by_kind[name])
     return kind if by_kind[kind] >= _CLEAR * sum(by_kind.values()) else None
 
