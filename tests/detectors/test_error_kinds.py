@@ -77,7 +77,7 @@ def test_what_no_source_has_is_not_turned_round() -> None:
     source = "Repairs are free in the first two years. Send the item with its receipt to our workshop in Lyon."
     response = "Repairs are free in the first two years. We also collect the item from your home."
     case = Case("1", response, (Source("a", source),))
-    spans = [Span(response.index(word), response.index(word) + len(word)) for word in ("collect", "home")]
+    spans = [Span(response.index(word), response.index(word) + len(word)) for word in ("collect", "from your home")]
     judged = Judgement("1", "x", 0.9, verdicts=tuple(Verdict(span, 0.9) for span in spans))
     verdicts = explained(case, judged, contradicted=[(Span(41, len(response)), 0.05)]).verdicts
     assert {verdict.label for verdict in verdicts} == {"absence"}

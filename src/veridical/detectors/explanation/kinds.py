@@ -54,7 +54,7 @@ LEARNED = tuple(kind for kind in KINDS if kind != REFERENCE)
 """The kinds that the regression tells apart, in the order of its weights."""
 
 _MODEL = "kinds.json"
-_OF_WHAT_IS_SAID = ("roles", "negation", "order")  # errors that change what a source says of the same things
+_OF_WHAT_IS_SAID = ("negation", "roles", "status", "scope", "order")  # what a source says, told wrongly
 _CLEAR = 0.4  # least probability of a kind that is told
 _CLOSEST = 2  # source sentences to compare with
 _MANY = 12  # flagged words
@@ -71,7 +71,7 @@ def kind_of_error(
         sentence: A sentence of the response.
         parts: Its flagged parts.
         label: `CONTRADICTION` if a source says otherwise there: then it is no addition. `ABSENCE` if no source says
-            anything near: then nothing that a source says is turned round.
+            anything near: then it is no error in retelling what a source says.
     """
     if not sources.closest(sources.weighted(sentence), 1):
         return None  # there is nothing to compare with
