@@ -18,6 +18,9 @@ GOODS = json.dumps(
         "goods": [{"item": "lamps", "pieces": 40, "mass_kg": 120}, {"item": "rugs", "pieces": 15, "mass_kg": 90}],
     }
 )
+FLIGHTS = json.dumps(
+    {"id": "F1", "flights": [{"from": "EWR", "flight_number": "HAT056", "date": "2024-05-25", "price": 71}]}
+)
 LOG = "station\tdelay_ms\tretries\nElm\t1500\t3\nOak\t300\t7"
 
 
@@ -46,6 +49,7 @@ def misread(response: str, *sources: str) -> list[str]:
         ("The price is 2.", '{"room": "small", "beds": 2, "price": 40}', ["2"]),
         ("The price is 2.", '{"price": 40, "beds": 2, "note": "a price of 2 for members"}', []),
         ("The price is 2.", "A price of 40, for 2 beds.", []),
+        ("It starts from EWR on 2024-05-25, flight number HAT056.", FLIGHTS, []),  # a date and a code, no amounts
     ],
 )
 def test_a_value_belongs_to_the_cell_that_is_named(response: str, source: str, wanted: list[str]) -> None:

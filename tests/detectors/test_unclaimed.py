@@ -38,6 +38,19 @@ def left(text: str) -> list[str]:
         ),
         ("It has 3 doors.\nDay 2: Rome", "It has 3 doors Day 2 Rome"),
         ("4.", "4"),
+        (
+            "Here are the flights:\n\n1. **Option 1:**\n   - **First Leg:**\n     - Departure: 04:00\n**Flight 2:** a",
+            "Departure 04 00 a",
+        ),
+        ("Room 12:\nIt is big.\nDay 2: Rome", "It is big Day 2 Rome"),
+        (
+            "It is red.\n\nPayment method: Please confirm the card. I will now search for May 24. I will pay 5.",
+            "It is red I will pay 5",
+        ),
+        (
+            "Please hold on for a moment. Would you prefer red, or both? Would you like to pay the $5?",
+            "Would you like to pay the 5",
+        ),
         ("Sure! Here is a short summary of the text:\nIt is red.\n\nI hope this helps!", "It is red"),
         ("## Key Takeaways\n\nIt is red.\n\nLet me know if you have questions.", "It is red"),
         ("Based on the provided context, here are the key points:\n- It is red.", "It is red"),

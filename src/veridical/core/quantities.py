@@ -177,6 +177,11 @@ _KEY_UNITS = {
     if name.replace(" ", "").isalnum() and name.isascii() and name not in _NO_KEY_UNITS
 }
 _KEY_UNITS |= {"s": "sec", "percentage": "percent", "c": "°c", "celsius": "°c", "f": "°f", "fahrenheit": "°f"}
+# keys of money whose currency is not said: "price": 40 supports "40 euros" as well as "$40"
+_MONEY_KEYS = "amount balance bill budget charge cost costs deposit discount fare fee fees income payment price prices "
+_MONEY_KEYS += "refund rent revenue salary sales spend subtotal tax total wage"
+_MONEY = "money"
+_KEY_UNITS |= dict.fromkeys(_MONEY_KEYS.split(), _MONEY)
 
 # -------------------------------------------------------------------------------------------------- patterns
 
@@ -269,7 +274,9 @@ _FORMS = {
     "day_month": rf"(?P<d>{_DAY}){_SP}(?:of{_SP})?(?P<m>{_MONTH}){_MODAL}(?:,?{_SP}(?P<y>{_YEAR}))?",
     "month_day": rf"(?P<m>{_MONTH}){_SP}(?P<d>{_DAY})(?!,[0-9]{{3}}{_END})(?:(?:,{_SP}?|{_SP})(?P<y>{_YEAR}))?",
     "month_year": rf"(?P<m>{_MONTH}),?{_SP}(?:of{_SP})?(?P<y>{_YEAR})",
-    "clock": rf"(?P<h>[01]?[0-9]|2[0-4]):(?P<min>[0-5][0-9])(?![0-9:])(?:{_SP}?(?P<half>{_AMPM}))?{_END}",
+    "clock": r"t?(?P<h>[01]?[0-9]|2[0-4]):(?P<min>[0-5][0-9])"  # with the "T", seconds and zone of a time stamp
+    r"(?::(?P<s>[0-5][0-9])(?:[.,][0-9]{1,9})?(?:[+-][0-9]{2}:?[0-9]{2})?)?(?![0-9:])"
+    rf"(?:z|{_SP}?(?P<half>{_AMPM}))?{_END}",
     "hour": rf"(?P<h>1[0-2]|[1-9])(?:\.(?P<min>[0-5][0-9]))?{_SP}?(?P<half>{_AMPM})",
     "h_clock": rf"(?P<h>[01]?[0-9]|2[0-4])h(?P<min>[0-5][0-9]){_END}",
     "feet": rf"""(?P<ft>[1-9][0-9]?)['′’]{_SP}?(?P<inch>1[01]|[0-9])(?:["″”]|'')""",
@@ -300,7 +307,7 @@ _WORDS = ["a ", "an ", "half", "minus ", "between ", "version ", "release ", "v 
 _WORDS += [sign for sign in _SIGNS if len(sign) > 1]
 _OPENING = _any([*_CARDINAL, *_ORDINAL, *(m[:3] for m in MONTHS), *_CODES, *_WORDS])
 _NAMELESS = re.sub(r"\?P<\w+>", "?:", "|".join(_FORMS.values()))
-PATTERN = rf"(?=[0-9{_SYMBOLS}#.−–-]|{_OPENING}|[a-z]\.[a-z]|(?<=[_\"'])[a-z])(?:{_NAMELESS})"
+PATTERN = rf"(?=[0-9{_SYMBOLS}#.−–-]|{_OPENING}|[a-z]\.[a-z]|(?<=[_\"'])[a-z]|(?<=[0-9])t[0-9])(?:{_NAMELESS})"
 
 
 # --------------------------------------------------------------------------------------------------- reading
@@ -363,8 +370,8 @@ def is_value(word: str) -> bool:
 def keyed(word: str) -> tuple[int, str]:
     """Return where the number begins in a value whose unit is in its key, and that unit; (0, "") for any other word.
 
-    >>> keyed('duration_ms": 1500'[9:]), keyed("1500 ms")
-    ((5, 'ms'), (0, ''))
+    >>> keyed('duration_ms": 1500'[9:]), keyed('price": 40'), keyed("1500 ms")
+    ((5, 'ms'), (8, 'money'), (0, ''))
     """
     match = _compiled(_FORMS["keyed"]).fullmatch(fold(word)) if ":" in word or "=" in word else None
     return (match.start("n"), _KEY_UNITS[match["key"]]) if match else (0, "")
@@ -472,6 +479,9 @@ def _amount(form: str, match: re.Match[str]) -> Value:
     if form == "joined":
         return _one(_joined(match[0]))
     n = _fraction(match["n"])
+    if form == "keyed" and _KEY_UNITS[match["key"]] == _MONEY:  # the key stays a word
+        amounts = (*(f"q:{currency}:{n}" for currency in sorted(CURRENCIES)), f"n:{n}")
+        return amounts, (*amounts, stem(match["key"]))
     if form == "keyed":
         amounts = tuple(f"q:{kind}:{n * size}" for kind, size in _UNITS[_KEY_UNITS[match["key"]]])
         return amounts, (*amounts, f"n:{n}")
@@ -550,14 +560,22 @@ _PIECE = rf"(?:(?P<n>{NUMBER})|an?){_GAP}?(?P<unit>{_unit([*_UNITS, *_ONLY_JOINE
 
 def _time(form: str, match: re.Match[str]) -> Value:
     """Return the value of a time of day; without am or pm it may be either, and "1h30" may be a duration."""
-    hour, minute, half = int(match["h"]), int(match["min"] or 0), match.groupdict().get("half")
+    named = match.groupdict()
+    hour, minute, second = int(match["h"]), int(match["min"] or 0), int(named.get("s") or 0)
+    half = named.get("half")
     if half:
-        plain = [] if match["min"] else [f"n:{hour}"]  # "open at six"
-        return _one(f"t:{hour % 12 + (12 if half[0] == 'p' else 0)}:{minute}", f"t:?{hour % 12}:{minute}", *plain)
-    written = (f"t:{hour}:{minute}", *([f"t:?{hour % 12}:{minute}"] if hour <= 12 else []))
+        hour = hour % 12 + (12 if half[0] == "p" else 0)
+        plain = [] if match["min"] else [f"n:{int(match['h'])}"]  # "open at six"
+        written = (f"t:{hour}:{minute}", f"t:?{hour % 12}:{minute}", *plain)
+        keys = written[:1]
+    else:
+        written = keys = (f"t:{hour}:{minute}", *([f"t:?{hour % 12}:{minute}"] if hour <= 12 else []))
     if form == "h_clock":
-        written = (f"q:time:{3600 * hour + 60 * minute}", *written)
-    return written, written
+        written = keys = (f"q:time:{3600 * hour + 60 * minute}", *written)
+    if second:  # implies the minute
+        keys = (f"t:{hour}:{minute}:{second}",)
+        written = (*keys, *written)
+    return keys, written
 
 
 def _one(key: str, *implied: str) -> Value:

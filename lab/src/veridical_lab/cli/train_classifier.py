@@ -77,7 +77,10 @@ class ClassifierTrainingOptions(TuningOptions):
     batch: Annotated[int, Option(help="Cases, or parts of cases, per step.", min=2)] = 16
     validation_examples: Annotated[int, Option(help="Maximum number of validation examples.", min=2)] = 200
     criterion: Criterion = "balanced_accuracy"
-    bf16: Annotated[bool, Option("--bf16", help="Compute matrix products in bf16 if weights are in fp32.")] = False
+    bf16: Annotated[
+        bool,
+        Option("--bf16", help="Compute matrix products in bf16 if weights are in fp32 and the device has bf16."),
+    ] = False
     seed: Annotated[int, Option(help="Random seed of the split by document, the batches and the tuned weights.")] = 0
     split: Split = None
 

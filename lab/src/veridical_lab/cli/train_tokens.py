@@ -50,7 +50,10 @@ class TokenTrainingOptions(LocalModelOptions):
     per_set: Annotated[int | None, Option(help="Maximum number of training examples per data set.", min=1)] = None
     validation_per_set: Annotated[int, Option(help="Maximum number of validation examples per data set.", min=1)] = 400
     criterion: Criterion = "balanced_accuracy"
-    bf16: Annotated[bool, Option("--bf16", help="Compute matrix products in bf16; weights stay in fp32.")] = False
+    bf16: Annotated[
+        bool,
+        Option("--bf16", help="Compute matrix products in bf16 if the device has it; weights stay in fp32."),
+    ] = False
     seed: Annotated[int, Option(help="Random seed of the split by document, the order and the head.")] = 0
     split: Split = None
     checkpoint_minutes: CheckpointMinutes = 10.0

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +30,7 @@ from veridical_lab.detectors.classifier.network import ClassifierNetwork
 from veridical_lab.detectors.classifier.presentation import CasePart, EncodedPart, case_parts
 from veridical_lab.training.checkpoint import CHECKPOINT
 from veridical_lab.training.token_evaluation import fit_or_keep, response_target
-from veridical_lab.training.tuning import Schedule, Tuning
+from veridical_lab.training.tuning import Schedule, Tuning, bf16_products
 
 if TYPE_CHECKING:
     import torch
@@ -58,7 +57,7 @@ class ClassifierTraining:
         patience: Evaluations without a new best before training ends.
         validation_examples: The most validation examples.
         criterion: The criterion that thresholds optimise (`calibration.thresholding.CRITERIA`).
-        bf16: Whether to compute matrix products in bf16 if weights are in fp32.
+        bf16: Whether to compute matrix products in bf16 if weights are in fp32 and the device has bf16.
         seed: Random seed of the initial tuned weights and of the batches.
     """
 
@@ -224,9 +223,7 @@ class _Training(Tuning):
         import torch
 
         items = self._batch(step)
-        model = self.network.model
-        enabled = self.options.bf16 and model.dtype == torch.float32
-        with torch.autocast(model.device.type, dtype=torch.bfloat16) if enabled else nullcontext():  # type: ignore[attr-defined]
+        with bf16_products(self.network.model, wanted=self.options.bf16):
             lowest = [item.learned[0] for item in items]
             several = [i for i, item in enumerate(items) if len(item.learned) > 1]
             for i, lowest_i in zip(several, self.network.lowest([items[i].learned for i in several]), strict=True):

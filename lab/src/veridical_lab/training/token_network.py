@@ -20,6 +20,7 @@ from veridical.models.local_model import LocalModel
 from veridical.models.pair_runner import PairRunner
 from veridical.models.torch_engine import TorchEngine
 from veridical_lab.training.token_options import TokenTraining
+from veridical_lab.training.tuning import bf16_products
 
 if TYPE_CHECKING:
     import torch
@@ -175,11 +176,8 @@ class TokenNetwork:
         """
         import torch
 
-        model = self.runner.model
-        enabled = self.options.bf16 and model.dtype == torch.float32
-        autocast = torch.autocast(model.device.type, dtype=torch.bfloat16) if enabled else nullcontext()
         gradients = torch.no_grad() if self.options.frozen else nullcontext()
-        with autocast, gradients:  # type: ignore[attr-defined]
+        with bf16_products(self.runner.model, wanted=self.options.bf16), gradients:  # type: ignore[attr-defined]
             batch = self.runner.lay([[item.labelled.window for item in row] for row in rows])
             states = self._engine.forward(batch)
         width = states.shape[1]

@@ -44,7 +44,7 @@ class TokenTraining:
         per_set: The most training examples of each data set; None: all.
         validation_per_set: The most validation examples of each data set.
         criterion: What the thresholds optimise on validation (`calibration.thresholding.CRITERIA`).
-        bf16: Whether to compute matrix products in bf16 (weights stay in fp32).
+        bf16: Whether to compute matrix products in bf16 if the device has it (weights stay in fp32).
         seed: Random seed of the split by document, the order, the initial head and dropout.
     """
 

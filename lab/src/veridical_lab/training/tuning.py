@@ -8,12 +8,14 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from veridical.models.load import computes_bf16
 from veridical_lab.training.checkpoint import (
     CHECKPOINT,
     Reached,
@@ -26,7 +28,9 @@ from veridical_lab.training.checkpoint import (
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Schedule", "Tuning"]
+    from veridical.models.local_model import LocalModel
+
+__all__ = ["Schedule", "Tuning", "bf16_products"]
 
 _REPORTED = 10  # steps between two lines of progress
 
@@ -53,6 +57,15 @@ class Schedule:
     def of(cls, options: Any) -> Schedule:
         """Return the schedule in `options`, an object with attributes of the same names."""
         return cls(**{field.name: getattr(options, field.name) for field in fields(cls)})
+
+
+def bf16_products(model: LocalModel, *, wanted: bool) -> AbstractContextManager[object]:
+    """Compute the matrix products of a model in fp32 in bf16, if that is wanted and its device computes in bf16."""
+    import torch
+
+    if not (wanted and model.dtype == torch.float32 and computes_bf16(model.device)):
+        return nullcontext()
+    return torch.autocast(model.device.type, dtype=torch.bfloat16)
 
 
 class Tuning(ABC):

@@ -96,7 +96,10 @@ _FRAME = re.compile(
     r"misunderstanding)\b.{0,40}| to hear (?:that|this))?"
     r"|let me (?:check|see|think|look)(?: (?:that|this|it|into)\b.{0,40})?"
     r"|(?:could|can|would) you (?:please )?(?:clarify|rephrase|specify|provide|share|paste|upload|tell me)\b\D{0,120}"
-    r"|please (?:clarify|rephrase|specify|provide|share|paste|upload)\b[^\d]{0,120}"
+    r"|(?:[^\W\d]+(?: [^\W\d]+){0,3}: )?please (?:clarify|rephrase|specify|provide|share|paste|upload|confirm|choose|"
+    r"select|wait|hold on|bear with me)\b[^\d]{0,160}"
+    r"|(?:i(?:['’]ll| will)|let me|let['’]s) (?:now |first |then |also |just |go ahead and )*"
+    r"(?:check|search|look|proceed|try|retrieve|gather)\b.{0,160}"
     rf"|(?:as an ai\b.{{0,60}},? )?i {_CANNOT} (?:have|access|browse|give|provide|express|form) "
     r"(?:any |the |real-time |personal )*"
     r"(?:access|internet|opinions?|feelings|emotions|preferences|beliefs|experiences?|advice|ability)\b[^\d]{0,80}"
@@ -115,6 +118,7 @@ _FRAME = re.compile(
     r"\b(?:questions?|help|assistance|details|information|clarification)\b.{0,80}"
     r"|is there anything else\b.{0,80}"
     r"|(?:would you like|do you want) (?:me to|more|to know more|any)\b.{0,120}"
+    r"|(?:would you (?:like|prefer)|do you want)\b[^\d]{0,160}"
     r"|(?:do you have|any) (?:any |other |more |further )*questions\b.{0,60}",
     re.IGNORECASE,
 )
@@ -205,7 +209,8 @@ def _without_number(item: re.Match[str]) -> str:
 
 _MAY_CITE = re.compile(r"[\[【¹²³⁰⁴-⁹]|\([^()]*\d")
 _STRAY_STOP = re.compile(r"(?<![ \t])(?P<gap>[ \t]{2,}+)(?P<stop>[.,;:!?]+)")  # left behind by a blanked mark
-_LABELS = "step|finding|point|item|part|section|fact|claim|argument|reason|tip|option|question|answer|takeaway|insight"
+_LABELS = "step|finding|point|item|part|section|fact|claim|argument|reason|tip|option|question|answer|takeaway|insight|"
+_LABELS += "flight|leg|segment|passenger|choice|alternative|example|result"
 _ITEM = re.compile(
     r"^(?P<lead>[ \t>#*_•–-]*+)"
     rf"(?P<number>\(?\d{{1,2}}(?:\.\d{{1,2}})*[.)]|\(?[a-z]\)|(?:key )?(?:{_LABELS}) \d{{1,2}}[.:)])"
@@ -215,7 +220,8 @@ _ITEM = re.compile(
 _PLACES = r"(?:sources?|documents?|passages?|articles?|texts?|papers?|excerpts?|snippets?|references?)"
 _WORDS = re.compile(
     # a short heading without a number above other text; a label of the whole answer; a tag around it
-    r"^(?: {0,3}#{1,6} +[^\n\d]{1,60}|[ *_]{0,3}[^\W\d]+(?: [^\W\d]+){0,3}[*_]{0,3}:[*_]{0,3}[ ]*)$(?=\s+\S)"
+    r"^(?: {0,3}#{1,6} +[^\n\d]{1,60}"
+    r"|[ \t>*_•–-]*+[^\W\d_]+(?: [^\W\d_]+){0,3}(?: \d{1,2})?[ *_]{0,3}:[*_ ]*+)$(?=\s+\S)"
     r"|^[^\w\n]{0,8}(?:tl;?dr|(?:short |final )?answer|summary|conclusion|overview|response|note|a)"
     r"[^\w\n]{0,4}?:(?=.*\w)"
     r"|</?(?:answer|summary|response|output|result)>"

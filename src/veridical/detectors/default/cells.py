@@ -25,7 +25,7 @@ __all__ = ["misread_cells"]
 
 _LONGEST = 100_000  # characters of a source; JSON of services is smaller
 _MOST = 2000  # rows that are compared with a sentence
-_LONGEST_VALUE = 16  # characters of a cell that is a value, with its unit
+_LONGEST_VALUE = 16  # characters of a cell that is an amount, with its unit
 _AMOUNT = re.compile("[nq]:")
 _DERIVED = re.compile(
     r"\b(?:more|less|fewer|than|total|altogether|together|sum|combined|average|mean|difference|increase\w*|"
@@ -37,9 +37,9 @@ _DIVIDERS = ("\t", "|", ";", ",")
 
 @dataclass(frozen=True, slots=True)
 class _Cell:
-    """A cell: the stems of its key, and those of its text or what its one value supports in another text.
+    """A cell: the stems of its key, and those of its text or what its one amount supports in another text.
 
-    `others` is what the values in a text support, which may say more than a cell.
+    `others` is what dates, codes and the values in a text support: they are not compared, but a sentence may mean them.
     """
 
     key: frozenset[str]
@@ -147,14 +147,14 @@ def _cell(name: str, text: str, around: str = "") -> _Cell:
         return _Cell(_stems([*first, last]), words=_stems(word_forms(text)))
     folded = fold(f'"{last}": {text}')
     forms = word_pattern(folded).findall(folded)
-    if any(keyed(form)[1] for form in forms):
+    if any(keyed(form)[1] not in ("", "money") for form in forms):
         key = _stems(first or word_forms(around))
     else:
         key = _stems([*first, last])
     values = [form for form in forms if is_value(form)]
     implied = frozenset(key for value in values for key in implies(value))
-    is_plain = len(values) == 1 and len(text) <= _LONGEST_VALUE
-    return _Cell(key, values=implied) if is_plain else _Cell(key, others=implied)
+    is_amount = len(values) == 1 and len(text) <= _LONGEST_VALUE and _AMOUNT.match(keys(values[0])[0]) is not None
+    return _Cell(key, values=implied) if is_amount else _Cell(key, others=implied)
 
 
 def _stems(words: Sequence[str]) -> frozenset[str]:

@@ -18,6 +18,7 @@ from veridical.core.errors import DataError
 from veridical.core.types import Case, Level, check_threshold
 from veridical.detectors.claims.unclaimed import is_refusal
 from veridical.detectors.default.cells import misread_cells
+from veridical.detectors.default.computed import computed_amounts
 from veridical.detectors.default.wording import is_copied, lacking, matter_of_absence, misplaced
 from veridical.detectors.tokens.lexical import FEATURES, lexical_features
 from veridical.detectors.tokens.scoring import ScoredResponse
@@ -34,6 +35,7 @@ __all__ = [
     "sentence_rows",
     "source_rows",
     "with_absences",
+    "with_computed_amounts",
     "with_copies",
     "with_misread_cells",
     "word_table",
@@ -159,6 +161,27 @@ def with_absences(case: Case, scored: ScoredResponse) -> ScoredResponse:
         for column in (_MISSING, _VALUE, _NAME):
             features[units, column] = 0.0
     return replace(_bounded(scored, true, np.minimum, COPIED), features=features)
+
+
+def with_computed_amounts(case: Case, scored: ScoredResponse) -> ScoredResponse:
+    """Return `scored` with low logits for amounts that the response computes rightly (`computed_amounts`).
+
+    The logit of their sentence becomes at most the highest of its other words.
+    """
+    mentions = () if scored.problem else tuple(computed_amounts(case))
+    if not mentions:
+        return scored
+    starts = [unit.start for unit in scored.units]
+    features = (lexical_features(case, scored.units) if scored.features is None else scored.features).copy()
+    logits, parts = scored.logits.copy(), scored.parts.copy()
+    for mention in mentions:
+        units = np.arange(bisect_left(starts, mention.span.start), bisect_left(starts, mention.span.end))
+        logits[units] = np.minimum(logits[units], COPIED)
+        for column, value in ((_MISSING, 0.0), (_VALUE, 0.0), (_NAME, 0.0), (_IN_SOURCE, 1.0)):
+            features[units, column] = value
+    for part in {int(scored.part_of[i]) for i in np.flatnonzero(logits != scored.logits)} - {-1}:
+        parts[part] = min(parts[part], np.nanmax(logits[scored.part_of == part]))
+    return replace(scored, logits=logits, parts=parts, features=features, whole=float(parts.max()))
 
 
 def with_misread_cells(case: Case, scored: ScoredResponse) -> ScoredResponse:

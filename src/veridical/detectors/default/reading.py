@@ -108,7 +108,9 @@ def _rewritten(source: Source, profile: Profile, forms: Mapping[str, str]) -> So
     for match in compiled(profile.pattern).finditer(profile.text):
         if match[0] in forms:
             number_start, _ = quantities.keyed(match[0])  # a key stays before its value
-            parts += (source.text[end : match.start() + number_start], forms[match[0]])
+            number_start += match.start()
+            space = " " if source.text[number_start - 1 : number_start].isdigit() else ""  # the time of a time stamp
+            parts += (source.text[end:number_start], space + forms[match[0]])
             end = match.end()
     return replace(source, text="".join([*parts, source.text[end:]]))
 

@@ -1,0 +1,49 @@
+"""Recognise amounts of money that a response computes rightly: sums and differences of other amounts in it.
+
+An encoder cannot add, and no source has "$207" where a response lists flights of $105 and $102: without this rule every
+right total is flagged. Whether the amounts that were added are right is judged where the response states them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import accumulate
+
+from veridical.core.types import Case
+from veridical.detectors.explanation.sentences import Mention, index_of
+
+__all__ = ["computed_amounts"]
+
+_MOST = 40  # amounts of one currency that are compared
+
+
+def computed_amounts(case: Case) -> Iterator[Mention]:
+    """Yield the amounts of money that no source has and that follow from amounts before them in the response.
+
+    Such an amount is the sum of two or more amounts of its currency in a row, or the difference of two of them.
+
+    >>> from veridical.core.types import Source
+    >>> text = "The flights cost $105 and $102, together $207. Of your $250, $43 remain."
+    >>> prices = Source("s", "105, 102 and 250 dollars")
+    >>> [mention.span.of(text) for mention in computed_amounts(Case("1", text, (prices,)))]
+    ['$207', '$43']
+    """
+    index = index_of(tuple(source.text for source in case.sources))
+    amounts: defaultdict[str, list[tuple[Fraction, Mention]]] = defaultdict(list)
+    for sentence in index_of((case.response,)).sentences:
+        for mention in sentence.mentions:
+            currency, _, size = mention.keys[0].rpartition(":")
+            if mention.kind == "money" and len(mention.keys) == 1:
+                amounts[currency].append((Fraction(size), mention))
+    for of_currency in amounts.values():
+        numbers = [number for number, _ in of_currency[:_MOST]]
+        for i, (number, mention) in enumerate(of_currency[:_MOST]):
+            if any(key in index for key in mention.keys):
+                continue
+            before = numbers[:i]
+            in_a_row = (accumulate(before[start:]) for start in range(i))
+            is_sum = any(number in list(sums)[1:] for sums in in_a_row)
+            if is_sum or (number > 0 and any(other + number in before for other in before)):
+                yield mention
