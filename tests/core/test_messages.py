@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections import Counter
 from dataclasses import replace
@@ -669,3 +670,31 @@ def test_the_conversations_of_the_benchmark_say_what_is_right() -> None:
 def test_what_is_no_name_of_a_tag_is_refused(system: str) -> None:
     with pytest.raises(InputError, match=r"system is .*a prompt is a message with the role system"):
         read_conversation([("system", "It is red."), ("user", "And?"), ("assistant", "Red.")], system=system)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "values"),
+    [
+        ('{"day": "2024-05-20", "query": "who built the tower", "seats": 2}', '{"day": "2024-05-20", "seats": 2}'),
+        ({"legs": [{"from": "JFK", "note": "a b"}, {}], "paid": True}, '{"legs": [{"from": "JFK"}], "paid": true}'),
+        ('{"query": "who built the tower"}', None),
+        ("[" * 5000, None),
+        (functools.reduce(lambda inner, _: {"a": inner}, range(5000), 1), None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_values_in_the_arguments_of_a_call_are_evidence_once_it_has_a_result(
+    arguments: object, values: str | None
+) -> None:
+    call = {"id": "c1", "function": {"name": "search", "arguments": arguments}}
+    chat: list[Any] = [
+        ("user", "Any seat?"),
+        {"role": "assistant", "content": "I look.", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "free"},
+        ("assistant", "Yes, two."),
+    ]
+    first, last = read_conversation(chat)
+    assert not first.sources
+    wanted = [] if values is None else [("search call, message 3", values)]
+    assert [(source.id, source.text) for source in last.sources] == [*wanted, ("search, message 3", "free")]

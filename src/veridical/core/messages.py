@@ -76,17 +76,24 @@ _REFERS = re.compile(r"\b(?:it|its|they|them|their|he|him|his|she|her|this|that|
 
 @dataclass(slots=True)
 class _Message:
-    """One message: its role, texts, the calls of tools in it by id, and evidence and citations as (name, text)."""
+    """One message: its role, texts, calls of tools by id, and evidence and citations as (name, text)."""
 
     role: str
     texts: list[str] = field(default_factory=list)
     calls: dict[str, str] = field(default_factory=dict)
+    arguments: dict[str, Any] = field(default_factory=dict)
     results: list[tuple[str, str]] = field(default_factory=list)
     cited: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def text(self) -> str:
         return "\n".join(self.texts)
+
+    def add_call(self, id: object, name: object, call: Any) -> None:
+        """Add a call of a tool; `call` has its arguments in one of the usual fields."""
+        self.calls[str(id)] = str(name or "tool")
+        given = (_get(call, field) for field in ("arguments", "args", "input", "tool_kwargs"))
+        self.arguments[str(id)] = next((each for each in given if each is not None), None)
 
 
 def is_tag(system: object) -> bool:
@@ -188,6 +195,7 @@ def _turns(
     repeats = Counter[str]()
     history: list[Turn] = []
     calls: dict[str, str] = {}
+    arguments: dict[str, Any] = {}
     cases: list[Case] = []
 
     def add(name: str, number: int, *texts: str) -> None:
@@ -211,11 +219,15 @@ def _turns(
         except InputError as error:
             raise InputError(f"message {number}: {error.message}", hint=error.hint) from None
         calls |= message.calls
+        arguments |= message.arguments
         role, text = message.role, message.text
         for source in own_sources:
             add(source.id, number, source.text)
         for name, result in message.results:
-            add(calls.get(name, name) or "tool", number, result)
+            tool = calls.get(name, name) or "tool"
+            if not is_blank(result):
+                add(f"{tool} call", number, _values(arguments.pop(name, None)))
+            add(tool, number, result)
         for name, passage in message.cited:
             if not any(passage in source.text for source in evidence):
                 add(name, number, passage)
@@ -239,6 +251,31 @@ def _turns(
         if not is_blank(text) and role != "tool":
             history.append(Turn(role, text))
     return [*cases, case(number + 1, "")]
+
+
+def _values(arguments: Any) -> str:
+    """Return the arguments of a call as JSON, without texts of several words, which may be claims; "" if none is left.
+
+    >>> _values('{"day": "2024-05-20", "query": "who built the tower", "seats": 2}')
+    '{"day": "2024-05-20", "seats": 2}'
+    """
+    try:
+        kept = _without_texts(json.loads(arguments) if isinstance(arguments, str) else arguments)
+        return json.dumps(kept, ensure_ascii=False) if isinstance(kept, Mapping) else ""
+    except (ValueError, RecursionError):
+        return ""
+
+
+def _without_texts(value: Any) -> Any:
+    """Return JSON without texts of several words and what is empty then; None if nothing is left."""
+    if isinstance(value, str):
+        return value if value.strip() and len(value.split()) == 1 else None
+    if isinstance(value, Mapping):
+        items = {str(name): kept for name, each in value.items() if (kept := _without_texts(each)) is not None}
+        return items or None
+    if isinstance(value, list | tuple):
+        return [kept for each in value if (kept := _without_texts(each)) is not None] or None
+    return value if isinstance(value, int | float) else None
 
 
 def _get(item: Any, name: str) -> Any:
@@ -278,8 +315,8 @@ def _message(given: Any, evidence_roles: Collection[str] = ()) -> _Message:
     message = _Message("tool" if name in evidence_roles else _ROLES[name])
     calls = _get(given, "tool_calls") or _get(_get(given, "additional_kwargs") or {}, "tool_calls")
     for call in _items(calls, "tool_calls"):
-        called = _get(_get(call, "function"), "name") or _get(call, "name")
-        message.calls[str(_get(call, "id"))] = str(called or "tool")
+        function = _get(call, "function") or call
+        message.add_call(_get(call, "id"), _get(function, "name"), function)
     content = _get(given, "blocks") or _get(given, "parts") or _get(given, "content")
     _read_content(content, message)
     if message.role == "tool":
@@ -295,7 +332,7 @@ def _read_item(item: Any, kind: str, message: _Message) -> None:
     """Sort an item of OpenAI's responses into calls and evidence: its output, or the passages of a search in files."""
     call_id = str(_get(item, "call_id") or _get(item, "id") or "tool")
     if kind.endswith("_call"):
-        message.calls[call_id] = str(_get(item, "name") or kind.removesuffix("_call"))
+        message.add_call(call_id, _get(item, "name") or kind.removesuffix("_call"), item)
     for found in _items(_get(item, "results"), "results"):
         message.results.append((str(_get(found, "filename") or call_id), _joined(_get(found, "text"))))
     for name in ("output", "outputs"):
@@ -324,13 +361,13 @@ def _read_content(content: Any, message: _Message) -> None:
                 message.cited.append((str(title), str(_get(citation, "cited_text") or "")))
         elif kind.startswith("tool-") or kind == "dynamic-tool":  # the AI SDK's, in its two forms
             name = str(_get(block, "toolName") or kind.removeprefix("tool-"))
-            message.calls[str(_get(block, "toolCallId"))] = name
+            message.add_call(_get(block, "toolCallId"), name, block)
             output = _get(block, "result") if _get(block, "output") is None else _get(block, "output")
             typed = isinstance(output, Mapping) and set(output) == {"type", "value"}
             message.results.append((str(_get(block, "toolCallId")), _joined(output["value"] if typed else output)))
         elif kind.endswith(("tool_use", "tool_call")):
             name = _get(block, "name") or _get(block, "tool_name")
-            message.calls[str(_get(block, "id") or _get(block, "tool_call_id"))] = str(name or "tool")
+            message.add_call(_get(block, "id") or _get(block, "tool_call_id"), name, block)
         elif kind.endswith("tool_result"):
             call_id = str(_get(block, "tool_use_id") or _get(block, "tool_call_id"))
             message.results += [(call_id, _joined(_get(block, name))) for name in ("content", "output")]
@@ -349,7 +386,7 @@ def _read_gemini(part: Any, message: _Message) -> None:
         message.texts.append(str(text))
     call = _get(part, "functionCall") or _get(part, "function_call")
     if call is not None:
-        message.calls[str(_get(call, "id") or _get(call, "name"))] = str(_get(call, "name") or "tool")
+        message.add_call(_get(call, "id") or _get(call, "name"), _get(call, "name"), call)
     result = _get(part, "functionResponse") or _get(part, "function_response")
     if result is not None:
         response = _get(result, "response")
