@@ -1,12 +1,16 @@
-"""Are the turns of conversations judged rightly? 40 invented ones of eight kinds, in the forms of four frameworks.
+"""Are the turns of conversations judged rightly? 40 invented ones of eight kinds, and the log of a real agent.
 
-    python benchmarks/conversations.py [--detector SPEC …] [--model NAME --base-url URL]
+    python benchmarks/conversations.py [--log FILE] [--detector SPEC …] [--model NAME --base-url URL]
 
 Each turn of the assistant in `data/conversations.jsonl` has its right verdict and, where it has one, the cause. Half of
 the conversations, `dev`, is for development; `test` only for testing. Rows go to `rows/conversations.jsonl` in place of
-those of the same detector: the share of turns with the right outcome (a turn that could not be judged has none), with a
-95 % interval by bootstrap over conversations, and the turns by verdict and by kind; for `default` also how many of the
-labelled causes are named rightly. --model adds `verify` with a chat model.
+those of the same detector and data: the share of turns with the right outcome (a turn that could not be judged has
+none), with a 95 % interval by bootstrap over conversations, and the turns by verdict and by kind; for `default` also
+how many of the labelled causes are named rightly. --model adds `verify` with a chat model.
+
+--log measures an agent's log instead: historical_trajectories/gpt-4o-airline.json of sierra-research/tau-bench (MIT),
+the first trial of each task. `data/agent_log.jsonl` labels 60 turns of tasks 25 to 49, drawn at random, without five
+that the log does not decide; tasks 0 to 24 were used during development.
 """
 
 from __future__ import annotations
@@ -26,38 +30,62 @@ from commands import command
 from veridical.checking import check_cases
 from veridical.core.detector import Detector, digest_of, fingerprint_of
 from veridical.core.messages import read_conversation
-from veridical.core.types import Outcome
+from veridical.core.types import Case, Outcome
 from veridical.detectors import load_detector
 from veridical.llm.connection import Connection
 from veridical.metrics.significance import bootstrap
 
 HERE = Path(__file__).parent
 DATA = HERE / "data" / "conversations.jsonl"
+LABELS = HERE / "data" / "agent_log.jsonl"
 ROWS = HERE / "rows" / "conversations.jsonl"
 RIGHT_OUTCOMES = {"right": Outcome.CLEAR, "wrong": Outcome.FLAGGED}
 
 
 def conversations() -> list[dict[str, Any]]:
-    """The conversations: `messages`, and `turns` with the number of a message, its verdict and its cause."""
+    """The invented conversations: `messages`, and `turns` with the number of a message, its verdict and its cause."""
     return [json.loads(line) for line in DATA.read_text("utf-8").splitlines()]
 
 
-def measured(detector: Detector) -> Iterator[dict[str, Any]]:
-    """A row for each part of the conversations."""
-    causes = detector.name == "default"
-    judged = [
-        (conversation, turn, result)
-        for conversation in conversations()
-        for turn, result in zip(
-            conversation["turns"],
-            check_cases(read_conversation(conversation["messages"], id=conversation["id"]), [detector], causes=causes),
-            strict=True,
-        )
+def logged(path: Path) -> list[dict[str, Any]]:
+    """The conversations of an agent's log that have labelled turns, in the same form."""
+    turns: dict[int, list[dict[str, Any]]] = {}
+    for line in LABELS.read_text("utf-8").splitlines():
+        label = json.loads(line)
+        verdict = "right" if label["right"] else "wrong"
+        turns.setdefault(label["task"], []).append({"message": label["message"], "verdict": verdict})
+    first = (each for each in json.loads(path.read_text("utf-8")) if each["trial"] == 0 and each["task_id"] in turns)
+    return [
+        {
+            "id": str(each["task_id"]),
+            "part": "test",
+            "kind": "agent log",
+            "system": "all",
+            "messages": each["traj"],
+            "turns": turns[each["task_id"]],
+        }
+        for each in first
     ]
-    for part in ("dev", "test"):
+
+
+def measured(detector: Detector, given: list[dict[str, Any]], path: Path) -> Iterator[dict[str, Any]]:
+    """A row for each part of the conversations that `path` holds."""
+    causes = detector.name == "default"
+    labelled, cases = list[tuple[dict[str, Any], dict[str, Any]]](), list[Case]()
+    for conversation in given:
+        read = read_conversation(
+            conversation["messages"], id=conversation["id"], system=conversation.get("system", "none")
+        )
+        by_id = {case.id: case for case in read}
+        for turn in conversation["turns"]:
+            labelled.append((conversation, turn))
+            cases.append(by_id[f"{conversation['id']} message {turn['message']}"])
+    results = list(check_cases(cases, [detector], causes=causes))
+    judged = [(c, turn, result) for (c, turn), result in zip(labelled, results, strict=True)]
+    for part in sorted({c["part"] for c in given}):
         turns = [(c, turn, result.outcome) for c, turn, result in judged if c["part"] == part]
-        labelled = [(turn["cause"], r.cause) for c, turn, r in judged if c["part"] == part and turn.get("cause")]
-        named = [found is not None and found.kind == cause for cause, found in labelled]
+        with_cause = [(turn["cause"], r.cause) for c, turn, r in judged if c["part"] == part and turn.get("cause")]
+        named = [found is not None and found.kind == cause for cause, found in with_cause]
         hit = np.array([outcome is RIGHT_OUTCOMES[turn["verdict"]] for _, turn, outcome in turns], dtype=float)
         names = [c["id"] for c, _, _ in turns]
         low, high = bootstrap(lambda w, h=hit: float(np.average(h, weights=w)), names)  # type: ignore[misc]
@@ -69,33 +97,36 @@ def measured(detector: Detector) -> Iterator[dict[str, Any]]:
                     of[name] += 1
                     right[name] += int(one)
         yield {
-            "data": DATA.name,
+            "data": path.name,
             "split": part,
-            "data_hash": hashlib.sha256(DATA.read_bytes()).hexdigest(),
+            "data_hash": hashlib.sha256(path.read_bytes()).hexdigest(),
             "detector": detector.name,
             "fingerprint": digest_of(fingerprint_of(detector)),
             "n": len(turns),
             "conversations": len({c["id"] for c, _, _ in turns}),
             "unjudged": sum(outcome is Outcome.UNJUDGED for _, _, outcome in turns),
             "rightly": {"value": round(float(hit.mean()), 4), "low": round(low, 4), "high": round(high, 4)},
-            **({"causes": [sum(named), len(named)]} if causes else {}),
+            **({"causes": [sum(named), len(named)]} if named else {}),
             "by": {name: [right[name], of[name]] for name in of},
         }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--log", type=Path, metavar="FILE", help="gpt-4o-airline.json: measure its labelled turns")
     parser.add_argument("--detector", action="append", metavar="SPEC")
     parser.add_argument("--model", help="a chat model: measure `verify` with it, too")
     parser.add_argument("--base-url", help="where the chat model is served")
     given = parser.parse_args()
     specs = [*(given.detector or ("overlap", "overlap:values", "default")), *(["verify"] if given.model else [])]
     connection = Connection(model=given.model, base_url=given.base_url) if given.model else None
+    data, path = (logged(given.log), given.log) if given.log else (conversations(), DATA)
     for spec in specs:
         detector = load_detector(spec, connection)
-        new = [row | {"command": command(), "date": date.today().isoformat()} for row in measured(detector)]
+        new = [row | {"command": command(), "date": date.today().isoformat()} for row in measured(detector, data, path)]
         before = [json.loads(line) for line in ROWS.read_text("utf-8").splitlines()] if ROWS.exists() else []
-        rows = [*(row for row in before if row["detector"] != detector.name), *new]
+        others = [row for row in before if (row["detector"], row["data"]) != (detector.name, path.name)]
+        rows = [*others, *new]
         ROWS.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
         print(*map(json.dumps, new), sep="\n", flush=True)
 

@@ -20,6 +20,9 @@ def read(response: str, *sources: str) -> list[str]:
     [
         ("It is 330 m tall.", "Its height: 330 metres (330 METRES).", "Its height: 330 m (330 m)."),
         ("It cost £1.5 million.", "It cost £1,500,000.", "It cost £1.5 million."),
+        ("On 4 July 1998.", "date: 1998-07-04", "date: 4 July 1998"),
+        ("It opens at 7:05 pm.", '{"at": "1998-07-04T19:05:00Z"}', '{"at": "1998-07-04 7:05 pm"}'),
+        ("It costs $40.", '{"price": 40}', '{"price": $40}'),
         ("Signed on July 4, 1998.", "On 4 July 1998 it was signed.", "On July 4, 1998 it was signed."),
         ("It opens at 3 pm.", "It opens at 15:00.", "It opens at 3 pm."),
         ("The 6th minute.", "The sixth minute.", "The 6th minute."),
@@ -43,7 +46,7 @@ def test_what_a_source_has_in_another_form_is_read_in_that_of_the_response(
         ("It is 330 m tall.", "It is 320 metres tall."),  # another value
         ("It is 330 m tall.", "It is 330 metres tall, 330 m."),  # a source has the form
         ("Two goals.", "goals: 2"),  # small numbers are known, and tables are full of them
-        ("On 4 July 1998.", "date: 1998-07-04"),  # records stay as they are
+        ("On 1998-07-04.", "On 4 July 1998."),  # texts do not become records
         ("In July 1998.", "On 4 July 1998."),  # less than the source says
         ("It is 100 years old.", "It took 100 years."),
         ("It took 100 years.", "It is 100 years old."),

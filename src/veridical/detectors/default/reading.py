@@ -78,7 +78,7 @@ def in_forms_of_response(case: Case) -> Case:
         if not quantities.is_value(form):
             words.update(dict.fromkeys(_spellings(form), form))
             continue
-        for key in quantities.keys(form) if not _LEFT.match(form) else ():
+        for key in () if _LEFT.match(form) or _DATE_OF_RECORD.match(form) else quantities.keys(form):
             kind, _, amount = key.partition(":")
             if kind in _KINDS or (kind == "n" and abs(Fraction(amount)) >= _LARGE):
                 values.setdefault(key, response.first_span(form).of(case.response))
@@ -98,8 +98,8 @@ def in_forms_of_response(case: Case) -> Case:
 
 _KINDS = ("d", "t", "q", "r", "o", "dec")  # dates, times, quantities, ranges, ordinals, decades
 _LARGE = 1000  # the encoder knows smaller numbers in digits and in words, and tables are full of them
-# forms never rewritten: dates of records (1998-07-04), and ages ("100 years old" says more than "100 years")
-_LEFT = re.compile(r"\d{4}[-/]\d|.*[ -]olds?$")
+_LEFT = re.compile(r".*[ -]olds?$")  # never rewritten: "100 years old" says more than "100 years"
+_DATE_OF_RECORD = re.compile(r"\d{4}[-/]\d")  # 1998-07-04: rewritten, but nothing is rewritten as it
 
 
 def _rewritten(source: Source, profile: Profile, forms: Mapping[str, str]) -> Source:
