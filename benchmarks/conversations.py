@@ -106,7 +106,7 @@ def measured(detector: Detector, given: list[dict[str, Any]], path: Path) -> Ite
             "conversations": len({c["id"] for c, _, _ in turns}),
             "unjudged": sum(outcome is Outcome.UNJUDGED for _, _, outcome in turns),
             "rightly": {"value": round(float(hit.mean()), 4), "low": round(low, 4), "high": round(high, 4)},
-            **({"causes": [sum(named), len(named)]} if named else {}),
+            **({"causes": [sum(named), len(named)]} if causes and named else {}),
             "by": {name: [right[name], of[name]] for name in of},
         }
 

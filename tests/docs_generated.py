@@ -747,7 +747,7 @@ def corrections(path: Path = ROWS / "explanations.jsonl") -> str:
 def conversations(path: Path = ROWS / "conversations.jsonl") -> str:
     """How many turns of the invented conversations have the right outcome, by detector and kind."""
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    rows = [row for row in rows if row["split"] == "test"]
+    rows = [row for row in rows if row["split"] == "test" and row["data"] == "conversations.jsonl"]
     kinds = [name for name in rows[0]["by"] if " " in name and name not in _CAUSES]
     names = [f"`{row['detector']}`" for row in rows]
     lines = [f"| test half | {' | '.join(names)} |", f"|---|{'---|' * len(rows)}"]
@@ -766,6 +766,18 @@ def conversations(path: Path = ROWS / "conversations.jsonl") -> str:
             f"Turns with the right outcome; {n} turns of {number} conversations; intervals by bootstrap; {dates}.",
         ]
     )
+
+
+def agent_log(path: Path = ROWS / "conversations.jsonl") -> str:
+    """How many labelled turns of a real agent's log have the right outcome, by detector."""
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    rows = [row for row in rows if row["data"] == "gpt-4o-airline.json"]
+    lines = ["| detector | right turns that are clear | wrong turns that are flagged | not judged |", "|---|---|---|---|"]
+    for row in rows:
+        right, wrong = ("{} of {}".format(*row["by"][name]) for name in ("right", "wrong"))
+        lines.append(f"| `{row['detector']}` | {right} | {wrong} | {row['unjudged']} |")
+    dates = ", ".join(sorted({row["date"] for row in rows}))
+    return "\n".join([*lines, "", f"{rows[0]['n']} turns of {rows[0]['conversations']} conversations; {dates}."])
 
 
 _CAUSES = ("not retrieved", "wrong refusal", "right refusal", "question not answered")
@@ -977,6 +989,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "corrections": ("docs/explanations.md", corrections),
     "contradictions": ("docs/explanations.md", contradictions),
     "conversations": ("docs/conversations.md", conversations),
+    "agent_log": ("docs/conversations.md", agent_log),
     "kind_table": ("docs/explanations.md", kind_table),
     "error_kinds": ("docs/explanations.md", error_kinds),
     "speed-default": ("docs/detectors/default.md", default_speed),

@@ -78,8 +78,10 @@ def matrix(rows: Path, papers: Iterable[str] = PAPERS) -> str:
                 figures = "; ".join(_figure(cell) for cell in _spread(measured))
             elif exhibit.versions["local"].examples is not None:
                 state, figures = "printed by the command", "examples of ours"
+            elif not made.cells:
+                state, figures = "drawn by the command", "a picture"
             else:
-                state, figures = "not yet measured", f"the command gives {'a picture' if not made.cells else 'them'}"
+                state, figures = "not yet measured", "the command gives them"
             elsewhere = f"`… {_option(exhibit)}` with {there}"
             lines.append(
                 f"| {exhibit.name}: {exhibit.title} | {command} | {needs} | {state} | {figures} | {elsewhere} |"
