@@ -1,6 +1,6 @@
 """How often `veridical.causes` names the right cause: cases of each cause, made from questions over retrieved passages.
 
-    python benchmarks/causes.py FOLDER [--split dev] [--seed 0] [--model NAME --base-url URL]
+    python benchmarks/causes.py FOLDER [--split dev] [--seed 0] [--questions N] [--model NAME --base-url URL]
 
 FOLDER holds the set `written_rag`; the thresholds of `veridical.causes` were chosen on its split `train`. Each question
 gives cases of known cause: its passages without those that have the answer or with foreign ones in their place (not
@@ -73,6 +73,7 @@ def main() -> None:
     arguments.add_argument("data", type=Path)
     arguments.add_argument("--split", default="dev")
     arguments.add_argument("--seed", type=int, default=0)
+    arguments.add_argument("--questions", type=int, help="use the cases of so many questions, the first")
     arguments.add_argument("--model", help="a chat model that reads in place of the default detector")
     arguments.add_argument("--base-url", help="its server")
     given = arguments.parse_args()
@@ -80,6 +81,8 @@ def main() -> None:
     examples = list(read(f"written_rag:{given.data}", given.split))
     detector = load_detector("default")
     known = known_cases(examples, given.seed)
+    questions = list(dict.fromkeys(each.case.id.partition("/")[0] for each in known))[: given.questions]
+    known = [each for each in known if each.case.id.partition("/")[0] in questions]
     named: list[tuple[Known, CauseKind, Outcome]] = []
     for shown in (True, False):  # the cases with a collection apart
         part = [each for each in known if bool(each.collection) is not shown]

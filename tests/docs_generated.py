@@ -772,7 +772,10 @@ def agent_log(path: Path = ROWS / "conversations.jsonl") -> str:
     """How many labelled turns of a real agent's log have the right outcome, by detector."""
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     rows = [row for row in rows if row["data"] == "gpt-4o-airline.json"]
-    lines = ["| detector | right turns that are clear | wrong turns that are flagged | not judged |", "|---|---|---|---|"]
+    lines = [
+        "| detector | right turns that are clear | wrong turns that are flagged | not judged |",
+        "|---|---|---|---|",
+    ]
     for row in rows:
         right, wrong = ("{} of {}".format(*row["by"][name]) for name in ("right", "wrong"))
         lines.append(f"| `{row['detector']}` | {right} | {wrong} | {row['unjudged']} |")

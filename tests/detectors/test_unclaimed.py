@@ -42,7 +42,8 @@ def left(text: str) -> list[str]:
             "Here are the flights:\n\n1. **Option 1:**\n   - **First Leg:**\n     - Departure: 04:00\n**Flight 2:** a",
             "Departure 04 00 a",
         ),
-        ("Room 12:\nIt is big.\nDay 2: Rome", "It is big Day 2 Rome"),
+        ("- Room 12:\n  - It is big.\nDay 2: Rome", "Room 12 It is big Day 2 Rome"),
+        ("Winners:\n- **Ann Berg:**\n  - gold", "Ann Berg gold"),
         (
             "It is red.\n\nPayment method: Please confirm the card. I will now search for May 24. I will pay 5.",
             "It is red I will pay 5",

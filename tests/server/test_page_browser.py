@@ -361,6 +361,34 @@ def test_every_case_of_a_file_can_be_reached(opened: Opened) -> None:
     assert opened.problems == []
 
 
+def test_what_a_case_of_a_file_has_besides_is_checked_with_it(opened: Opened) -> None:
+    page = opened.page
+    besides = {"id": "case 7", "history": [{"speaker": "user", "text": "A cat."}], "prompt": "Answer briefly."}
+    source = {"id": "s", "text": SOURCE, "metadata": {"week": 3}}
+    page.set_input_files(
+        "#files", [file_of("cases.jsonl", {**besides, "response": "So.", "sources": [source]}, {"response": "Right."})]
+    )
+    page.wait_for_selector("#rows:not([hidden])")
+
+    def asked() -> dict[str, Any]:
+        with page.expect_request("**/v1/check") as request:
+            page.click("#check")
+        (case,) = request.value.post_data_json["cases"]
+        return dict(case)
+
+    first = asked()
+    assert {name: first[name] for name in besides} == besides
+    assert first["sources"] == [source]
+    page.wait_for_selector("#result:not([hidden])")
+    page.click("#edit")
+    page.click("#next-row")
+    assert asked().keys() == {"response", "sources"}
+    page.wait_for_selector("#result:not([hidden])")
+    page.click("#previous-row")  # and after it was left
+    assert {name: asked()[name] for name in besides} == besides
+    assert opened.problems == []
+
+
 def test_results_of_several_files_and_a_row_that_is_neither(opened: Opened) -> None:
     page = opened.page
     results = [
@@ -393,7 +421,7 @@ def test_each_turn_of_a_conversation_has_a_result(opened: Opened) -> None:
     files = [file_of("chats.jsonl", {"id": "c", "messages": chat}, {"response": "A text."})]
     page.click("#edit")
     page.set_input_files("#files", files)
-    assert page.locator("#row").inner_text() == "Case 1 of 2 (chats.jsonl:1)"
+    until(page, "document.querySelector('#row').textContent === 'Case 1 of 2 (chats.jsonl:1)'")
     page.click("#check")
     page.wait_for_selector("#result:not([hidden])")
     assert page.locator("#row").inner_text() == "Case 1 of 2 (chats.jsonl:1, c message 2)"

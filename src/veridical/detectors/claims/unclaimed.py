@@ -210,7 +210,8 @@ def _without_number(item: re.Match[str]) -> str:
 _MAY_CITE = re.compile(r"[\[【¹²³⁰⁴-⁹]|\([^()]*\d")
 _STRAY_STOP = re.compile(r"(?<![ \t])(?P<gap>[ \t]{2,}+)(?P<stop>[.,;:!?]+)")  # left behind by a blanked mark
 _LABELS = "step|finding|point|item|part|section|fact|claim|argument|reason|tip|option|question|answer|takeaway|insight|"
-_LABELS += "flight|leg|segment|passenger|choice|alternative|example|result"
+_LABELS += "flight|leg|segment|passenger|choice|alternative|example|result|detail|payment|trip"
+_WHICH = "first|second|third|fourth|fifth|last|next|outbound|return|new|current|original|other|more"
 _ITEM = re.compile(
     r"^(?P<lead>[ \t>#*_•–-]*+)"
     rf"(?P<number>\(?\d{{1,2}}(?:\.\d{{1,2}})*[.)]|\(?[a-z]\)|(?:key )?(?:{_LABELS}) \d{{1,2}}[.:)])"
@@ -220,8 +221,9 @@ _ITEM = re.compile(
 _PLACES = r"(?:sources?|documents?|passages?|articles?|texts?|papers?|excerpts?|snippets?|references?)"
 _WORDS = re.compile(
     # a short heading without a number above other text; a label of the whole answer; a tag around it
-    r"^(?: {0,3}#{1,6} +[^\n\d]{1,60}"
-    r"|[ \t>*_•–-]*+[^\W\d_]+(?: [^\W\d_]+){0,3}(?: \d{1,2})?[ *_]{0,3}:[*_ ]*+)$(?=\s+\S)"
+    r"^(?: {0,3}#{1,6} +[^\n\d]{1,60}|[ *_]{0,3}[^\W\d]+(?: [^\W\d]+){0,3}[*_]{0,3}:[*_]{0,3}[ ]*)$(?=\s+\S)"
+    # the label of a list in a list ("First leg:"), which is no name
+    rf"|^[ \t>*_•–-]*+(?:(?:{_WHICH}|{_LABELS}) ){{0,2}}(?:{_LABELS})s?(?: \d{{1,2}})?[*_ ]{{0,3}}:[*_ ]*+$(?=\s+\S)"
     r"|^[^\w\n]{0,8}(?:tl;?dr|(?:short |final )?answer|summary|conclusion|overview|response|note|a)"
     r"[^\w\n]{0,4}?:(?=.*\w)"
     r"|</?(?:answer|summary|response|output|result)>"

@@ -3,6 +3,7 @@
 import { LEVELS, decide, overall } from "./decide.js";
 import { places } from "./text.js";
 
+const NOT_SHOWN = ["id", "history", "prompt"]; // fields of a case that are checked as they were given
 const DEFAULT = Object.fromEntries(LEVELS.map((level) => [level, 0.5]));
 
 /** The content of a document; throws an Error with one line where it is not what it says. */
@@ -30,9 +31,11 @@ export function readCase(given) {
     perspective: source.perspective ?? null,
     mustCover: source.must_cover ?? false,
     citation: source.citation ?? null,
+    metadata: source.metadata ?? null,
     pages: source.pages ?? [],
   }));
-  return { id: given.id, response: given.response, question: given.question ?? null, sources };
+  const kept = Object.fromEntries(NOT_SHOWN.filter((name) => given[name] != null).map((name) => [name, given[name]]));
+  return { id: given.id, response: given.response, question: given.question ?? null, sources, kept };
 }
 
 /** The judgements with what is decided on them at the thresholds as they are now. */

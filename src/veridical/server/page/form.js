@@ -42,7 +42,8 @@ export class Form {
   }
 
   /** Fill the form with a case of checked.js. */
-  fill({ response, question, sources }) {
+  fill({ response, question, sources, kept }) {
+    this.kept = kept;
     this.response.value = response;
     this.question.value = question ?? "";
     this.cards = [];
@@ -54,7 +55,7 @@ export class Form {
 
   /** What is in the fields, as `fill` takes it. */
   get content() {
-    return readCase({ response: this.response.value, question: this.question.value, sources: this.cards.map((card) => card.value) });
+    return readCase({ ...this.kept, response: this.response.value, question: this.question.value, sources: this.cards.map((card) => card.value) });
   }
 
   /** The case as JSON; throws an Error with one line where something is missing. */
@@ -68,7 +69,7 @@ export class Form {
       seen.add(source.id);
     }
     const question = this.question.value;
-    return { response, sources, ...(blank(question) ? {} : { question }) };
+    return { ...this.kept, response, sources, ...(blank(question) ? {} : { question }) };
   }
 
   /** The detectors that are ticked. */
@@ -173,8 +174,9 @@ export class Form {
 }
 
 class SourceCard {
-  constructor({ id, text, mustCover, perspective, citation, pages }, remove) {
-    this.rest = { ...(perspective ? { perspective } : {}), ...(citation ? { citation } : {}), ...(pages?.length ? { pages } : {}) };
+  constructor({ id, text, mustCover, pages, ...others }, remove) {
+    const { perspective, citation, metadata } = others;
+    this.rest = Object.fromEntries(Object.entries({ perspective, citation, metadata, pages: pages?.length ? pages : null }).filter(([, value]) => value));
     this.text = text;
     this.id = h("input", { type: "text", class: "id", value: id, "aria-label": "Name of the source", spellcheck: "false" });
     this.must = h("input", { type: "checkbox", checked: mustCover });
