@@ -385,7 +385,8 @@ def test_what_a_case_of_a_file_has_besides_is_checked_with_it(opened: Opened) ->
     assert asked().keys() == {"response", "sources"}
     page.wait_for_selector("#result:not([hidden])")
     page.click("#previous-row")  # and after it was left
-    assert {name: asked()[name] for name in besides} == besides
+    again = asked()
+    assert {name: again[name] for name in besides} == besides
     assert opened.problems == []
 
 
