@@ -446,6 +446,20 @@ def test_a_number_in_json_has_the_unit_of_its_key(response: str, flagged: str, c
     assert (verdict.label, verdict.correction) == (CONTRADICTION, correction)
 
 
+@pytest.mark.parametrize(
+    ("response", "flagged", "correction", "reason"),
+    [
+        ("The small room costs $50.", "$50", "$40", "the source has 40, not $50"),
+        ("The small room opens at 8 pm.", "8 pm", "19:05", "the source has 19:05, not 8 pm"),
+    ],
+)
+def test_prices_and_time_stamps_of_records_are_corrected_as_a_sentence_has_them(
+    response: str, flagged: str, correction: str, reason: str
+) -> None:
+    verdict = explain(response, flagged, '{"room": "small", "room_cost": 40, "room_opens": "2024-05-03T19:05:00Z"}')
+    assert (verdict.correction, verdict.reason) == (correction, reason)
+
+
 def test_a_finding_in_json_names_the_record() -> None:
     orders = [{"id": f"A-{i}", "city": ["Leeds", "York"][i % 2], "total": 100 + i} for i in range(20)]
     result = check("Order A-17 goes to Bath.", [json.dumps({"orders": orders})], detector="overlap", explain=True)

@@ -23,6 +23,7 @@ from veridical.core.vocabulary import MONTHS, SHORT_MONTHS
 
 __all__ = [
     "CURRENCIES",
+    "MONEY",
     "NUMBER",
     "PATTERN",
     "abbreviation",
@@ -180,8 +181,9 @@ _KEY_UNITS |= {"s": "sec", "percentage": "percent", "c": "°c", "celsius": "°c"
 # keys of money whose currency is not said: "price": 40 supports "40 euros" as well as "$40"
 _MONEY_KEYS = "amount balance bill budget charge cost costs deposit discount fare fee fees income payment price prices "
 _MONEY_KEYS += "refund rent revenue salary sales spend subtotal tax total wage"
-_MONEY = "money"
-_KEY_UNITS |= dict.fromkeys(_MONEY_KEYS.split(), _MONEY)
+MONEY = "money"
+"""What `keyed` returns as the unit of an amount of money whose currency is not said."""
+_KEY_UNITS |= dict.fromkeys(_MONEY_KEYS.split(), MONEY)
 
 # -------------------------------------------------------------------------------------------------- patterns
 
@@ -479,7 +481,7 @@ def _amount(form: str, match: re.Match[str]) -> Value:
     if form == "joined":
         return _one(_joined(match[0]))
     n = _fraction(match["n"])
-    if form == "keyed" and _KEY_UNITS[match["key"]] == _MONEY:  # the key stays a word
+    if form == "keyed" and _KEY_UNITS[match["key"]] == MONEY:  # the key stays a word
         amounts = (*(f"q:{currency}:{n}" for currency in sorted(CURRENCIES)), f"n:{n}")
         return amounts, (*amounts, stem(match["key"]))
     if form == "keyed":

@@ -179,7 +179,7 @@ def with_computed_amounts(case: Case, scored: ScoredResponse) -> ScoredResponse:
         logits[units] = np.minimum(logits[units], COPIED)
         for column, value in ((_MISSING, 0.0), (_VALUE, 0.0), (_NAME, 0.0), (_IN_SOURCE, 1.0)):
             features[units, column] = value
-    for part in {int(scored.part_of[i]) for i in np.flatnonzero(logits != scored.logits)} - {-1}:
+    for part in {int(scored.part_of[i]) for i in np.flatnonzero(logits < scored.logits)} - {-1}:
         parts[part] = min(parts[part], np.nanmax(logits[scored.part_of == part]))
     return replace(scored, logits=logits, parts=parts, features=features, whole=float(parts.max()))
 

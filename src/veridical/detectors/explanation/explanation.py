@@ -19,7 +19,7 @@ from veridical.core.text import shorten
 from veridical.core.types import Case, Evidence, Judgement, Omission, Thresholds, Verdict
 from veridical.detectors.claims.citations import DANGLING, MISSING, WRONG
 from veridical.detectors.explanation.contradiction import Place, compared, find_contradiction, says_similar
-from veridical.detectors.explanation.counterpart import MentionComparison, stated
+from veridical.detectors.explanation.counterpart import MentionComparison, as_in_sentence, stated
 from veridical.detectors.explanation.kinds import ABSENCE, CONTRADICTION, REFERENCE, is_most, kind_of_error
 from veridical.detectors.explanation.references import invented_references
 from veridical.detectors.explanation.sentences import Mention, Sentence, SentenceIndex, WeightedWord, index_of
@@ -255,7 +255,11 @@ class _Explainer:
             if not comparison.supported and not stated(self.sources, place.sentence, mention):
                 reason = f"no source has {mention.span.of(text)}"
                 source = self.sources.sentences[closest[0]]
-                others = [m.span.of(source.text) for m in source.mentions if m.kind == mention.kind and not m.is_name]
+                others = [
+                    as_in_sentence(m.span.of(source.text))
+                    for m in source.mentions
+                    if m.kind == mention.kind and not m.is_name
+                ]
                 return None, f"{reason}; the closest passage has {_listed(others)}" if others else reason
         stated_mentions = [mention for mention, _ in values if stated(self.sources, place.sentence, mention)]
         stated_tokens = {i for mention in stated_mentions for i in range(mention.first, mention.last + 1)}
