@@ -226,7 +226,7 @@ def _turns(
         for name, result in message.results:
             tool = calls.get(name, name) or "tool"
             if not is_blank(result):
-                add(f"{tool} call", number, _values(arguments.pop(name, None)))
+                add(f"{tool} call", number, _values(arguments.pop(name, None), result))
             add(tool, number, result)
         for name, passage in message.cited:
             if not any(passage in source.text for source in evidence):
@@ -253,29 +253,30 @@ def _turns(
     return [*cases, case(number + 1, "")]
 
 
-def _values(arguments: Any) -> str:
-    """Return the arguments of a call as JSON, without texts of several words, which may be claims; "" if none is left.
+def _values(arguments: Any, result: str) -> str:
+    """Return the arguments of a call that its result does not repeat, as JSON; "" if none is left.
 
-    >>> _values('{"day": "2024-05-20", "query": "who built the tower", "seats": 2}')
+    Texts of several words are left out, because they may be claims.
+
+    >>> _values('{"day": "2024-05-20", "query": "who built the tower", "seats": 2, "id": "A7"}', "A7 is free")
     '{"day": "2024-05-20", "seats": 2}'
     """
     try:
-        kept = _without_texts(json.loads(arguments) if isinstance(arguments, str) else arguments)
+        kept = _only_values(json.loads(arguments) if isinstance(arguments, str) else arguments, result)
         return json.dumps(kept, ensure_ascii=False) if isinstance(kept, Mapping) else ""
     except (ValueError, RecursionError):
         return ""
 
 
-def _without_texts(value: Any) -> Any:
-    """Return JSON without texts of several words and what is empty then; None if nothing is left."""
-    if isinstance(value, str):
-        return value if value.strip() and len(value.split()) == 1 else None
+def _only_values(value: Any, result: str) -> Any:
+    """Return JSON without texts of several words, what `result` has, and what is then empty; None for nothing."""
     if isinstance(value, Mapping):
-        items = {str(name): kept for name, each in value.items() if (kept := _without_texts(each)) is not None}
+        items = {str(name): kept for name, each in value.items() if (kept := _only_values(each, result)) is not None}
         return items or None
     if isinstance(value, list | tuple):
-        return [kept for each in value if (kept := _without_texts(each)) is not None] or None
-    return value if isinstance(value, int | float) else None
+        return [kept for each in value if (kept := _only_values(each, result)) is not None] or None
+    is_value = isinstance(value, int | float) or (isinstance(value, str) and len(value.split()) == 1)
+    return value if is_value and str(value) not in result else None
 
 
 def _get(item: Any, name: str) -> Any:
