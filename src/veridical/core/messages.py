@@ -90,9 +90,9 @@ class _Message:
         return "\n".join(self.texts)
 
     def add_call(self, id: object, name: object, call: Any) -> None:
-        """Add a call of a tool; `call` has its arguments in one of the usual fields."""
+        """Add the call of a tool; `call` has its arguments in one of the usual fields."""
         self.calls[str(id)] = str(name or "tool")
-        given = (_get(call, field) for field in ("arguments", "args", "input", "tool_kwargs"))
+        given = (_get(call, place) for place in ("arguments", "args", "input", "tool_kwargs"))
         self.arguments[str(id)] = next((each for each in given if each is not None), None)
 
 
@@ -276,7 +276,7 @@ def _only_values(value: Any, result: str) -> Any:
     if isinstance(value, list | tuple):
         return [kept for each in value if (kept := _only_values(each, result)) is not None] or None
     is_value = isinstance(value, int | float) or (isinstance(value, str) and len(value.split()) == 1)
-    return value if is_value and str(value) not in result else None
+    return value if is_value and not re.search(rf"(?<!\w){re.escape(str(value))}(?!\w)", result) else None
 
 
 def _get(item: Any, name: str) -> Any:

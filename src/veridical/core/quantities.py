@@ -19,11 +19,10 @@ from itertools import pairwise
 from veridical.core.spans import Span
 from veridical.core.stemmer import stem
 from veridical.core.stopwords import STOP_WORDS
+from veridical.core.units import CURRENCIES, CURRENCY_CODES, CURRENCY_SIGNS, KEY_UNITS, UNITS
 from veridical.core.vocabulary import MONTHS, SHORT_MONTHS
 
 __all__ = [
-    "CURRENCIES",
-    "MONEY",
     "NUMBER",
     "PATTERN",
     "abbreviation",
@@ -31,6 +30,7 @@ __all__ = [
     "ends",
     "fold",
     "implies",
+    "in_sentence",
     "is_value",
     "keyed",
     "keys",
@@ -63,127 +63,6 @@ _MAGNITUDE = {
 }
 _VULGAR = {c: Fraction(unicodedata.numeric(c)).limit_denominator(10) for c in "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"}
 _PARTS = {"half": 2, "quarter": 4, **{word: n for word, n in _ORDINAL.items() if 3 <= n <= 10}}
-_SIGNS = {"us$": "usd", "$": "usd", "a$": "aud", "c$": "cad", "nz$": "nzd", "hk$": "hkd", "s$": "sgd", "r$": "brl"}
-_SIGNS |= {"£": "gbp", "€": "eur", "¥": "jpy", "₹": "inr", "₩": "krw", "₽": "rub", "₺": "try", "₴": "uah", "₪": "ils"}
-_SIGNS |= {"₫": "vnd", "₦": "ngn", "₱": "php", "฿": "thb", "rs": "inr", "rs.": "inr"}
-_CODES = [
-    "usd",
-    "eur",
-    "gbp",
-    "jpy",
-    "inr",
-    "cny",
-    "chf",
-    "aud",
-    "cad",
-    "nzd",
-    "hkd",
-    "sgd",
-    "sek",
-    "nok",
-    "dkk",
-    "krw",
-]
-_CODES += ["pln", "brl", "zar", "mxn"]
-CURRENCIES = frozenset({*_SIGNS.values(), *_CODES})
-"""The codes of all currencies that the keys distinguish ("q:usd:5")."""
-
-# Spellings of a unit = the dimension and the size in base units, as an exact fraction; "|" before another meaning.
-_UNIT_TABLE = """
-mm millimetre millimetres millimeter millimeters = length 1/1000
-cm centimetre centimetres centimeter centimeters = length 1/100
-m metre metres meter meters = length 1
-km kms kilometre kilometres kilometer kilometers = length 1000
-inch inches = length 127/5000
-ft foot feet = length 381/1250
-yd yds yard yards = length 1143/1250
-mi mile miles = length 201168/125
-cm² cm2 sq_cm square_centimetres square_centimeters = area 1/10000
-m² m2 sq_m sqm square_metre square_metres square_meter square_meters = area 1
-km² km2 sq_km square_kilometre square_kilometres square_kilometer square_kilometers = area 1000000
-ha hectare hectares = area 10000
-acre acres = area 316160658/78125
-sq_ft square_foot square_feet = area 145161/1562500
-sq_mi square_mile square_miles = area 40468564224/15625
-ml millilitre millilitres milliliter milliliters = volume 1/1000
-cl centilitre centilitres centiliter centiliters = volume 1/100
-l litre litres liter liters = volume 1
-m³ m3 cubic_metre cubic_metres cubic_meter cubic_meters = volume 1000
-µg μg mcg microgram micrograms = mass 1/1000000
-mg milligram milligrams = mass 1/1000
-g gram grams gramme grammes = mass 1
-kg kgs kilo kilos kilogram kilograms kilogramme kilogrammes = mass 1000
-tonne tonnes = mass 1000000
-oz ounce ounces = mass 45359237/1600000
-lb lbs = mass 45359237/100000
-stone = mass 317514659/50000
-ms millisecond milliseconds = time 1/1000
-sec secs second seconds = time 1
-min mins minute minutes = time 60
-h hr hrs hour hours = time 3600
-day days = time 86400
-week weeks = time 604800
-month months = month 1
-yr yrs year years = month 12
-decade decades = month 120
-°c ℃ degrees_celsius degrees_centigrade degrees_c = celsius 1
-°f ℉ degrees_fahrenheit degrees_f = fahrenheit 1
-° degree degrees = degree 1
-mph miles_per_hour miles_an_hour = mph 1
-km/h kmh kph km_per_hour kilometres_per_hour kilometers_per_hour kilometres_an_hour kilometers_an_hour = kmh 1
-m/s metres_per_second meters_per_second = speed 1
-wh watt_hour watt_hours = energy 1
-kwh kilowatt_hour kilowatt_hours = energy 1000
-mwh megawatt_hour megawatt_hours = energy 1000000
-kw kilowatt kilowatts = power 1
-mw megawatt megawatts = power 1000
-gw gigawatt gigawatts = power 1000000
-kb kilobyte kilobytes = data 1
-mb megabyte megabytes = data 1000
-gb gigabyte gigabytes = data 1000000
-tb terabyte terabytes = data 1000000000
-hz hertz = frequency 1
-khz kilohertz = frequency 1000
-mhz megahertz = frequency 1000000
-ghz gigahertz = frequency 1000000000
-kcal kilocalorie kilocalories = kcal 1
-% percent per_cent pct pc percentage_point percentage_points = percent 1
-basis_point basis_points bps = percent 1/100
-$ dollar dollars us_dollars = usd 1
-cent cents = usd 1/100 | eur 1/100
-£ pounds_sterling = gbp 1
-pence = gbp 1/100
-€ euro euros = eur 1
-¥ yen = jpy 1
-₹ rupee rupees = inr 1
-rouble roubles ruble rubles = rub 1
-yuan renminbi rmb = cny 1
-swiss_franc swiss_francs = chf 1
-pound pounds = gbp 1 | mass 45359237/100000
-"""
-_UNITS: dict[str, list[tuple[str, Fraction]]] = {}
-for _line in _UNIT_TABLE.split("\n"):
-    _names, _, _meanings = _line.partition(" = ")
-    for _name in _names.split():
-        _pairs = (meaning.split() for meaning in _meanings.split("|"))
-        _UNITS[_name.replace("_", " ")] = [(kind, Fraction(size)) for kind, size in _pairs]
-_UNITS |= {code: [(code, Fraction(1))] for code in _CODES}
-
-# Units as they end the keys of JSON and settings: "price_eur", "duration_ms", {"days": 3}. Left out are names that have
-# another meaning there: the minimum, and "month": 5, which is May.
-_NO_KEY_UNITS = {"min", "mins", "second", "minute", "hour", "day", "week", "month", "year", "decade", "degree", "stone"}
-_KEY_UNITS = {
-    name.replace(" ", "_"): name
-    for name in _UNITS
-    if name.replace(" ", "").isalnum() and name.isascii() and name not in _NO_KEY_UNITS
-}
-_KEY_UNITS |= {"s": "sec", "percentage": "percent", "c": "°c", "celsius": "°c", "f": "°f", "fahrenheit": "°f"}
-# keys of money whose currency is not said: "price": 40 supports "40 euros" as well as "$40"
-_MONEY_KEYS = "amount balance bill budget charge cost costs deposit discount fare fee fees income payment price prices "
-_MONEY_KEYS += "refund rent revenue salary sales spend subtotal tax total wage"
-MONEY = "money"
-"""What `keyed` returns as the unit of an amount of money whose currency is not said."""
-_KEY_UNITS |= dict.fromkeys(_MONEY_KEYS.split(), MONEY)
 
 # -------------------------------------------------------------------------------------------------- patterns
 
@@ -233,8 +112,8 @@ def _unit(names: Iterable[str]) -> str:
     return f"(?:{_any(name.replace(' ', chr(0)) for name in names)})".replace(re.escape(chr(0)), _GAP) + _END
 
 
-_UNIT = _unit(_UNITS)
-_CURRENCY = rf"(?:{_any([*_SIGNS, *_CODES])}{_SP}?)"
+_UNIT = _unit(UNITS)
+_CURRENCY = rf"(?:{_any([*CURRENCY_SIGNS, *CURRENCY_CODES])}{_SP}?)"
 # "1 hour 30 minutes": the smaller unit that may follow each unit, and short names that are units only there
 _LESSER = {"h": "min", "min": "sec", "days": "h", "weeks": "days", "years": "months", "ft": "inches", "lb": "oz"}
 _LESSER["stone"] = "lb"
@@ -243,7 +122,7 @@ _ONLY_JOINED = {"m": "min", "s": "sec", "in": "inches"}
 
 def _spelled(unit: str) -> str:
     others = [name for name, whole in _ONLY_JOINED.items() if whole == unit]
-    return _unit([name for name, meanings in _UNITS.items() if meanings[0] == _UNITS[unit][0]] + others).removesuffix(
+    return _unit([name for name, meanings in UNITS.items() if meanings[0] == UNITS[unit][0]] + others).removesuffix(
         _END
     )
 
@@ -300,14 +179,14 @@ _FORMS = {
     rf"|(?:-|(?<=one){_SP})(?P<den>{_any(_PARTS)}){_END})|an?{_SP}(?P<part>{_any(_PARTS)}){_END}(?={_SP}of{_END}|[.,;:!?)]|\Z)",
     "number": rf"(?P<n>{NUMBER}){_END}",
     "digits": r"[0-9]+(?:[.,:/'’–-][0-9]+)*[a-z0-9]*",  # other digits are compared as written
-    "keyed": rf"(?:(?<=[_\"'])|\A)(?P<key>{_any(_KEY_UNITS)})[\"']?{_SP}?[:=]{_SP}?[\"']?(?P<n>-?{_NUMERAL})"
+    "keyed": rf"(?:(?<=[_\"'])|\A)(?P<key>{_any(KEY_UNITS)})[\"']?{_SP}?[:=]{_SP}?[\"']?(?P<n>-?{_NUMERAL})"
     rf"(?![-–][0-9]){_END}",
     "acronym": rf"[a-z]\.(?:[a-z]\.)+(?:[a-z]{_END})?|[a-z](?:\.[a-z])+{_END}",
 }
-_SYMBOLS = "".join([*_VULGAR, *(sign for sign in _SIGNS if len(sign) == 1)])
+_SYMBOLS = "".join([*_VULGAR, *(sign for sign in CURRENCY_SIGNS if len(sign) == 1)])
 _WORDS = ["a ", "an ", "half", "minus ", "between ", "version ", "release ", "v ", "v.", *(f"v{n}" for n in range(10))]
-_WORDS += [sign for sign in _SIGNS if len(sign) > 1]
-_OPENING = _any([*_CARDINAL, *_ORDINAL, *(m[:3] for m in MONTHS), *_CODES, *_WORDS])
+_WORDS += [sign for sign in CURRENCY_SIGNS if len(sign) > 1]
+_OPENING = _any([*_CARDINAL, *_ORDINAL, *(m[:3] for m in MONTHS), *CURRENCY_CODES, *_WORDS])
 _NAMELESS = re.sub(r"\?P<\w+>", "?:", "|".join(_FORMS.values()))
 PATTERN = rf"(?=[0-9{_SYMBOLS}#.−–-]|{_OPENING}|[a-z]\.[a-z]|(?<=[_\"'])[a-z]|(?<=[0-9])t[0-9])(?:{_NAMELESS})"
 
@@ -370,13 +249,30 @@ def is_value(word: str) -> bool:
 
 
 def keyed(word: str) -> tuple[int, str]:
-    """Return where the number begins in a value whose unit is in its key, and that unit; (0, "") for any other word.
+    """Return where the number begins in a value after its key, and the unit in the key; (0, "") for any other word.
+
+    The unit of money is "" if the key does not say the currency.
 
     >>> keyed('duration_ms": 1500'[9:]), keyed('price": 40'), keyed("1500 ms")
-    ((5, 'ms'), (8, 'money'), (0, ''))
+    ((5, 'ms'), (8, ''), (0, ''))
     """
     match = _compiled(_FORMS["keyed"]).fullmatch(fold(word)) if ":" in word or "=" in word else None
-    return (match.start("n"), _KEY_UNITS[match["key"]]) if match else (0, "")
+    return (match.start("n"), KEY_UNITS[match["key"]]) if match else (0, "")
+
+
+def in_sentence(word: str) -> str:
+    """Return a value of a record or time stamp in the form that a sentence has.
+
+    >>> in_sentence('eur": 40'), in_sentence('price": 40'), in_sentence("T19:05:00Z"), in_sentence("3 km")
+    ('40 eur', '40', '19:05', '3 km')
+    """
+    number_start, unit = keyed(word)
+    if number_start:
+        return f"{word[number_start:]} {unit}".rstrip()
+    clock = _compiled(_FORMS["clock"]).fullmatch(fold(word))
+    if clock is None or clock["half"]:
+        return word
+    return word[clock.start("h") : clock.end("s" if int(clock["s"] or 0) else "min")]
 
 
 _LONGEST = 100  # characters of a value; longer words are compared as written
@@ -452,12 +348,12 @@ def _in_digits(text: str) -> Fraction:
 
 
 def _measures(unit: str) -> list[tuple[str, Fraction]]:
-    return _UNITS[re.sub(r"[\s-]", " ", unit)]
+    return UNITS[re.sub(r"[\s-]", " ", unit)]
 
 
 def _currency(sign: str) -> str:
     sign = sign.strip()
-    return _SIGNS.get(sign, sign)
+    return CURRENCY_SIGNS.get(sign, sign)
 
 
 def _amount(form: str, match: re.Match[str]) -> Value:
@@ -481,11 +377,11 @@ def _amount(form: str, match: re.Match[str]) -> Value:
     if form == "joined":
         return _one(_joined(match[0]))
     n = _fraction(match["n"])
-    if form == "keyed" and _KEY_UNITS[match["key"]] == MONEY:  # the key stays a word
+    if form == "keyed" and not KEY_UNITS[match["key"]]:  # money, and the key stays a word
         amounts = (*(f"q:{currency}:{n}" for currency in sorted(CURRENCIES)), f"n:{n}")
         return amounts, (*amounts, stem(match["key"]))
     if form == "keyed":
-        amounts = tuple(f"q:{kind}:{n * size}" for kind, size in _UNITS[_KEY_UNITS[match["key"]]])
+        amounts = tuple(f"q:{kind}:{n * size}" for kind, size in UNITS[KEY_UNITS[match["key"]]])
         return amounts, (*amounts, f"n:{n}")
     if form == "hash":
         return _one(f"n:{n}", f"q:gbp:{n}")
@@ -557,7 +453,7 @@ def _joined(text: str) -> str:
     return f"q:{kind}:{total + (size / 2 if and_half else 0)}"
 
 
-_PIECE = rf"(?:(?P<n>{NUMBER})|an?){_GAP}?(?P<unit>{_unit([*_UNITS, *_ONLY_JOINED]).removesuffix(_END)})"
+_PIECE = rf"(?:(?P<n>{NUMBER})|an?){_GAP}?(?P<unit>{_unit([*UNITS, *_ONLY_JOINED]).removesuffix(_END)})"
 
 
 def _time(form: str, match: re.Match[str]) -> Value:

@@ -24,13 +24,9 @@ class DefaultTrainingOptions:
     rate: Annotated[float, Option(help="Peak learning rate of the encoder; the heads' is eight times that.")] = 7e-5
     epochs: Annotated[int, Option(help="Passes over the training data.", min=1)] = 1
     bf16: Annotated[
-        bool | None,
-        Option(
-            "--bf16/--no-bf16",
-            help="Compute matrix products in bf16; weights stay in fp32. Default: if the processor has bf16 in "
-            "hardware.",
-        ),
-    ] = None
+        bool,
+        Option("--bf16/--no-bf16", help="Compute matrix products in bf16 if the device has it; weights stay in fp32."),
+    ] = True
     seed: Annotated[int, Option(help="Random seed.")] = 0
 
 

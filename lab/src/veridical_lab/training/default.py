@@ -21,7 +21,7 @@ from veridical.detectors.default.detector import ENCODER, KIND, Default
 from veridical.detectors.tokens.artifact import BACKBONE, ONNX, load_tokens
 from veridical.detectors.tokens.detector import Tokens
 from veridical.models.artifact import DETECTOR, FORMAT
-from veridical.models.load import computes_bf16, load
+from veridical.models.load import load
 from veridical.models.local_model import READERS
 from veridical.models.onnx_runtime import split
 from veridical.models.pairs import PairSettings
@@ -33,7 +33,7 @@ from veridical_lab.training.default_levels import SWAPPED, fit_contradiction, fi
 from veridical_lab.training.tokens import TokenTraining, train_tokens
 
 if TYPE_CHECKING:
-    import torch
+    pass
 
 __all__ = ["DefaultTraining", "assemble", "train_default"]
 
@@ -53,7 +53,7 @@ class DefaultTraining:
         epochs: Passes over the training part.
         batch_tokens: Tokens per step.
         validation: The most validation examples of each set; they evaluate the encoder and fit the regressions.
-        bf16: Whether training computes matrix products in bf16; None: if the device supports it.
+        bf16: Whether training computes matrix products in bf16 if the device has it.
         seed: The random seed.
     """
 
@@ -64,10 +64,10 @@ class DefaultTraining:
     epochs: int = 1
     batch_tokens: int = 3072
     validation: int = 200
-    bf16: bool | None = None
+    bf16: bool = True
     seed: int = 0
 
-    def tokens(self, device: torch.device) -> TokenTraining:
+    def tokens(self) -> TokenTraining:
         """Return the options for training the encoder."""
         return TokenTraining(
             pairs=PairSettings(max_tokens=self.max_tokens, by_sentence=True),
@@ -83,7 +83,7 @@ class DefaultTraining:
             response_weight=1.4,
             contradiction_weight=0.4,
             validation_per_set=self.validation,
-            bf16=computes_bf16(device) if self.bf16 is None else self.bf16,
+            bf16=self.bf16,
             seed=self.seed,
         )
 
@@ -126,7 +126,7 @@ def train_default(
         train_tokens(
             backbone,
             part_of(data, seed=options.seed, progress=progress),
-            options.tokens(backbone.device),
+            options.tokens(),
             out=classifier,
             start_from=head,
             validation={name: examples for name, examples in validation.items() if not name.endswith(SWAPPED)},

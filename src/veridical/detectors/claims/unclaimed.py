@@ -94,10 +94,10 @@ _FRAME = re.compile(
     r"|(?:i |we |please accept my |my )apolog(?:i[sz]e|ies))"
     r"(?: (?:for|about) (?:the|any|this|that|my|all) (?:\w+ )?(?:confusion|inconvenience|mistake|error|delay|trouble|"
     r"misunderstanding)\b.{0,40}| to hear (?:that|this))?"
-    r"|let me (?:check|see|think|look)(?: (?:that|this|it|into)\b.{0,40})?"
+    r"|let me (?:see|think)(?: (?:that|this|it|into)\b.{0,40})?"
     r"|(?:could|can|would) you (?:please )?(?:clarify|rephrase|specify|provide|share|paste|upload|tell me)\b\D{0,120}"
     r"|(?:[^\W\d]+(?: [^\W\d]+){0,3}: )?please (?:clarify|rephrase|specify|provide|share|paste|upload|confirm|choose|"
-    r"select|wait|hold on|bear with me)\b[^\d]{0,160}"
+    r"select|wait|hold on|bear with me)\b\D{0,160}"
     r"|(?:i(?:['’]ll| will)|let me|let['’]s) (?:now |first |then |also |just |go ahead and )*"
     r"(?:check|search|look|proceed|try|retrieve|gather)\b.{0,160}"
     rf"|(?:as an ai\b.{{0,60}},? )?i {_CANNOT} (?:have|access|browse|give|provide|express|form) "
@@ -117,8 +117,7 @@ _FRAME = re.compile(
     r"|(?:if you (?:have|need|want|would like)|if you['’]d like|should you (?:have|need))\b.{0,80}"
     r"\b(?:questions?|help|assistance|details|information|clarification)\b.{0,80}"
     r"|is there anything else\b.{0,80}"
-    r"|(?:would you like|do you want) (?:me to|more|to know more|any)\b.{0,120}"
-    r"|(?:would you (?:like|prefer)|do you want)\b[^\d]{0,160}"
+    r"|(?:would you (?:like|prefer)|do you want)\b(?: (?:me to|more|to know more|any)\b.{0,120}|\D{0,160})"
     r"|(?:do you have|any) (?:any |other |more |further )*questions\b.{0,60}",
     re.IGNORECASE,
 )

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from veridical.core.json_records import json_records
-from veridical.core.quantities import MONEY, fold, implies, is_value, keyed, keys
+from veridical.core.quantities import fold, implies, is_value, keyed, keys
 from veridical.core.segment import word_forms
 from veridical.core.types import Case
 from veridical.detectors.explanation.counterpart import in_name
@@ -147,7 +147,7 @@ def _cell(name: str, text: str, around: str = "") -> _Cell:
         return _Cell(_stems([*first, last]), words=_stems(word_forms(text)))
     folded = fold(f'"{last}": {text}')
     forms = word_pattern(folded).findall(folded)
-    if any(keyed(form)[1] not in ("", MONEY) for form in forms):
+    if any(keyed(form)[1] for form in forms):
         key = _stems(first or word_forms(around))
     else:
         key = _stems([*first, last])

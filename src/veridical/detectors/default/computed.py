@@ -30,7 +30,6 @@ def computed_amounts(case: Case) -> Iterator[Mention]:
     >>> [mention.span.of(text) for mention in computed_amounts(Case("1", text, (prices,)))]
     ['$207', '$43']
     """
-    index = index_of(tuple(source.text for source in case.sources))
     amounts: defaultdict[str, list[tuple[Fraction, Mention]]] = defaultdict(list)
     for sentence in index_of((case.response,)).sentences:
         for mention in sentence.mentions:
@@ -40,10 +39,9 @@ def computed_amounts(case: Case) -> Iterator[Mention]:
     for of_currency in amounts.values():
         numbers = [number for number, _ in of_currency[:_MOST]]
         for i, (number, mention) in enumerate(of_currency[:_MOST]):
-            if any(key in index for key in mention.keys):
-                continue
             before = numbers[:i]
             in_a_row = (accumulate(before[start:]) for start in range(i))
             is_sum = any(number in list(sums)[1:] for sums in in_a_row)
-            if is_sum or (number > 0 and any(other + number in before for other in before)):
+            is_difference = number > 0 and any(other + number in before for other in before)
+            if (is_sum or is_difference) and mention.keys[0] not in index_of(tuple(s.text for s in case.sources)):
                 yield mention

@@ -317,7 +317,7 @@ def score(scorer: PairScorer, cases: Sequence[Case], *, of_sources: bool = False
     if of_sources:
         return scored
     scored = [with_absences(case, each) for case, each in zip(cases, scored, strict=True)]
-    scored = [with_computed_amounts(case, each) for case, each in zip(cases, scored, strict=True)]
+    scored = [with_computed_amounts(case, each) for case, each in zip(as_given, scored, strict=True)]
     return [with_misread_cells(case, each) for case, each in zip(as_given, scored, strict=True)]
 
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
 from veridical.core.edits import apply
+from veridical.core.quantities import in_sentence
 from veridical.core.spans import Span
 from veridical.core.types import Edit
 from veridical.core.vocabulary import ANTONYM_PAIRS, SIMILAR
 from veridical.detectors.explanation.counterpart import (
     MentionComparison,
-    as_in_sentence,
     bound,
     compare_mention,
     full_name,
@@ -155,7 +155,7 @@ def _other_values(
         option = counterpart.mention
         if mention.first < mention.last:
             source, option = full_name(sources, counterpart.sentence_i, option)
-        new, old = as_in_sentence(option.span.of(source.text)), mention.span.of(place.sentence.text)
+        new, old = in_sentence(option.span.of(source.text)), mention.span.of(place.sentence.text)
         edit: Edit | None = Edit(*replacement(place.sentence, mention, source, option), "")
         if bound(place.sentence, mention) not in ("", bound(source, option)):
             edit = None  # if the source has 41, "more than 50" is wrong, but so would be "more than 41"

@@ -22,7 +22,6 @@ __all__ = [
     "MentionComparison",
     "PlaceSimilarity",
     "agrees",
-    "as_in_sentence",
     "bound",
     "compare_mention",
     "counterparts",
@@ -326,22 +325,6 @@ def _step(amount: Fraction) -> Fraction:
 # ---------------------------------------------------------------------------------------------- what to replace
 
 
-def as_in_sentence(value: str) -> str:
-    """Return a value of a record or time stamp in the form that a sentence has.
-
-    >>> as_in_sentence('eur": 40'), as_in_sentence('price": 40'), as_in_sentence("T19:05:00Z"), as_in_sentence("3 km")
-    ('40 eur', '40', '19:05', '3 km')
-    """
-    number_start, unit = quantities.keyed(value)
-    if unit:
-        return value[number_start:] if unit == quantities.MONEY else f"{value[number_start:]} {unit}"
-    time = _TIME_OF_STAMP.fullmatch(value)
-    return value if time is None else time["time"]
-
-
-_TIME_OF_STAMP = re.compile(r"[Tt]?(?P<time>\d\d?:\d\d(?::(?!00)\d\d)?)(?::00)?(?:[.,]\d+)?(?:[Zz]|[+-]\d\d:?\d\d)?")
-
-
 def replacement(sentence: Sentence, mention: Mention, source: Sentence, option: Mention) -> tuple[Span, str]:
     """Return the span of the response to replace, and its new text, so that the response agrees with the source.
 
@@ -349,8 +332,9 @@ def replacement(sentence: Sentence, mention: Mention, source: Sentence, option: 
     number or the unit changes if the other is the same, and in a date only the part that differs.
     """
     old, new = mention.span.of(sentence.text), option.span.of(source.text)
-    no_currency = quantities.keyed(new)[1] == quantities.MONEY
-    new = as_in_sentence(new)
+    number_start, unit = quantities.keyed(new)
+    no_currency = number_start > 0 and not unit
+    new = quantities.in_sentence(new)
     if mention.is_name:
         ours = sentence.tokens[mention.first : mention.last + 1]
         theirs = source.tokens[option.first : option.last + 1]

@@ -14,12 +14,13 @@ from functools import cached_property
 
 from veridical.core.decide import decide, merge
 from veridical.core.json_places import path_of
+from veridical.core.quantities import in_sentence
 from veridical.core.spans import Span, overlapping
 from veridical.core.text import shorten
 from veridical.core.types import Case, Evidence, Judgement, Omission, Thresholds, Verdict
 from veridical.detectors.claims.citations import DANGLING, MISSING, WRONG
 from veridical.detectors.explanation.contradiction import Place, compared, find_contradiction, says_similar
-from veridical.detectors.explanation.counterpart import MentionComparison, as_in_sentence, stated
+from veridical.detectors.explanation.counterpart import MentionComparison, stated
 from veridical.detectors.explanation.kinds import ABSENCE, CONTRADICTION, REFERENCE, is_most, kind_of_error
 from veridical.detectors.explanation.references import invented_references
 from veridical.detectors.explanation.sentences import Mention, Sentence, SentenceIndex, WeightedWord, index_of
@@ -256,7 +257,7 @@ class _Explainer:
                 reason = f"no source has {mention.span.of(text)}"
                 source = self.sources.sentences[closest[0]]
                 others = [
-                    as_in_sentence(m.span.of(source.text))
+                    in_sentence(m.span.of(source.text))
                     for m in source.mentions
                     if m.kind == mention.kind and not m.is_name
                 ]

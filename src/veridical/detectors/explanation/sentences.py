@@ -20,6 +20,7 @@ from veridical.core.names import is_name
 from veridical.core.segment import sentences
 from veridical.core.spans import Span
 from veridical.core.stopwords import STOP_WORDS
+from veridical.core.units import CURRENCIES
 from veridical.core.vocabulary import MONTHS, SHORT_MONTHS, WEEKDAYS
 from veridical.detectors.claims.markup import list_numbers
 from veridical.detectors.overlap.matching import WORDS, compiled
@@ -208,7 +209,7 @@ class Sentence:
             measure = rest.partition(":")[0]
             if measure in ("time", "month"):
                 return "age" if "old" in form else "duration"
-            return "money" if measure in quantities.CURRENCIES else measure
+            return "money" if measure in CURRENCIES else measure
         return _FORMS.get(family) or self._number_kind(i)
 
     def _number_kind(self, i: int) -> str:
