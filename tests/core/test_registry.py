@@ -21,7 +21,8 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Registry:
         EntryPoint("plugin", "veridical.core.errors:SpanError", "things"),
         EntryPoint("sick", "no_such_module:X", "things"),
     ]
-    monkeypatch.setattr(registry, "entry_points", lambda group: plugins if group == "things" else [])
+    real = registry.entry_points  # other registries keep what they find for the whole process
+    monkeypatch.setattr(registry, "entry_points", lambda group: plugins if group == "things" else real(group=group))
     return Registry("thing", TABLE, group="things")
 
 
