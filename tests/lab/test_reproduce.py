@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from veridical.core.errors import InputError, UnknownNameError
 from veridical_lab.bench.perspectives import TRAINING
 from veridical_lab.report.reproduction import matrix, reproduction_tables
 from veridical_lab.reproduce import PAPERS, Setting, load_plan, reproduce
-from veridical_lab.reproduce.plan import VERSIONS, Cell, Version
+from veridical_lab.reproduce.plan import VERSIONS, Cell, Exhibit, Version
 from veridical_lab.reproduce.running import commands_of, find, missing_needs
 
 EXHIBITS = [(paper, exhibit) for paper in PAPERS for exhibit in load_plan(paper).exhibits]
@@ -40,14 +41,14 @@ def test_every_table_of_a_paper_is_planned(paper: str) -> None:
 
 
 @pytest.mark.parametrize(("paper", "exhibit"), EXHIBITS, ids=lambda value: getattr(value, "name", value))
-def test_an_exhibit_can_be_made(paper: str, exhibit: object, tmp_path: Path) -> None:
+def test_an_exhibit_can_be_made(paper: str, exhibit: Exhibit, tmp_path: Path) -> None:
     """Commands have only options that exist, each placeholder is filled, and something comes of it."""
     from typer.main import get_command
 
     import veridical.cli as cli
 
     group = get_command(cli.app)
-    for version in exhibit.versions.values():  # type: ignore[attr-defined]
+    for version in exhibit.versions.values():
         assert version.cells or version.examples or version.plot
         runs = " ".join(step.run for step in version.steps)
         assert {f"model:{name}" for name in re.findall(r"{model:([^}]+)}", runs)} == {
@@ -75,7 +76,7 @@ def test_an_exhibit_can_be_made(paper: str, exhibit: object, tmp_path: Path) -> 
             assert {argument for argument in arguments if re.match("--?[a-z]", argument)} <= options, line
             if "--training" in arguments:
                 assert arguments[arguments.index("--training") + 1] in TRAINING
-    assert set(exhibit.versions) == set(VERSIONS)  # type: ignore[attr-defined]
+    assert set(exhibit.versions) == set(VERSIONS)
 
 
 def test_the_papers_figures_are_set_beside_ours() -> None:
@@ -153,6 +154,58 @@ def test_a_failed_command_ends_its_table(tmp_path: Path) -> None:
     assert reproduce("chang2024", broken, "local", setting(tmp_path, run=lambda _: (1, ""))).status == "failed"
     (tmp_path / "out" / "no.svg").write_text("of an earlier run")
     assert reproduce("chang2024", broken, "local", setting(tmp_path, run=lambda _: (2, ""))).status == "failed"
+
+
+@pytest.mark.parametrize(("paper", "exhibit"), EXHIBITS, ids=lambda value: getattr(value, "name", value))
+def test_every_command_serves_a_figure(paper: str, exhibit: Exhibit, tmp_path: Path) -> None:
+    """Without earlier figures all commands of a table run."""
+    ran: list[list[str]] = []
+
+    def run(arguments: Sequence[str]) -> tuple[int, str]:
+        ran.append(["veridical", *arguments])
+        return 0, ""
+
+    for version in exhibit.versions.values():
+        if version.cells or version.plot:
+            ran.clear()
+            alone = replace(exhibit, versions={"local": replace(version, needs=(), examples=None)})
+            reproduce(paper, alone, "local", setting(tmp_path, run=run))
+            assert ran == [shlex.split(line) for line in commands_of(version, setting(tmp_path))]
+
+
+def test_only_commands_of_figures_that_are_wanted_run(tmp_path: Path) -> None:
+    (exhibit,) = load_plan("chwang2024").chosen(["table 4"])
+    version = exhibit.versions["local"]
+    rows = tmp_path / "rows"
+    rows.mkdir()
+    measured = [
+        {"detector": detector, "data": data, "metrics": {"f1": 0.5}}
+        for detector in ("coin", "logprob:m", "probe:a-pooling-best", "probe:a-pooling-ensemble")
+        for data in ("xsum_token", "conv_fever", "jsonl:smollm2-organic.jsonl")
+    ]
+    (rows / "organic.jsonl").write_text("\n".join(map(json.dumps, measured)))
+    judged = [
+        {"detector": detector, "data": data, "metrics": {"f1": 0.5}}
+        for detector in ("verify:qa", "judge:yes_no", "judge:cot", "verify:yes_no,aggregate=mean")
+        for data in ("xsum_token", "conv_fever", "jsonl:smollm2-organic.jsonl")
+    ]
+    ran: list[str] = []
+
+    def run(arguments: Sequence[str]) -> tuple[int, str]:
+        ran.append(" ".join(arguments[:2]))
+        return 0, ""
+
+    alone = replace(exhibit, versions={"local": replace(version, needs=())})
+    (rows / "judges-all.jsonl").write_text("\n".join(map(json.dumps, judged)))
+    made = reproduce("chwang2024", alone, "local", setting(tmp_path, rows=(rows,), run=run))
+    assert "data generate" not in ran  # only E2E reads it
+    assert ran[:2] == ["data corrupt", "train tokens"]  # FactCC, which is not measured, reads them
+    assert [line for line in ran if line.startswith("bench")] == ["bench coin", "bench coin"]
+    assert {(cell.row, cell.column) for cell in made.cells if cell.ours is None} == {
+        (row, column)
+        for row in ("FactCC", "SummaC ZS", "SummaC Conv", "DAE")
+        for column in (("CDM",) if row == "DAE" else ("CDM", "CF"))
+    }
 
 
 def test_figures_are_found_in_documents_of_any_kind(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ PAPERS: Mapping[str, str] = {
 VERSIONS = ("published", "local")
 """The paper's own data and models, or those at hand."""
 
-_OF_CELLS = ("file", "value", "scale")
+_OF_CELLS = ("file", "columns", "value", "scale")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +151,9 @@ def _version(body: Mapping[str, Any], figures: Mapping[tuple[str, str], float | 
             steps.append(Step(run, makes, entry.get("capture", False)))
     cells = []
     for row, of_row in body.get("rows", {}).items():
-        for column, of_column in body.get("columns", {}).items():
-            fields = {"file": body.get("file", ""), **of_row, **of_column}
+        columns = body.get("columns", {})
+        for column in of_row.get("columns", columns):
+            fields = {"file": body.get("file", ""), **of_row, **columns[column]}
             where = {name: value for name, value in fields.items() if name not in _OF_CELLS}
             cells.append(
                 Cell(

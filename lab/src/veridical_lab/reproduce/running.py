@@ -15,13 +15,14 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from veridical.core.files import write_whole
 from veridical.core.jsonl import append_lines
 from veridical_lab.reproduce.examples import Shown, examples_of
-from veridical_lab.reproduce.plan import Cell, Exhibit, Version
+from veridical_lab.reproduce.plan import Cell, Exhibit, Step, Version
 
 __all__ = ["Reproduced", "Reproduction", "Setting", "commands_of", "find", "missing_needs", "reproduce", "run_command"]
 
@@ -159,7 +160,7 @@ def reproduce(paper: str, exhibit: Exhibit, data: str, setting: Setting, *, meas
     if measure and (wanted or not version.cells):
         missing = missing_needs(version, setting)
         notes += [f"needs {need}" for need in missing]
-        for step in () if missing else version.steps:
+        for step in () if missing else _needed(version, wanted):
             if not _done(setting, step.run, step.makes):
                 line = setting.filled(step.run)
                 setting.progress(f"{paper}, {exhibit.name}: veridical {line}")
@@ -198,6 +199,20 @@ def reproduce(paper: str, exhibit: Exhibit, data: str, setting: Setting, *, meas
         differs=version.differs,
         notes=tuple(notes),
     )
+
+
+def _needed(version: Version, wanted: Sequence[Cell]) -> list[Step]:
+    """Return the steps that the wanted figures and the picture come from, and those whose results these read."""
+    if not version.cells:
+        return list(version.steps)
+    files = {pattern for cell in wanted for pattern in cell.file.split("|")}
+    needed: list[Step] = []
+    for step in reversed(version.steps):
+        made = "{out}/" + step.makes.partition("/")[0].partition(".")[0]
+        own = step.makes == version.plot or any(fnmatchcase(step.makes, each) for each in files)
+        if own or any(made in later.run for later in needed):
+            needed.insert(0, step)
+    return needed
 
 
 def _done(setting: Setting, run: str, makes: str) -> bool:
