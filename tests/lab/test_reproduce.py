@@ -173,6 +173,18 @@ def test_every_command_serves_a_figure(paper: str, exhibit: Exhibit, tmp_path: P
             assert ran == [shlex.split(line) for line in commands_of(version, setting(tmp_path))]
 
 
+@pytest.mark.parametrize("data", VERSIONS)
+@pytest.mark.parametrize("paper", PAPERS)
+def test_no_two_commands_write_one_result(paper: str, data: str) -> None:
+    """Tables share results of the same command; `bench` appends to a file."""
+    commands: dict[str, set[str]] = {}
+    for exhibit in load_plan(paper).exhibits:
+        for step in exhibit.versions[data].steps:
+            if not step.run.startswith("bench"):
+                commands.setdefault(step.makes.partition("/")[0], set()).add(step.run)
+    assert {name: runs for name, runs in commands.items() if len(runs) > 1} == {}
+
+
 def test_only_commands_of_figures_that_are_wanted_run(tmp_path: Path) -> None:
     (exhibit,) = load_plan("chwang2024").chosen(["table 4"])
     version = exhibit.versions["local"]

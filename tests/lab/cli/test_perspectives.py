@@ -168,7 +168,13 @@ def test_bench(command: Command) -> None:
     assert rows["perspectives, paraphrased", "overlap"]["coverage_roc_auc"].value < 0.9
     kept = {path: path.read_bytes() for path in Path("rows.jsonl.work").iterdir()}
     assert command("bench", "perspectives", "overlap", "coin", *common[4:], "--table", "2", *out)[0] == 0
-    assert {row.detector for row in read_result_rows([Path("rows.jsonl")])} == {"overlap", "coin"}
+    both = read_result_rows([Path("rows.jsonl")])  # results are appended
+    assert {row.detector for row in both} == {"overlap", "length", "coin"}
+    differences = read_comparisons(Path("tests.jsonl"))
+    assert {(c.a, c.b) for c in differences} >= {("overlap", "length"), ("overlap", "coin")}
+    assert command("bench", "perspectives", "overlap", "coin", *common[4:], "--table", "2", *out)[0] == 0
+    assert [row.run_id for row in read_result_rows([Path("rows.jsonl")])] == [row.run_id for row in both]
+    assert len(read_comparisons(Path("tests.jsonl"))) == len(differences)
     assert all(path.read_bytes() == before for path, before in kept.items())  # nothing is judged twice
     assert len(list(Path("rows.jsonl.work").iterdir())) == len(kept) + 3
     tests = read_comparisons(Path("tests.jsonl"))

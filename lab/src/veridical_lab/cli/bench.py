@@ -350,13 +350,11 @@ class TestOutputOptions:
         Path | None,
         Option(
             metavar="FILE",
-            help="Also write results to FILE (JSON Lines). Judgements are kept in FILE.work, so an interrupted run "
+            help="Append results to FILE (JSON Lines). Judgements are kept in FILE.work, so an interrupted run "
             "continues, and a run with further detectors judges only with those.",
         ),
     ] = None
-    comparisons: Annotated[Path | None, Option(metavar="FILE", help="Also write the tests to FILE (JSON Lines).")] = (
-        None
-    )
+    comparisons: Annotated[Path | None, Option(metavar="FILE", help="Append the tests to FILE (JSON Lines).")] = None
     json: JsonRows = False
 
 
@@ -385,8 +383,10 @@ def perspectives_command(
     from veridical.core.serialization import encode
     from veridical.datasets.split import FRACTIONS
     from veridical.report.terminal_tables import print_tables
+    from veridical_lab.bench.compare import read_comparisons, without_repeats
     from veridical_lab.bench.perspectives import error_sets, measured, variants
     from veridical_lab.bench.published import published
+    from veridical_lab.bench.results import read_result_rows
     from veridical_lab.bench.settings import BenchSettings
     from veridical_lab.datasets.topics import read_topics
     from veridical_lab.report.result_tables import comparison_table, published_tables, result_tables
@@ -394,6 +394,8 @@ def perspectives_command(
     variants(detectors, chosen.table)  # refuse impossible tables before reading anything
     if sets.part not in FRACTIONS:
         raise UnknownNameError("part", sets.part, FRACTIONS)
+    earlier = read_result_rows([output.out]) if output.out and output.out.exists() else []
+    earlier_tests = read_comparisons(output.comparisons) if output.comparisons and output.comparisons.exists() else []
     skipped: list[DataError] = []
     topics = list(read_topics(sets.data, on_bad=skipped.append if sets.skip_bad else None))
     if skipped:
@@ -414,13 +416,15 @@ def perspectives_command(
         rows, tests = measured(settings, made, chosen.table, organic=sets.organic, negatives=sets.negatives)
     if chat.dry_run:
         return print_dry_run(connection)
-    documents = "".join(encode(row) + "\n" for row in rows)
     if output.out:
-        write_whole(output.out, documents)
+        measured_now = {row.run_id for row in rows}
+        others = [row for row in earlier if row.run_id not in measured_now]
+        write_whole(output.out, "".join(encode(row) + "\n" for row in [*others, *rows]))
     if output.comparisons:
-        write_whole(output.comparisons, "".join(encode(test) + "\n" for test in tests))
+        kept = without_repeats([*earlier_tests, *tests])
+        write_whole(output.comparisons, "".join(encode(test) + "\n" for test in kept))
     if output.json:
-        sys.stdout.write(documents)
+        sys.stdout.write("".join(encode(row) + "\n" for row in rows))
         return 0
     by_set = {test.data: [other for other in tests if other.data == test.data] for test in tests}
     print_tables([*result_tables(rows, ["all"]), *map(comparison_table, by_set.values())])

@@ -185,4 +185,4 @@ def _version(body: Mapping[str, Any], figures: Mapping[tuple[str, str], float | 
 def _filled(text: str, each: Mapping[str, str]) -> str:
     for name, value in each.items():
         text = text.replace(f"{{{name}}}", value)
-    return text
+    return " ".join(text.split())
