@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -136,3 +137,19 @@ def test_a_checkout_without_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, 
         load_detector(spec)
     with pytest.raises(DataError, match="not in this installation"):
         default.Default().judge([Case("1", "A.", (Source("a", "A."),))])
+
+
+@packaged
+def test_an_earlier_answer_or_a_system_message_is_no_evidence() -> None:
+    fresco = "The fresco in Orle chapel was painted in 1744 by an unknown hand."
+    chat = [
+        {"role": "system", "content": "You work for Orle chapel, whose fresco Luka Maric painted."},
+        {"role": "user", "content": "Who painted the fresco in Orle chapel?"},
+        {"role": "assistant", "content": "Luka Maric painted it."},
+        {"role": "user", "content": "And when?"},
+        {"role": "assistant", "content": "Luka Maric painted the fresco in 1744."},
+    ]
+    first, second = veridical.check_conversation(chat, fresco)
+    assert {first.outcome, second.outcome} == {Outcome.FLAGGED}
+    alone = replace(second.case, history=())
+    assert second.judgements[0].verdicts == next(veridical.check_cases([alone])).judgements[0].verdicts

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.core.types import Case, Source
+from veridical.core.types import Case, Source, Turn
 from veridical.detectors.explanation.references import invented_references, references
 
 WRITTEN = (
@@ -73,3 +73,11 @@ def test_references_are_compared_exactly(response: str, source: str, invented: l
 )
 def test_long_texts_take_linear_time(piece: str) -> None:
     assert sum(1 for _ in references(piece * 20_000)) >= 0
+
+
+def test_what_the_assistant_said_before_is_no_source() -> None:
+    said = (Turn("user", "How do I read a file?"), Turn("assistant", "Call read_rows()."), Turn("user", "Sure?"))
+    case = Case("1", "Yes, read_rows().", (Source("api", "def load_rows(path): ..."),), "Sure?", said)
+    assert [span.of(case.response) for span in invented_references(case)] == ["read_rows()"]
+    asked = (Turn("user", "What does read_rows() do?"), *said[1:])
+    assert invented_references(Case("1", case.response, case.sources, "Sure?", asked)) == []

@@ -151,6 +151,20 @@ def read_conversation(
     return cases[-1:] if only_last else cases
 
 
+def turns_of_others(case: Case) -> tuple[Turn, ...]:
+    """Return the history without what was said by the one who responds: it is no evidence for the response.
+
+    That is the assistant; where nobody has this name, everybody but the speaker of the last turn.
+
+    >>> history = (Turn("user", "Who is it?"), Turn("assistant", "It is Ann."), Turn("user", "Sure?"))
+    >>> [turn.text for turn in turns_of_others(Case("1", "Yes.", history=history))]
+    ['Who is it?', 'Sure?']
+    """
+    speakers = {turn.speaker for turn in case.history}
+    others = speakers - {"assistant"} if "assistant" in speakers else {turn.speaker for turn in case.history[-1:]}
+    return tuple(turn for turn in case.history if turn.speaker in others)
+
+
 def coming_turn(
     messages: Iterable[Any],
     *,

@@ -39,7 +39,12 @@ from veridical.detectors.default.combining import (
     with_misread_cells,
     word_table,
 )
-from veridical.detectors.default.reading import in_forms_of_response, with_question, without_question
+from veridical.detectors.default.reading import (
+    in_forms_of_response,
+    with_question,
+    with_supported_history,
+    without_question,
+)
 from veridical.detectors.default.wording import answers
 from veridical.detectors.explanation import explained
 from veridical.detectors.scope import limits_of
@@ -290,8 +295,8 @@ def score(scorer: PairScorer, cases: Sequence[Case], *, of_sources: bool = False
     """Return the logits of each response, before the regressions: the encoder's logits, lowered for copied sentences.
 
     The encoder reads each sentence with as much of the sources as fits, and a short answer with its question. It skips
-    text that makes no claim (`claims.unclaimed`), and reads values and words of the sources in the form that the
-    response uses (`reading`).
+    text that makes no claim (`claims.unclaimed`) and earlier answers that the sources lack, and reads values and words
+    of the sources in the form that the response uses (`reading`).
 
     Args:
         scorer: Reads the cases.
@@ -307,7 +312,7 @@ def score(scorer: PairScorer, cases: Sequence[Case], *, of_sources: bool = False
             for case, refusal in zip(cases, refusals, strict=True)
         ]
     as_given = cases
-    cases = [in_forms_of_response(case) for case in cases]
+    cases = [in_forms_of_response(with_supported_history(case)) for case in cases]
     asked = [(case, 0) if of_sources else with_question(case) for case in cases]
     scored = scorer.score([case for case, _ in asked], most=MOST if of_sources else None)
     scored = [without_question(each, length) for each, (_, length) in zip(scored, asked, strict=True)]

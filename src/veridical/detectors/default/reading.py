@@ -16,17 +16,45 @@ from functools import lru_cache
 import numpy as np
 
 from veridical.core import quantities
+from veridical.core.messages import turns_of_others
 from veridical.core.segment import words
 from veridical.core.spans import Span
-from veridical.core.types import Case, Source
+from veridical.core.types import Case, Source, Turn
+from veridical.detectors.explanation.counterpart import stated
+from veridical.detectors.explanation.sentences import index_of
 from veridical.detectors.overlap.matching import WORDS, Profile, compiled
 from veridical.detectors.tokens.lexical import source_profile
 from veridical.detectors.tokens.scoring import ScoredResponse
 
-__all__ = ["in_forms_of_response", "with_question", "without_question"]
+__all__ = ["in_forms_of_response", "with_question", "with_supported_history", "without_question"]
 
 MOST_WORDS = 5
 _LONGEST_QUESTION = 400  # characters; a longer one is a task with its context
+
+
+def with_supported_history(case: Case) -> Case:
+    """Return the case without the turns of its history that would be wrong evidence, and those its question repeats.
+
+    The encoder takes what the history says for supported. An earlier answer or a system message is kept only if a
+    source or another speaker has all its values and names.
+
+    >>> history = (Turn("user", "Is it old?"), Turn("assistant", "It is from 1950."), Turn("user", "Sure?"))
+    >>> case = Case("1", "Yes, from 1950.", (Source("s", "It was built in 1960."),), "Sure?", history)
+    >>> [turn.text for turn in with_supported_history(case).history]
+    ['Is it old?']
+    """
+    if not case.history:
+        return case
+    question = case.question or ""
+    others = [turn for turn in turns_of_others(case) if turn.speaker != "system"]
+    indices = [index_of(tuple(s.text for s in case.sources)), index_of((*(turn.text for turn in others), question))]
+
+    def supported(turn: Turn) -> bool:
+        mentions = ((sentence, m) for sentence in index_of((turn.text,)).sentences for m in sentence.mentions)
+        return all(not m.keys or any(stated(index, sentence, m) for index in indices) for sentence, m in mentions)
+
+    kept = (turn for turn in case.history if turn.text not in question and (turn in others or supported(turn)))
+    return replace(case, history=tuple(kept))
 
 
 def with_question(case: Case) -> tuple[Case, int]:

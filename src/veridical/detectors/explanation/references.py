@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from veridical.core.messages import turns_of_others
 from veridical.core.spans import Span, union
 from veridical.core.types import Case
 from veridical.detectors.claims.citations import Citation, find_citations, footnote_definitions, resolve_citation
@@ -58,7 +59,7 @@ def references(text: str) -> Iterator[tuple[Span, str]]:
 
 
 def invented_references(case: Case) -> list[Span]:
-    """Return the references in the response that stand neither in a source nor in the question, sorted and disjoint.
+    """Return the references in the response that neither a source nor the user has, sorted and disjoint.
 
     A citation counts as known if it refers to a source, or if a source makes it, too.
 
@@ -68,7 +69,8 @@ def invented_references(case: Case) -> list[Span]:
     ['read_rows()']
     """
     texts = [source.text for source in case.sources]
-    known = [text.casefold() for text in (*texts, case.question or "", *(turn.text for turn in case.history))]
+    asked = (case.question or "", *(turn.text for turn in turns_of_others(case)))
+    known = [text.casefold() for text in (*texts, *asked)]
     found = list(references(case.response))
     missing = {name for name in {name for _, name in found} if not _has(known, name)}
     spans = [span for span, name in found if name in missing]
