@@ -153,3 +153,18 @@ def test_an_earlier_answer_or_a_system_message_is_no_evidence() -> None:
     assert {first.outcome, second.outcome} == {Outcome.FLAGGED}
     alone = replace(second.case, history=())
     assert second.judgements[0].verdicts == next(veridical.check_cases([alone])).judgements[0].verdicts
+
+
+@packaged
+@pytest.mark.parametrize(
+    ("question", "response", "passage", "outcome"),
+    [
+        ("Was the tower opened in 1950?", "Yes, it was opened in 1950.", "The tower was opened in 1889.", "flagged"),
+        ("Does it cost 40 euros?", "Yes, the plan costs 40 euros.", "The plan costs 60 euros a month.", "flagged"),
+        ("Can 4 people sleep there?", "Yes, 4 people can sleep in the hut.", "The hut sleeps up to 6 people.", "clear"),
+    ],
+)
+def test_a_wrong_premise_of_the_question_is_no_evidence(
+    question: str, response: str, passage: str, outcome: str
+) -> None:
+    assert veridical.check(response, passage, question=question).outcome.value == outcome

@@ -42,7 +42,7 @@ from veridical.detectors.default.combining import (
 from veridical.detectors.default.reading import (
     in_forms_of_response,
     with_question,
-    with_supported_history,
+    without_hearsay,
     without_question,
 )
 from veridical.detectors.default.wording import answers
@@ -295,8 +295,8 @@ def score(scorer: PairScorer, cases: Sequence[Case], *, of_sources: bool = False
     """Return the logits of each response, before the regressions: the encoder's logits, lowered for copied sentences.
 
     The encoder reads each sentence with as much of the sources as fits, and a short answer with its question. It skips
-    text that makes no claim (`claims.unclaimed`) and earlier answers that the sources lack, and reads values and words
-    of the sources in the form that the response uses (`reading`).
+    text that makes no claim (`claims.unclaimed`). Questions and earlier answers that would be wrong evidence are left
+    out, and values and words of the sources are read in the form that the response uses (`reading`).
 
     Args:
         scorer: Reads the cases.
@@ -312,8 +312,8 @@ def score(scorer: PairScorer, cases: Sequence[Case], *, of_sources: bool = False
             for case, refusal in zip(cases, refusals, strict=True)
         ]
     as_given = cases
-    cases = [in_forms_of_response(with_supported_history(case)) for case in cases]
-    asked = [(case, 0) if of_sources else with_question(case) for case in cases]
+    cases = [in_forms_of_response(case) for case in cases]
+    asked = [(case, 0) if of_sources else with_question(without_hearsay(case)) for case in cases]
     scored = scorer.score([case for case, _ in asked], most=MOST if of_sources else None)
     scored = [without_question(each, length) for each, (_, length) in zip(scored, asked, strict=True)]
     if of_sources:

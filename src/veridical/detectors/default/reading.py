@@ -19,42 +19,52 @@ from veridical.core import quantities
 from veridical.core.messages import turns_of_others
 from veridical.core.segment import words
 from veridical.core.spans import Span
-from veridical.core.types import Case, Source, Turn
-from veridical.detectors.explanation.counterpart import stated
-from veridical.detectors.explanation.sentences import index_of
+from veridical.core.types import Case, Source
+from veridical.detectors.explanation.counterpart import bound, compare_mention, stated
+from veridical.detectors.explanation.sentences import Mention, Sentence, SentenceIndex, index_of
 from veridical.detectors.overlap.matching import WORDS, Profile, compiled
 from veridical.detectors.tokens.lexical import source_profile
 from veridical.detectors.tokens.scoring import ScoredResponse
 
-__all__ = ["in_forms_of_response", "with_question", "with_supported_history", "without_question"]
+__all__ = ["in_forms_of_response", "with_question", "without_hearsay", "without_question"]
 
 MOST_WORDS = 5
 _LONGEST_QUESTION = 400  # characters; a longer one is a task with its context
 
 
-def with_supported_history(case: Case) -> Case:
-    """Return the case without the turns of its history that would be wrong evidence, and those its question repeats.
+def without_hearsay(case: Case) -> Case:
+    """Return the case without the question, or turns of the history, from which alone the response may have a value.
 
-    The encoder takes what the history says for supported. An earlier answer or a system message is kept only if a
-    source or another speaker has all its values and names.
+    The encoder takes what question and history say for supported, also a wrong premise of the question and a wrong
+    earlier answer. An answer goes if the response has a value or name from it that no source has; the question or a
+    turn of the user only if a source has another value in this place, as they may say what it is about ("for 5 days").
+    Turns that the question repeats are left out, too.
 
-    >>> history = (Turn("user", "Is it old?"), Turn("assistant", "It is from 1950."), Turn("user", "Sure?"))
-    >>> case = Case("1", "Yes, from 1950.", (Source("s", "It was built in 1960."),), "Sure?", history)
-    >>> [turn.text for turn in with_supported_history(case).history]
-    ['Is it old?']
+    >>> case = Case("1", "Yes, it was built in 1950.", (Source("s", "It was built in 1960."),), "Was it built in 1950?")
+    >>> without_hearsay(case).question is None
+    True
     """
-    if not case.history:
-        return case
-    question = case.question or ""
-    others = [turn for turn in turns_of_others(case) if turn.speaker != "system"]
-    indices = [index_of(tuple(s.text for s in case.sources)), index_of((*(turn.text for turn in others), question))]
+    index = index_of(tuple(source.text for source in case.sources))
+    mentions = ((sentence, m) for sentence in index_of((case.response,)).sentences for m in sentence.mentions if m.keys)
+    foreign = [(sentence, mention) for sentence, mention in mentions if not stated(index, sentence, mention)]
+    denied = [(sentence, mention) for sentence, mention in foreign if _is_denied(index, sentence, mention)]
 
-    def supported(turn: Turn) -> bool:
-        mentions = ((sentence, m) for sentence in index_of((turn.text,)).sentences for m in sentence.mentions)
-        return all(not m.keys or any(stated(index, sentence, m) for index in indices) for sentence, m in mentions)
+    def has_none(text: str, mentions: list[tuple[Sentence, Mention]]) -> bool:
+        return not (mentions and any(stated(index_of((text,)), sentence, mention) for sentence, mention in mentions))
 
-    kept = (turn for turn in case.history if turn.text not in question and (turn in others or supported(turn)))
-    return replace(case, history=tuple(kept))
+    question, asked = case.question or "", turns_of_others(case)
+    history = [turn for turn in case.history if turn.text not in question]
+    return replace(
+        case,
+        history=tuple(turn for turn in history if has_none(turn.text, denied if turn in asked else foreign)),
+        question=case.question if has_none(question, denied) else None,
+    )
+
+
+def _is_denied(index: SentenceIndex, sentence: Sentence, mention: Mention) -> bool:
+    """Check whether a source has another value in the place of a mention, and not as a bound ("up to 6")."""
+    other = compare_mention(index, index.weighted(sentence), sentence, mention).counterpart
+    return other is not None and not bound(index.sentences[other.sentence_i], other.mention)
 
 
 def with_question(case: Case) -> tuple[Case, int]:
