@@ -76,8 +76,13 @@ def main() -> None:
     arguments.add_argument("--questions", type=int, help="use the cases of so many questions, the first")
     arguments.add_argument("--model", help="a chat model that reads in place of the default detector")
     arguments.add_argument("--base-url", help="its server")
+    arguments.add_argument("--cache", type=Path, help="a file that keeps its replies")
     given = arguments.parse_args()
-    model = Connection(model=given.model, base_url=given.base_url, timeout=600).chat() if given.model else None
+    model = (
+        Connection(model=given.model, base_url=given.base_url, timeout=600, cache=given.cache).chat()
+        if given.model
+        else None
+    )
     examples = list(read(f"written_rag:{given.data}", given.split))
     detector = load_detector("default")
     known = known_cases(examples, given.seed)
@@ -135,11 +140,14 @@ def _figures(named: Sequence[tuple[CauseKind, Outcome]], kind: CauseKind) -> dic
     else:
         seen = [cause for cause, outcome in named if kind is not CauseKind.NONE or outcome is Outcome.CLEAR]
     right = seen.count(kind)
-    low, high = wilson_interval(right, len(seen))
+    accuracy: dict[str, float] | None = None
+    if seen:
+        low, high = wilson_interval(right, len(seen))
+        accuracy = {"value": right / len(seen), "low": low, "high": high}
     return {
         "n": len(named),
         "seen": len(seen),
-        "accuracy": {"value": right / len(seen), "low": low, "high": high},
+        "accuracy": accuracy,
         "of_all": sum(cause is kind for cause, _ in named) / len(named),
         "named": dict(Counter(cause.value for cause in seen).most_common()),
     }

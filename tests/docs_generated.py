@@ -361,7 +361,7 @@ def causes(path: Path = ROWS / "causes.jsonl") -> str:
     if not path.exists():
         return "Nothing is measured yet."
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    row = next(row for row in reversed(rows) if not row.get("model"))
+    row = max((row for row in rows if not row["model"]), key=lambda row: row["n"])
     lines = ["| cause | cases | visible | right | of all cases | named instead |", "|---|---:|---:|---|---:|---|"]
     for cause, found in row["causes"].items():
         others = ", ".join(f"{name} {n}" for name, n in found["named"].items() if name != cause)
@@ -370,6 +370,24 @@ def causes(path: Path = ROWS / "causes.jsonl") -> str:
     about = f"{row['n']} cases of {row['questions']} questions, {row['data']}, {row['split']} ({row['data_hash'][:12]})"
     foot = f"{about}; detector `{row['detector']}`; 95% intervals (Wilson); {row['date']}."
     return "\n".join([*lines, "", foot, "", f"```sh\n{row['command']}\n```"])
+
+
+def causes_by_chat_model(path: Path = ROWS / "causes.jsonl") -> str:
+    """How often causes are named rightly with a chat model, next to the default detector on the same questions."""
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+    chat = next((row for row in rows if row["model"]), None)
+    if chat is None:
+        return "Nothing is measured yet."
+    offline = next(row for row in rows if not row["model"] and row["n"] == chat["n"])
+    lines = [f"| cause | visible cases | `default` | `{chat['model']}` |", "|---|---:|---:|---:|"]
+    seen = [cause for cause, found in chat["causes"].items() if found["seen"]]
+    for cause in seen:
+        right = (row["causes"][cause]["named"].get(cause, 0) for row in (offline, chat))
+        lines.append(f"| {cause} | {chat['causes'][cause]['seen']} | {' | '.join(map(str, right))} |")
+    totals = (sum(row["causes"][c]["named"].get(c, 0) for c in seen) for row in (offline, chat))
+    lines.append(f"| all | {sum(chat['causes'][c]['seen'] for c in seen)} | {' | '.join(map(str, totals))} |")
+    about = f"Named rightly, of {chat['n']} cases of {chat['questions']} questions; {chat['date']}."
+    return "\n".join([*lines, "", about, "", f"```sh\n{chat['command']}\n```"])
 
 
 def masked_speed(path: Path = ROWS / "masked-speed.jsonl") -> str:
@@ -968,6 +986,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "batch-rows": ("docs/batch.md", batch_rows),
     "true-rate": ("docs/rate.md", true_rate),
     "causes": ("docs/causes.md", causes),
+    "causes_by_chat_model": ("docs/causes.md", causes_by_chat_model),
     "masked-speed": ("docs/tasks.md", masked_speed),
     "generation-batches": ("docs/models.md", generation_batches),
     "results-slots": (

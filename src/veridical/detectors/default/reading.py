@@ -8,7 +8,7 @@ negations are written as in the response (`core.quantities` decides which values
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
@@ -44,20 +44,24 @@ def without_hearsay(case: Case) -> Case:
     >>> without_hearsay(case).question is None
     True
     """
+
+    def has_any(text: str, mentions: Iterable[tuple[Sentence, Mention]]) -> bool:
+        return any(stated(index_of((text,)), sentence, mention) for sentence, mention in mentions)
+
+    question = case.question or ""
+    history = [turn for turn in case.history if turn.text not in question]
+    said = "\n".join((question, *(turn.text for turn in history)))
+    mentions = [(sentence, m) for sentence in index_of((case.response,)).sentences for m in sentence.mentions if m.keys]
+    if not has_any(said, mentions):
+        return replace(case, history=tuple(history))
     index = index_of(tuple(source.text for source in case.sources))
-    mentions = ((sentence, m) for sentence in index_of((case.response,)).sentences for m in sentence.mentions if m.keys)
     foreign = [(sentence, mention) for sentence, mention in mentions if not stated(index, sentence, mention)]
     denied = [(sentence, mention) for sentence, mention in foreign if _is_denied(index, sentence, mention)]
-
-    def has_none(text: str, mentions: list[tuple[Sentence, Mention]]) -> bool:
-        return not (mentions and any(stated(index_of((text,)), sentence, mention) for sentence, mention in mentions))
-
-    question, asked = case.question or "", turns_of_others(case)
-    history = [turn for turn in case.history if turn.text not in question]
+    asked = turns_of_others(case)
     return replace(
         case,
-        history=tuple(turn for turn in history if has_none(turn.text, denied if turn in asked else foreign)),
-        question=case.question if has_none(question, denied) else None,
+        history=tuple(turn for turn in history if not has_any(turn.text, denied if turn in asked else foreign)),
+        question=None if has_any(question, denied) else case.question,
     )
 
 

@@ -273,11 +273,14 @@ def bound(sentence: Sentence, mention: Mention) -> str:
     """Return how a value is qualified: ">" ("more than 50"), "<", "~" ("about 50"), or "" if it is not.
 
     >>> from veridical.detectors.explanation.sentences import SentenceIndex
-    >>> (one,) = SentenceIndex(["At least 50 came, in under 9 minutes."]).sentences
+    >>> (one,) = SentenceIndex(["At least 50 came, in under 9 minutes, for 4 days or more."]).sentences
     >>> [bound(one, mention) for mention in one.mentions]
-    ['>', '<']
+    ['>', '<', '>']
     """
     before, earlier = sentence.form(mention.first - 1), sentence.form(mention.first - 2)
+    after, last = sentence.form(mention.last + 1), sentence.form(mention.last + 2)
+    if after in ("or", "and") and last in _MORE | _MORE_THAN | _LESS | _LESS_THAN:
+        return ">" if last in _MORE | _MORE_THAN else "<"
     if before in _MORE or (before == "than" and earlier in _MORE_THAN) or (before, earlier) == ("least", "at"):
         return ">"
     if before in _LESS or (before == "than" and earlier in _LESS_THAN):
