@@ -279,7 +279,7 @@ def bound(sentence: Sentence, mention: Mention) -> str:
     """
     before, earlier = sentence.form(mention.first - 1), sentence.form(mention.first - 2)
     after, last = sentence.form(mention.last + 1), sentence.form(mention.last + 2)
-    if after in ("or", "and") and last in _MORE | _MORE_THAN | _LESS | _LESS_THAN:
+    if after == "or" and last in _MORE | _MORE_THAN | _LESS | _LESS_THAN:
         return ">" if last in _MORE | _MORE_THAN else "<"
     if before in _MORE or (before == "than" and earlier in _MORE_THAN) or (before, earlier) == ("least", "at"):
         return ">"
