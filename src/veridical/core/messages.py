@@ -152,9 +152,9 @@ def read_conversation(
 
 
 def turns_of_others(case: Case) -> tuple[Turn, ...]:
-    """Return the history without what was said by the one who responds: it is no evidence for the response.
+    """Return the turns of the history that do not come from the assistant.
 
-    That is the assistant; where nobody has this name, everybody but the speaker of the last turn.
+    If no speaker is called "assistant", return those of the last speaker, to whom the response replies.
 
     >>> history = (Turn("user", "Who is it?"), Turn("assistant", "It is Ann."), Turn("user", "Sure?"))
     >>> [turn.text for turn in turns_of_others(Case("1", "Yes.", history=history))]

@@ -24,7 +24,7 @@ PAPERS: Mapping[str, str] = {
 VERSIONS = ("published", "local")
 """The paper's own data and models, or those at hand."""
 
-_OF_CELLS = ("file", "columns", "value", "scale")
+_OF_CELLS = ("file", "columns", "value", "scale")  # "columns": those that a row has; without it, all
 
 
 @dataclass(frozen=True, slots=True)

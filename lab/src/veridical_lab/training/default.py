@@ -13,7 +13,6 @@ import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from veridical.core.files import write_whole
 from veridical.datasets.split import content_hash
@@ -31,9 +30,6 @@ from veridical_lab.models.sublayers import first_layers
 from veridical_lab.training.default_data import Examples, part_of, some_of_each
 from veridical_lab.training.default_levels import SWAPPED, fit_contradiction, fit_levels, level_rows
 from veridical_lab.training.tokens import TokenTraining, train_tokens
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["DefaultTraining", "assemble", "train_default"]
 

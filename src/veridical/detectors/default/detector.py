@@ -42,8 +42,8 @@ from veridical.detectors.default.combining import (
 from veridical.detectors.default.reading import (
     in_forms_of_response,
     with_question,
-    without_hearsay,
     without_question,
+    without_unsupported_context,
 )
 from veridical.detectors.default.wording import answers
 from veridical.detectors.explanation import explained
@@ -313,7 +313,7 @@ def score(scorer: PairScorer, cases: Sequence[Case], *, of_sources: bool = False
         ]
     as_given = cases
     cases = [in_forms_of_response(case) for case in cases]
-    asked = [(case, 0) if of_sources else with_question(without_hearsay(case)) for case in cases]
+    asked = [(case, 0) if of_sources else with_question(without_unsupported_context(case)) for case in cases]
     scored = scorer.score([case for case, _ in asked], most=MOST if of_sources else None)
     scored = [without_question(each, length) for each, (_, length) in zip(scored, asked, strict=True)]
     if of_sources:

@@ -1,4 +1,4 @@
-"""Prepare a case for the encoder: read short answers with their question, and sources in the response's forms.
+"""Prepare a case for the encoder: state short answers in full, drop wrong premises, adapt the sources' forms.
 
 "Yes." alone states nothing that sources could support. And the encoder has not learned that "330 m" and "330 metres",
 "isn't" and "is not", "analysed" and "analyzed" are equal, so it reads sources in which equal values, words and
@@ -26,22 +26,21 @@ from veridical.detectors.overlap.matching import WORDS, Profile, compiled
 from veridical.detectors.tokens.lexical import source_profile
 from veridical.detectors.tokens.scoring import ScoredResponse
 
-__all__ = ["in_forms_of_response", "with_question", "without_hearsay", "without_question"]
+__all__ = ["in_forms_of_response", "with_question", "without_question", "without_unsupported_context"]
 
 MOST_WORDS = 5
 _LONGEST_QUESTION = 400  # characters; a longer one is a task with its context
 
 
-def without_hearsay(case: Case) -> Case:
-    """Return the case without the question, or turns of the history, from which alone the response may have a value.
+def without_unsupported_context(case: Case) -> Case:
+    """Return the case without its question or turns of its history, where the response repeats a wrong value from them.
 
-    The encoder takes what question and history say for supported, also a wrong premise of the question and a wrong
-    earlier answer. An answer goes if the response has a value or name from it that no source has; the question or a
-    turn of the user only if a source has another value in this place, as they may say what it is about ("for 5 days").
-    Turns that the question repeats are left out, too.
+    The encoder takes whatever it reads for supported. So an earlier answer is left out if the response has a value or
+    name from it that no source has. Users also describe their situation ("for 5 days"): their turns and the question
+    are left out only if a source has another value in this place. Turns that the question repeats are left out, too.
 
     >>> case = Case("1", "Yes, it was built in 1950.", (Source("s", "It was built in 1960."),), "Was it built in 1950?")
-    >>> without_hearsay(case).question is None
+    >>> without_unsupported_context(case).question is None
     True
     """
 
