@@ -47,14 +47,18 @@ def without_unsupported_context(case: Case) -> Case:
     def has_any(text: str, mentions: Iterable[tuple[Sentence, Mention]]) -> bool:
         return any(stated(index_of((text,)), sentence, mention) for sentence, mention in mentions)
 
+    def in_sources(key: str) -> bool:
+        return any(key in source_profile(source.text).counts for source in case.sources)
+
     question = case.question or ""
     history = [turn for turn in case.history if turn.text not in question]
     said = "\n".join((question, *(turn.text for turn in history)))
     mentions = [(sentence, m) for sentence in index_of((case.response,)).sentences for m in sentence.mentions if m.keys]
-    if not has_any(said, mentions):
+    foreign = [each for each in mentions if not (all if each[1].is_name else any)(map(in_sources, each[1].keys))]
+    if not has_any(said, foreign):
         return replace(case, history=tuple(history))
-    index = index_of(tuple(source.text for source in case.sources))
-    foreign = [(sentence, mention) for sentence, mention in mentions if not stated(index, sentence, mention)]
+    index = index_of(tuple(source.text for source in case.sources))  # slow for long sources
+    foreign = [(sentence, mention) for sentence, mention in foreign if not stated(index, sentence, mention)]
     denied = [(sentence, mention) for sentence, mention in foreign if _is_denied(index, sentence, mention)]
     asked = turns_of_others(case)
     return replace(
