@@ -27,17 +27,17 @@ from typing import Any
 import numpy as np
 from commands import command, without_folders
 
-from veridical.core.judging import thresholds_in_force
-from veridical.core.types import Case, Example
 from veridical.datasets.split import content_hash, split_by_document
 from veridical.detectors import load_detector
+from veridical.inference.artifact import DETECTOR
 from veridical.llm.local import LocalChat
 from veridical.llm.protocol import Failure, Request
 from veridical.metrics.significance import bootstrap
-from veridical.models.artifact import DETECTOR
-from veridical.revise import Delete
-from veridical.revise.acceptance import left_out
-from veridical.revise.llm_revisers import Factored
+from veridical.records.judging import thresholds_in_force
+from veridical.records.types import Case, Example
+from veridical.workflows.revise import Delete
+from veridical.workflows.revise.acceptance import left_out
+from veridical.workflows.revise.llm_revisers import Factored
 from veridical_lab.corrupt.argument_responses import composed
 from veridical_lab.datasets.topics import read_topics
 from veridical_lab.models.tuned import TunedChat

@@ -174,7 +174,7 @@ def whole(detector: str, path: Path, folder: Path, options: argparse.Namespace) 
 
 def killed(detector: str, path: Path, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     """The same, killed some times; compared with the whole run in `folder`."""
-    from veridical.batch.folder import read_shards
+    from veridical.workflows.batch.folder import read_shards
 
     if not (folder / "whole" / "report.json").is_file():
         raise SystemExit("no finished whole run to compare with: measure it first, in the same --folder")

@@ -1,12 +1,14 @@
-"""How often `veridical.causes` names the right cause: cases of each cause, made from questions over retrieved passages.
+"""How often `veridical.workflows.causes` names the right cause: cases of each cause, made from questions over retrieved
+passages.
 
     python benchmarks/causes.py FOLDER [--split dev] [--seed 0] [--questions N] [--model NAME --base-url URL]
 
-FOLDER holds the set `written_rag`; the thresholds of `veridical.causes` were chosen on its split `train`. Each question
-gives cases of known cause: its passages without those that have the answer or with foreign ones in their place (not
-retrieved; with the removed ones as a collection: ranked too low), wrong answers as they were written or with a value of
-another passage (misread, stitched, added), a passage that says otherwise (conflicting), refusals with and without the
-answer in the passages, statements of the passages about something else (not answered), and right answers (none).
+FOLDER holds the set `written_rag`; the thresholds of `veridical.workflows.causes` were chosen on its split `train`.
+Each question gives cases of known cause: its passages without those that have the answer or with foreign ones in their
+place (not retrieved; with the removed ones as a collection: ranked too low), wrong answers as they were written or with
+a value of another passage (misread, stitched, added), a passage that says otherwise (conflicting), refusals with and
+without the answer in the passages, statements of the passages about something else (not answered), and right answers
+(none).
 
 The cause of wrong text can only be named where the detector flags the text, and none only where it does not:
 `accuracy` is that of the flagged cases of these causes, of the clear cases without a cause, and of all cases of the
@@ -27,18 +29,18 @@ from random import Random
 
 from commands import command
 
-from veridical.causes import with_causes
-from veridical.checking import check_cases
-from veridical.core.detector import digest_of, fingerprint_of
-from veridical.core.edits import apply
-from veridical.core.segment import sentences
-from veridical.core.types import Case, CauseKind, Edit, Example, Outcome, Source, Verdict
 from veridical.datasets import read
 from veridical.datasets.split import content_hash
 from veridical.detectors import load_detector
-from veridical.detectors.explanation.sentences import index_of
 from veridical.llm.connection import Connection
 from veridical.metrics.significance import wilson_interval
+from veridical.records.detector import digest_of, fingerprint_of
+from veridical.records.edits import apply
+from veridical.records.types import Case, CauseKind, Edit, Example, Outcome, Source, Verdict
+from veridical.text.mentions import index_of
+from veridical.text.segment import sentences
+from veridical.workflows.causes import with_causes
+from veridical.workflows.checking import check_cases
 
 ROWS = Path(__file__).parent / "rows" / "causes.jsonl"
 BATCH = 32

@@ -25,8 +25,6 @@ from typing import Any
 import numpy as np
 
 from veridical.cli.delivery import print_dry_run
-from veridical.core.errors import CannotJudgeError, VeridicalError
-from veridical.core.types import GOLD_THRESHOLD, Usage
 from veridical.datasets.split import document_of
 from veridical.detectors.claims.claim_checker import ClaimResult, Question
 from veridical.detectors.claims.claims import sentence_claims
@@ -35,6 +33,8 @@ from veridical.llm.connection import Connection, read_prices
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.response import balanced_accuracy
 from veridical.metrics.significance import bootstrap
+from veridical.records.errors import CannotJudgeError, VeridicalError
+from veridical.records.types import GOLD_THRESHOLD, Usage
 from veridical_lab.bench.settings import BenchSettings, Loaded, load_data
 
 

@@ -26,8 +26,8 @@ from commands import command
 from transformers import Trainer, TrainingArguments
 
 from veridical.datasets.split import content_hash
+from veridical.inference.local_model import LocalModel
 from veridical.models.load import load
-from veridical.models.local_model import LocalModel
 from veridical_lab.bench.perspectives import training_sets
 from veridical_lab.datasets.topics import read_topics
 from veridical_lab.detectors.classifier.artifact import ClassifierSettings

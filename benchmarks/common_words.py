@@ -1,4 +1,4 @@
-"""Makes `src/veridical/core/common_words.txt` again: `python benchmarks/common_words.py FOLDER`.
+"""Makes `src/veridical/text/common_words.txt` again: `python benchmarks/common_words.py FOLDER`.
 
 FOLDER holds plain English text files; the list in the package comes from 16 MB of Wikipedia articles and holds
 nothing but frequent words. Words in small letters within a sentence are counted, so that names are not.
@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-OUT = Path(__file__).parents[1] / "src/veridical/core/common_words.txt"
+OUT = Path(__file__).parents[1] / "src/veridical/text/common_words.txt"
 WORDS = 6000
 WITHIN_A_SENTENCE = re.compile(r"(?<=[a-z,;] )([a-z]{3,})\b")
 

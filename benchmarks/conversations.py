@@ -27,13 +27,13 @@ from typing import Any
 import numpy as np
 from commands import command
 
-from veridical.checking import check_cases
-from veridical.core.detector import Detector, digest_of, fingerprint_of
-from veridical.core.messages import read_conversation
-from veridical.core.types import Case, Outcome
 from veridical.detectors import load_detector
+from veridical.io.conversations import read_conversation
 from veridical.llm.connection import Connection
 from veridical.metrics.significance import bootstrap
+from veridical.records.detector import Detector, digest_of, fingerprint_of
+from veridical.records.types import Case, Outcome
+from veridical.workflows.checking import check_cases
 
 HERE = Path(__file__).parent
 DATA = HERE / "data" / "conversations.jsonl"

@@ -43,9 +43,9 @@ from typing import TYPE_CHECKING, Any
 from token_peers import make_model, mixed, passages, peak_rss_mb
 
 if TYPE_CHECKING:
-    from veridical.core.types import Case as JudgedCase
     from veridical.detectors.default.detector import Default
-    from veridical.models.pairs import Window
+    from veridical.inference.pairs import Window
+    from veridical.records.types import Case as JudgedCase
 
 ROOT = Path(__file__).parents[1]
 DEMO = ROOT / "examples" / "demo.jsonl"
@@ -72,23 +72,23 @@ def load(spec: str) -> Default:
 
 
 def judged_case(case: Case) -> JudgedCase:
-    from veridical.core.types import Case as JudgedCase
-    from veridical.core.types import Source
+    from veridical.records.types import Case as JudgedCase
+    from veridical.records.types import Source
 
     sources = (Source(str(i), text, None, case.get("cover", False)) for i, text in enumerate(case["passages"]))
     return JudgedCase(case["id"], case["response"], tuple(sources))
 
 
 def count_tokens(detector: Default, texts: list[str]) -> list[int]:
-    from veridical.models.tokenization import tokenize_texts
+    from veridical.inference.tokenization import tokenize_texts
 
     return [len(tokens.ids) for tokens in tokenize_texts(detector.scorer.encoder.model.tokenizer, texts)]
 
 
 def warm(detector: Default, data: Path, sentence_count: int, count: int, seed: int) -> list[Case]:
     """Responses of so many sentences, each with a source of its own of 350 to 400 tokens."""
-    from veridical.core.segment import sentences
     from veridical.datasets import read
+    from veridical.text.segment import sentences
 
     examples = [
         example
@@ -350,7 +350,7 @@ def main() -> None:
     with TemporaryDirectory() as folder:
         arguments.folder = Path(folder)
         rows = list(run(arguments))
-    from veridical.core.jsonl import append_lines
+    from veridical.io.jsonl import append_lines
 
     common = {
         "date": begun,

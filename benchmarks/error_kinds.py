@@ -26,13 +26,13 @@ from typing import Any
 
 import numpy as np
 
-from veridical.core.judging import judge
-from veridical.core.spans import Span
-from veridical.core.types import Example, Judgement, Verdict
 from veridical.datasets.split import content_hash, split_by_document
 from veridical.detectors import load_detector
 from veridical.detectors.explanation import explained, kinds
 from veridical.metrics.significance import bootstrap
+from veridical.records.judging import judge
+from veridical.records.spans import Span
+from veridical.records.types import Example, Judgement, Verdict
 from veridical_lab.datasets.written import WRITTEN, WRITTEN_PAIRS
 from veridical_lab.training.error_kinds import fit_kinds, gold_kind, wrong_statements
 

@@ -15,7 +15,7 @@ intervals by document.
 --detector: labels by the default detector, too, which says of what is wrong how likely the sources contradict it: on
 `rules`, and on pairs of texts that people labelled as contradiction or neutral. `told` is the ROC AUC of what it says.
 
---fit prints the coefficients that the weights in `detectors/explanation/counterpart.py` are rounded from: logistic
+--fit prints the coefficients that the weights in `text/counterparts.py` are rounded from: logistic
 regressions on the candidates in the training documents. --speed measures how long an explanation takes.
 """
 
@@ -35,22 +35,22 @@ from typing import Any
 
 import numpy as np
 
-from veridical.core import quantities
-from veridical.core.diff import diff
-from veridical.core.spans import Span
-from veridical.core.stopwords import STOP_WORDS
-from veridical.core.types import Case, Example, Judgement, Source, Verdict
 from veridical.datasets import read
 from veridical.datasets.split import content_hash, document_of, split_by_document
 from veridical.detectors import load_detector
 from veridical.detectors.default.detector import Default
 from veridical.detectors.explanation import ABSENCE, CONTRADICTION, explained
-from veridical.detectors.explanation.counterpart import PlaceSimilarity, counterparts, replacement
-from veridical.detectors.explanation.sentences import Mention, Sentence, SentenceIndex, index_of, word_pattern
 from veridical.detectors.overlap.detector import Overlap
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.ranking import roc_auc
 from veridical.metrics.significance import bootstrap
+from veridical.records.spans import Span
+from veridical.records.types import Case, Example, Judgement, Source, Verdict
+from veridical.text import quantities
+from veridical.text.counterparts import PlaceSimilarity, counterparts, replacement
+from veridical.text.diff import diff
+from veridical.text.mentions import Mention, Sentence, SentenceIndex, index_of, word_pattern
+from veridical.text.stopwords import STOP_WORDS
 from veridical_lab.corrupt import corrupt, is_grounded
 
 RULE_SETS = ("bump", "summedits", "wice", "begin", "conv_fever")

@@ -18,16 +18,16 @@ from pathlib import Path
 
 import numpy as np
 
-from veridical.calibration.calibrators import fit_platt
-from veridical.core.detector import digest_of
-from veridical.core.files import write_whole
-from veridical.core.judging import judge
-from veridical.core.serialization import encode
-from veridical.core.types import Example, Judgement, Level, Verdict
 from veridical.datasets.split import content_hash, document_of
 from veridical.detectors import load_detector
+from veridical.io.files import write_whole
+from veridical.io.serialization import encode
+from veridical.metrics.calibrators import fit_platt
 from veridical.metrics.registry import METRICS
 from veridical.models.load import load, unload
+from veridical.records.detector import digest_of
+from veridical.records.judging import judge
+from veridical.records.types import Example, Judgement, Level, Verdict
 from veridical_lab.bench.evaluation import Evaluation
 from veridical_lab.bench.results import ResultRow
 from veridical_lab.bench.run import result_rows

@@ -24,10 +24,10 @@ from unittest.mock import patch
 
 import torch
 
+from veridical.inference.local_model import LocalModel
 from veridical.models import cached_forward
 from veridical.models.generation import Generated, generate
 from veridical.models.load import load
-from veridical.models.local_model import LocalModel
 from veridical.models.sampling import Sampler
 
 TEXT = """The Kingsley Bridge over the river Orlan was opened on 4 May 1931 by the mayor, Helen Marsh. It is 330 metres

@@ -29,13 +29,13 @@ import numpy as np
 import torch
 from commands import command, without_folders
 
-from veridical.core.judging import thresholds_in_force
-from veridical.core.segment import words
-from veridical.core.types import Case, Example, Judgement, Omission, Verdict
 from veridical.datasets import read
 from veridical.datasets.split import content_hash, split_by_document
 from veridical.detectors import load_detector
 from veridical.metrics.significance import bootstrap
+from veridical.records.judging import thresholds_in_force
+from veridical.records.types import Case, Example, Judgement, Omission, Verdict
+from veridical.text.segment import words
 from veridical_lab.detectors.local.probe import Probe
 from veridical_lab.guard import Guard, Guarded, GuardOptions, Sampling, TokenBudget
 

@@ -26,10 +26,10 @@ from statistics import mean, median, quantiles
 import torch
 from commands import command, without_folders
 
-from veridical.core.types import Case
 from veridical.datasets import read
 from veridical.datasets.split import content_hash, split_by_document
 from veridical.models.generation import end_token_ids, prompt_of
+from veridical.records.types import Case
 from veridical_lab.detectors.local.probe import Probe
 from veridical_lab.guard import Guard, GuardOptions, Sampling
 

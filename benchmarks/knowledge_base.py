@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from pathlib import Path
 
-from veridical.core.segment import words
-from veridical.core.stemmer import stem
+from veridical.text.segment import words
+from veridical.text.stemmer import stem
 from veridical_lab.datasets.topics import Topic, make_topic
 from veridical_lab.tasks.perspectives.knowledge_base import KnowledgeBase
 from veridical_lab.tasks.perspectives.retrieval import retrieve

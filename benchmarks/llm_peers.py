@@ -50,10 +50,10 @@ Made = Callable[[str, int, int], tuple[Run, Callable[[Any], bool]]]  # what to d
 
 def veridical(per_call: int) -> Made:
     def make(url: str, n: int, concurrency: int) -> tuple[Run, Callable[[Any], bool]]:
-        from veridical.core.types import Case, Source
         from veridical.detectors.claims.llm_checker import LLMChecker
         from veridical.detectors.claims.verify import Verify
         from veridical.llm.openai import OpenAIChat
+        from veridical.records.types import Case, Source
 
         model = OpenAIChat("loopback", base_url=url, concurrency=concurrency)
         detector = Verify(LLMChecker(model, claims_per_call=per_call), model=model, splitter="model")

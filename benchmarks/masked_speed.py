@@ -22,8 +22,8 @@ from datetime import date
 from itertools import pairwise
 from pathlib import Path
 
-from veridical.core.segment import words
 from veridical.datasets import read
+from veridical.text.segment import words
 
 
 def corrupt(how: list[str], texts: int, out: Path, batch_size: int = 32) -> dict[str, object]:

@@ -30,16 +30,16 @@ from typing import Any
 import torch
 from commands import command, without_folders
 
-from veridical.core.types import Case, Example
 from veridical.datasets import read
 from veridical.datasets.split import content_hash, split_by_document
 from veridical.detectors import load_detector
+from veridical.inference.local_model import LocalModel
 from veridical.llm.connection import Connection
 from veridical.models.encode import encode
 from veridical.models.generation import generate, prompt_of
 from veridical.models.load import load
-from veridical.models.local_model import LocalModel
 from veridical.models.sampling import Sampler
+from veridical.records.types import Case, Example
 from veridical_lab.detectors.local.probe import Probe
 from veridical_lab.probes.options import ProbeOptions, TrainingConfig
 from veridical_lab.probes.training import train_probe

@@ -15,13 +15,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from veridical.core.files import write_whole
-from veridical.core.judging import thresholds_in_force
-from veridical.core.serialization import encode
-from veridical.core.types import Example
 from veridical.datasets import read
 from veridical.datasets.split import content_hash, document_of
 from veridical.detectors import load_detector
+from veridical.io.files import write_whole
+from veridical.io.serialization import encode
+from veridical.records.judging import thresholds_in_force
+from veridical.records.types import Example
 from veridical_lab.corrupt import corrupt
 from veridical_lab.tasks.grounded import label_responses
 

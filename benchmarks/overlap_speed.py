@@ -22,8 +22,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from veridical.core.types import Case, Source
 from veridical.detectors.overlap.detector import WORDS, Overlap, precision_recall
+from veridical.records.types import Case, Source
 
 SYSTEMS = ("BERTS2S", "Gold", "PtGen", "TConvS2S", "TranS2S")
 

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
-from veridical.core.spans import Span
-from veridical.core.types import Example, Verdict
 from veridical.datasets import read
 from veridical.detectors.overlap.detector import WORDS, Overlap
 from veridical.metrics.ranking import roc_auc
+from veridical.records.spans import Span
+from veridical.records.types import Example, Verdict
 
 
 def tokens_in(text: str, verdicts: tuple[Verdict, ...]) -> np.ndarray:

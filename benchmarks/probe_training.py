@@ -36,10 +36,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from veridical.calibration.thresholding import threshold_for_f1
 from veridical.datasets import read
 from veridical.datasets.split import split_by_document
 from veridical.metrics.response import f1
+from veridical.metrics.thresholding import threshold_for_f1
 from veridical.models.load import load
 from veridical_lab.detectors.local.probe import Head
 from veridical_lab.models.monitor import ProbeMonitor

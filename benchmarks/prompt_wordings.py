@@ -25,7 +25,6 @@ import numpy as np
 from commands import command, without_folders
 from scipy.special import expit, logit
 
-from veridical.core.types import GOLD_THRESHOLD, Example
 from veridical.datasets import read
 from veridical.datasets.split import content_hash, document_of
 from veridical.detectors.claims.claims import sentence_claims
@@ -37,6 +36,7 @@ from veridical.llm.protocol import Failure, Request
 from veridical.llm.reply_parser import yes_no_mass
 from veridical.metrics.ranking import roc_auc
 from veridical.metrics.significance import bootstrap
+from veridical.records.types import GOLD_THRESHOLD, Example
 
 WORDINGS = {  # name: (the question, whether Yes means unsupported)
     "consistent": (

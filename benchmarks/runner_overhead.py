@@ -27,9 +27,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from veridical.inference.local_model import LocalModel
 from veridical.models.encode import Encoded
 from veridical.models.load import load
-from veridical.models.local_model import LocalModel
 from veridical_lab.models.runner import RequestedOutputs, Runner
 from veridical_lab.models.testing import tiny
 

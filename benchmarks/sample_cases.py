@@ -16,12 +16,12 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
-from veridical.core.files import write_whole
-from veridical.core.serialization import encode
-from veridical.core.types import Example
 from veridical.datasets import read
 from veridical.datasets.split import document_of, split_by_document
+from veridical.io.files import write_whole
+from veridical.io.serialization import encode
 from veridical.metrics.pairs import pair_name
+from veridical.records.types import Example
 
 
 def order(name: str) -> bytes:

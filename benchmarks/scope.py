@@ -22,11 +22,11 @@ from datetime import date
 from itertools import islice
 from pathlib import Path
 
-from veridical.core.languages import LANGUAGES, language_of
-from veridical.core.segment import words
-from veridical.core.types import Case
 from veridical.datasets import read
 from veridical.detectors.scope import _look, limits_of
+from veridical.records.types import Case
+from veridical.text.languages import LANGUAGES, language_of
+from veridical.text.segment import words
 
 ENGLISH = ("xsum_token", "summedits", "conv_fever", "begin", "e2e", "wice", "bump")
 PAIRS = ("snli", "boolq", "wow_q2", "infotabs", "tabfact", "logicnlg", "rotowire_errors")

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import sys
 
-from veridical.core.segment import words
 from veridical.datasets import read
+from veridical.text.segment import words
 from veridical_lab.detectors.features.tagger import RuleTagger, SpacyTagger
 
 ARTICLES = 60

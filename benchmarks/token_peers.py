@@ -84,9 +84,9 @@ def veridical(form: str, evidence: str = "all") -> Callable[[str, int], Judge]:
     """The detector `tokens` on the same folder, in fp32, bf16 or ONNX int8, all cases in one call."""
 
     def load(folder: str, max_length: int) -> Judge:
-        from veridical.core.types import Case as JudgedCase
-        from veridical.core.types import Source
         from veridical.detectors.tokens.detector import Tokens
+        from veridical.records.types import Case as JudgedCase
+        from veridical.records.types import Source
 
         onnx = form.removeprefix("onnx ") if form.startswith("onnx ") else None
         options: dict[str, Any] = {"onnx": onnx} if onnx else {"dtype": form}
@@ -181,7 +181,7 @@ def make_model(backbone: str, folder: Path, seed: int) -> None:
 
 def passages(text: str, words: int) -> list[str]:
     """The first `words` words of a text, about, in passages of whole sentences."""
-    from veridical.core.segment import sentences
+    from veridical.text.segment import sentences
 
     parts: list[list[str]] = [[]]
     size = total = 0

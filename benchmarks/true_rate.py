@@ -23,15 +23,15 @@ from zlib import crc32
 import numpy as np
 from commands import command
 
-from veridical.checking import check_cases
-from veridical.core.detector import digest_of, fingerprint_of
-from veridical.core.types import Checked, Example
 from veridical.datasets import read
 from veridical.detectors import load_detector
 from veridical.metrics.significance import wilson_interval
-from veridical.rate.estimate import estimate
-from veridical.rate.rows import Run, RunRow
-from veridical.rate.strata import draw
+from veridical.records.detector import digest_of, fingerprint_of
+from veridical.records.types import Checked, Example
+from veridical.workflows.checking import check_cases
+from veridical.workflows.rate.estimate import estimate
+from veridical.workflows.rate.rows import Run, RunRow
+from veridical.workflows.rate.strata import draw
 
 ROWS = Path(__file__).parent / "rows" / "true-rate.jsonl"
 SETS = {name: name for name in ("begin", "conv_fever", "wice", "bump", "summedits")} | {"written_answers": "written"}

@@ -2,21 +2,61 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
 from functools import partial
 from inspect import Parameter, getdoc, signature
+from io import StringIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from tests import doors
-from veridical.core.detector import info_of
+from tests import api_reference, doors
+from tests.processes import python
 from veridical.detectors import DETECTORS
+from veridical.records.detector import info_of
 
 ROOT = Path(__file__).parents[1]
 ROWS = ROOT / "benchmarks" / "rows"
+
+
+def first_example() -> str:
+    """What the first example of the README prints."""
+    code = re.search(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    assert code
+    with redirect_stdout(StringIO()) as printed:
+        exec(compile(code[1], "README.md", "exec"), {"__name__": "__main__"})
+    return f"```text\n{printed.getvalue()}```"
+
+
+def first_figures(names: Mapping[str, str] = {"default": "`default`", "overlap": "word overlap"}) -> str:
+    """How well detectors do: means over the labelled sets.
+
+    Args:
+        names: What each detector is called.
+    """
+    from veridical_lab.bench.results import read_result_rows
+    from veridical_lab.report.result_tables import mean_tables
+
+    rows = [row for row in read_result_rows([ROWS / "yardsticks.jsonl"]) if row.group is None]
+    (table,) = mean_tables(rows)
+    columns = {"roc_auc": "ranking (ROC AUC)", "recall": "wrong responses found", "false_alarms": "right ones flagged"}
+    places = [next(i for i, head in enumerate(table.head) if head.startswith(name)) for name in columns]
+    lines = [f"| mean of {len({row.data for row in rows})} public sets | {' | '.join(columns.values())} |"]
+    lines.append(f"|---{'|---:' * len(columns)}|")
+    by_name = {line[0]: line for line in table.lines}
+    lines += [f"| {shown} | {' | '.join(by_name[name][i] for i in places)} |" for name, shown in names.items()]
+    return "\n".join(lines)
+
+
+def which_detector() -> str:
+    """How well the detectors do that need nothing."""
+    return first_figures({"default": "[`default`](default.md)", "overlap": "[`overlap`](overlap.md)"})
 
 
 def command_help() -> str:
@@ -37,7 +77,7 @@ def command_help() -> str:
 
 def layouts() -> str:
     """The columns that are recognised, best first."""
-    from veridical.rows.columns import LAYOUTS
+    from veridical.io.columns import LAYOUTS
 
     lines = ["| tool | response | sources | question |", "|---|---|---|---|"]
     for layout in LAYOUTS:
@@ -95,7 +135,7 @@ def detector_table() -> str:
 
 LINKS = {
     "As in `models.load`": "As for [every local model](../models.md#loading)",
-    "(`models.template`)": "([list](../models.md#prompts))",
+    "(`inference.template`)": "([list](../models.md#prompts))",
 }
 
 
@@ -133,9 +173,9 @@ def _described(thing: Any, section: str) -> dict[str, str]:
 
 
 def _default_of(about: str, parameter: Parameter | None) -> tuple[str, str]:
-    """The meaning of an option, and its default: what "None: …" says of it, or the parameter's."""
+    """The meaning of an option, and its default: what "Default: …" (or "None: …") says of it, or the parameter's."""
     about = re.sub(r'"([^" ]+)"', r"`\1`", about).replace("|", r"\|")
-    said = re.search(r"[;.] None: (.*?)(?=\. |\.$)", about)
+    said = re.search(r"[;.] (?:None|Default): (.*?)(?=\. |\.$)", about)
     if said:
         about = (about[: said.start()] + about[said.end() :]).strip()
         return about, said[1]
@@ -337,6 +377,42 @@ def classifier_speed(path: Path = ROWS / "classifier-speed.jsonl") -> str:
     return "\n".join([*lines, "", made, "", f"```sh\n{row['command']}\n```"])
 
 
+def statement_checks() -> str:
+    """Why a written statement is dropped."""
+    from veridical_lab.adapt.statements import REASONS
+
+    lines = [f"| {reason} | {meaning} |" for reason, meaning in REASONS.items()]
+    return "\n".join(["| dropped | because |", "|---|---|", *lines])
+
+
+def adapting(path: Path = ROWS / "adapting.jsonl") -> str:
+    """What adapting to a domain of `summedits` changes."""
+    if not path.exists():
+        return "Nothing is measured yet."
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    lines = [
+        "| domain | statements by | labelled summaries | ROC AUC before | after | gain | kept | minutes |",
+        "|---|---|---:|---:|---:|---|---|---:|",
+    ]
+    for row in rows:
+        found = row["labelled summaries"]
+        gain = found["gain"]
+        cells = (
+            row["domain"],
+            row["writer"],
+            found["n"],
+            f"{found['before']['roc_auc']:.3f}",
+            f"{found['after']['roc_auc']:.3f}",
+            f"{gain['value']:+.3f} [{gain['low']:+.3f}, {gain['high']:+.3f}]",
+            "yes" if row["gate"]["kept"] else "no",
+            f"{row['minutes']:.0f}",
+        )
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    commands = "\n".join(dict.fromkeys(row["command"] for row in rows))
+    foot = f"`summedits`, summaries that adapting never sees; 95% intervals (bootstrap); {rows[-1]['date']}."
+    return "\n".join([*lines, "", foot, "", f"```sh\n{commands}\n```"])
+
+
 def true_rate(path: Path = ROWS / "true-rate.jsonl") -> str:
     """How often intervals cover the true rate, and how wide they are, next to those of random labels."""
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
@@ -354,6 +430,51 @@ def true_rate(path: Path = ROWS / "true-rate.jsonl") -> str:
     about = f"{first['draws']} draws of {first['labels']} labels; detector `{first['detector']}`, {first['date']}"
     mean = f"On average the interval has {100 * narrower:.0f} % of the width of that of random labels"
     return "\n".join([*lines, "", f"{mean}. {about}.", "", f"```sh\n{first['command']}\n```"])
+
+
+def _of_log(*commands: str) -> list[str]:
+    """Return the lines that the last of some commands prints; `results/` is a run on the bundled log."""
+    with TemporaryDirectory() as folder:
+        for command in ("batch examples/log.jsonl results/", *commands):
+            words = [
+                {"results/": folder + "/run", "labels.csv": folder + "/labels.csv"}.get(w, w) for w in command.split()
+            ]
+            done = python("-m", "veridical", *words, cwd=ROOT, encoding="utf-8", env={**os.environ, "COLUMNS": "80"})
+            if "--sheet" in words:
+                _fill_in(Path(folder) / "labels.csv")
+    return [line.rstrip() for line in (done.stdout + done.stderr).splitlines()]
+
+
+def _fill_in(sheet: Path) -> None:
+    """Say of each answer of the bundled log whether it is wrong."""
+    rows = list(csv.reader(sheet.read_text("utf-8-sig").splitlines()))
+    for row in rows[1:]:
+        row[rows[0].index("wrong")] = "yes" if row[rows[0].index("id")] in _WRONG_IN_LOG else "no"
+    with sheet.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(rows)
+
+
+_WRONG_IN_LOG = {f"q{i}" for i in (*range(11, 20), *range(22, 27), 29)}
+
+
+def causes_of_log() -> str:
+    """What `veridical causes` prints first about the bundled log."""
+    lines = _of_log("causes results/")
+    table = lines[: 1 + next(i for i, line in enumerate(lines) if line.startswith("└"))]
+    commands = ("$ veridical batch examples/log.jsonl results/", "$ veridical causes results/")
+    return "\n".join(["```console", *commands, *table, "…", "```"])
+
+
+def rate_of_log() -> str:
+    """What `veridical rate` prints about the bundled log once 20 answers are labelled."""
+    lines = _of_log("rate results/ --sheet labels.csv --count 20", "rate results/ --labels labels.csv")
+    return "\n".join(["```text", *lines, "```"])
+
+
+def counts_of_log() -> str:
+    """The line with the counts of `veridical check` on the bundled log."""
+    done = python("-m", "veridical", "check", "examples/log.jsonl", "--fail-over", "0.05", cwd=ROOT, encoding="utf-8")
+    return f"```text\n{done.stderr.splitlines()[-1]}\n```"
 
 
 def causes(path: Path = ROWS / "causes.jsonl") -> str:
@@ -421,6 +542,27 @@ def generation_batches(path: Path = ROWS / "generation-batches.jsonl") -> str:
     where = f"{row['model']} in {row['dtype']}, {row['threads']} threads of {row['cores']} cores"
     equal = "all texts equal" if all(row["equal"] == 1 for row in rows) else "some texts differ"
     return "\n".join([*lines, "", f"{what}, {equal}; {where}, {row['rounds']} rounds; {row['date']}."])
+
+
+def history_speed(path: Path = ROOT / "benchmarks" / "rows" / "history-speed.jsonl") -> str:
+    """How long requests to a history with many cases take."""
+    if not path.exists():
+        return "Nothing is measured yet."
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    names = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
+    heads = [f"{names[row['database']]}, {row['cases']:,} cases" for row in rows]
+    lines = [f"| request | {' | '.join(heads)} |", f"|---|{'---:|' * len(rows)}"]
+    for request in rows[0]["requests"]:
+        times = (_figure(row["requests"][request]["median_ms"]) for row in rows)
+        lines.append(f"| {request} | {' | '.join(f'{time} ms' for time in times)} |")
+    rates = {"rows_a_second": "rows of a file stored a second", "results_a_second": "results stored a second"}
+    for name, what in rates.items():
+        lines.append(f"| {what} | {' | '.join(format(row[name], ',') for row in rows)} |")
+    deleting = (f"{_figure(row['delete_run_seconds'])} s" for row in rows)
+    lines.append(f"| deleting all cases | {' | '.join(deleting)} |")
+    first = rows[0]
+    about = f"Medians of {first['rounds']} requests to the routes in one process, {first['machine']}, {first['date']}."
+    return "\n".join([*lines, "", about, "", "```sh", *(row["command"] for row in rows), "```"])
 
 
 def server_load(path: Path = ROOT / "benchmarks" / "rows" / "server-load.jsonl") -> str:
@@ -804,6 +946,13 @@ def agent_log(path: Path = ROWS / "conversations.jsonl") -> str:
 _CAUSES = ("not retrieved", "wrong refusal", "right refusal", "question not answered")
 
 
+def label_table() -> str:
+    """The labels of an explanation."""
+    from veridical.detectors.explanation import LABELS
+
+    return "\n".join(["| label | meaning |", "|---|---|", *(f"| `{k}` | {v} |" for k, v in LABELS.items())])
+
+
 def kind_table() -> str:
     """The kinds of errors."""
     from veridical.detectors.explanation import KINDS
@@ -851,7 +1000,7 @@ def _interval(one: dict[str, float]) -> str:
 
 def papers() -> str:
     """Hallucinations in summaries of papers before and after revision, by critic and judge."""
-    from veridical.core.serialization import read_documents
+    from veridical.io.serialization import read_documents
     from veridical.report.tables import markdown
     from veridical_lab.report.prevalence_table import prevalence_tables
 
@@ -944,6 +1093,9 @@ def option_tables() -> dict[str, tuple[str, Callable[[], str]]]:
 
 
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
+    "first-example": ("README.md", first_example),
+    "first-figures": ("README.md", first_figures),
+    "which-detector": ("docs/detectors/README.md", which_detector),
     "annotate-loop": ("docs/annotate.md", annotate_loop),
     "reproduce": ("docs/reproduce.md", reproduced),
     "published-probes": ("docs/analyses.md", published_figures("chwang2024")),
@@ -979,12 +1131,18 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
         "docs/detectors/verify.md",
         results("verify.jsonl", "roc_auc balanced_accuracy word_roc_auc token_f1"),
     ),
+    "history-speed": ("docs/history.md", history_speed),
     "server-load": ("docs/serve.md", server_load),
     "faults": ("docs/faults.md", faults),
     "growth": ("docs/faults.md", work_growth),
     "server-limits": ("docs/serve.md", server_limits),
     "batch-rows": ("docs/batch.md", batch_rows),
     "true-rate": ("docs/rate.md", true_rate),
+    "causes-of-log": ("docs/causes.md", causes_of_log),
+    "statement-checks": ("docs/adapt.md", statement_checks),
+    "adapting": ("docs/adapt.md", adapting),
+    "rate-of-log": ("docs/rate.md", rate_of_log),
+    "counts-of-log": ("docs/ci.md", counts_of_log),
     "causes": ("docs/causes.md", causes),
     "causes_by_chat_model": ("docs/causes.md", causes_by_chat_model),
     "masked-speed": ("docs/tasks.md", masked_speed),
@@ -1002,6 +1160,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "organic-guard": ("docs/guard.md", guarded("organic-guard.jsonl")),
     "guard-speed": ("docs/guard.md", guard_speed),
     "commands": ("docs/cli.md", command_help),
+    "python": ("docs/python.md", api_reference.reference),
     "layouts": ("docs/check.md", layouts),
     "doors": ("docs/doors.md", doors.table),
     "detectors": ("docs/detectors/README.md", detector_table),
@@ -1012,7 +1171,8 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "contradictions": ("docs/explanations.md", contradictions),
     "conversations": ("docs/conversations.md", conversations),
     "agent_log": ("docs/conversations.md", agent_log),
-    "kind_table": ("docs/explanations.md", kind_table),
+    "label_table": ("docs/findings.md", label_table),
+    "kind_table": ("docs/findings.md", kind_table),
     "error_kinds": ("docs/explanations.md", error_kinds),
     "speed-default": ("docs/detectors/default.md", default_speed),
     "training-default": ("docs/detectors/default.md", default_training_sets),

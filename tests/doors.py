@@ -129,7 +129,7 @@ def _word(path: Path) -> None:
 
 
 def _pdf(path: Path) -> None:
-    from tests.test_documents import pdf_of
+    from tests.io.test_documents import pdf_of
 
     path.write_bytes(pdf_of(BLUE))
 

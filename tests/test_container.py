@@ -41,6 +41,12 @@ def test_the_base_is_pinned_and_slim() -> None:
     assert len(set(bases)) == 1, "the packages are built for the Python that runs them"
 
 
+def test_versions_are_those_that_are_tested() -> None:
+    installs = [command for name, command in instructions() if name == "RUN" and "pip install" in command]
+    assert installs
+    assert all("-c constraints.txt" in command for command in installs)
+
+
 def test_it_does_not_run_as_root() -> None:
     user, group = map(int, last_stage()["USER"].split(":"))
     assert min(user, group) > 0
@@ -89,6 +95,14 @@ def test_compose_starts_the_same_service() -> None:
     assert service["user"] == f"${{VERIDICAL_USER:-{last_stage()['USER']}}}"
     assert service["read_only"]
     assert service["cap_drop"] == ["ALL"]
+
+
+def test_the_service_and_its_readers_of_documents_fit_into_the_memory_of_the_container() -> None:
+    compose = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))
+    given, limits = compose["services"]["veridical"]["mem_limit"], Limits()
+    assert given == "2g"
+    service = 700 * 1024**2  # with the default detector at work
+    assert limits.documents * limits.document_memory + limits.memory_bytes + service < 2 * 1024**3
 
 
 def test_whatever_stops_the_service_waits_for_its_answers() -> None:

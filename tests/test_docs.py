@@ -13,8 +13,8 @@ import pytest
 import veridical
 from tests import docs_generated
 from tests.processes import run_code
-from veridical.core.errors import MissingExtraError
 from veridical.detectors.default.detector import PACKAGED
+from veridical.records.errors import MissingExtraError
 from veridical.report.tables import cell
 from veridical_lab.bench.results import read_result_rows
 

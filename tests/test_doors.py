@@ -16,14 +16,14 @@ import veridical
 from tests import doors
 from tests.llm.loopback import completion, serving
 from tests.server.services import client_of
-from veridical.checking import check_cases
 from veridical.cli import main
-from veridical.core.errors import InputError
-from veridical.core.serialization import decode
-from veridical.core.types import Checked
+from veridical.io.serialization import decode
+from veridical.records.errors import InputError
+from veridical.records.types import Checked
 from veridical.report.findings import unjudged_reasons
 from veridical.server.settings import ProxySettings
 from veridical.testing import assert_grounded
+from veridical.workflows.checking import check_cases
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what a framework deprecates of its own
 
@@ -301,7 +301,7 @@ def test_every_cell_of_the_table(
 
 def test_a_detector_is_not_asked_about_nothing() -> None:
     """One that would pass an empty response, or miss its sources, does not get the chance."""
-    from veridical.core.types import Case, Judgement, Source
+    from veridical.records.types import Case, Judgement, Source
 
     class Passes:
         name = "passes"

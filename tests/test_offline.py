@@ -21,8 +21,8 @@ import pytest
 
 from tests.processes import LIMIT, default_interrupt, python
 from tests.server.services import CASE
-from veridical.core.telemetry import SWITCHES
 from veridical.detectors.default.detector import PACKAGED
+from veridical.inference.telemetry import SWITCHES
 
 STRACE = shutil.which("strace")
 CAN_TRACE = STRACE is not None and not subprocess.run([STRACE, "-qq", "-o", os.devnull, "true"], check=False).returncode
@@ -177,8 +177,8 @@ assert dict(os.environ) == before, "an import has changed the environment"
 
 from importlib.abc import MetaPathFinder
 from types import ModuleType
-from veridical.core.errors import MissingExtraError
-from veridical.core.telemetry import SWITCHES
+from veridical.records.errors import MissingExtraError
+from veridical.inference.telemetry import SWITCHES
 
 seen = {}
 
@@ -191,12 +191,14 @@ class Watcher(MetaPathFinder):
 sys.meta_path.insert(0, Watcher())
 sys.modules["torch"] = ModuleType("torch")
 
-from veridical.batch.ray_engine import on_ray
+from veridical.workflows.batch.ray_engine import on_ray
 from veridical_lab.datasets.hf import _load
-from veridical.models.load import require_models
-from veridical.models.onnx_runtime import open_session
+from veridical.inference.checkpoint import checkpoint_folder
+from veridical.inference.local_model import require_models
+from veridical.inference.onnx_runtime import open_session
 
-for call in (lambda: list(on_ray([], None, 1)), lambda: _load("x", None), require_models, lambda: open_session(b"")):
+calls = lambda: list(on_ray([], None, 1)), lambda: _load("x", None), lambda: open_session(b"")
+for call in (*calls, lambda: checkpoint_folder("owner/model"), require_models):
     try:
         call()
     except (ImportError, MissingExtraError):

@@ -10,7 +10,7 @@ import pytest
 import veridical.report.terminal
 from tests.processes import python
 from veridical import Outcome, Source, testing
-from veridical.core.errors import InputError
+from veridical.records.errors import InputError
 from veridical.testing import assert_grounded
 
 pytest_plugins = ["pytester"]

@@ -28,6 +28,22 @@ half a dozen = 6
 half a million = 500,000
 3 lakh = 300,000
 2 crore = 20 million
+10^6 = 10⁶
+10^6 = a million
+10⁶ = 1,000,000
+10**6 = 10⁶
+3 × 10⁶ = 3 million
+3 x 10^6 = 3,000,000
+1.5·10^-3 = 0.0015
+10⁻³ = 0.001
+-2 × 10^3 = -2000
+3 × 10^3 m = 3 km
+10⁶ ≠ 106
+10⁶ ≠ 10⁷
+10⁶ ≠ 10
+10^6 ≠ 10
+10⁶ ≠ 6
+10^6 m ≠ 10^6 kg
 −5 = -5
 minus 5 = -5
 –5 °C = -5 °C
@@ -48,6 +64,17 @@ a dozen ≠ two dozen
 thirteen ≠ thirty
 1.05 ≠ 1.5
 0.5 ≠ 5
+
+fifteen hundred = 1,500
+nineteen eighty-four = 1984
+twenty ten = 2010
+minus 5 degrees = -5 °C
+Chapter IV = Chapter 4
+World War II = the Second World War
+fifteen hundred ≠ 15 and 100
+nineteen eighty-four ≠ 1948
+Chapter IV ≠ Chapter 6
+World War II ≠ World War III
 
 # marks inside numbers
 1,5 = 1.5
@@ -150,7 +177,20 @@ $5m ≠ £5m
 50 cents ≠ $50
 Rs 500 ≠ $500
 
+99¢ = $0.99
+5 euros and 50 cents = €5.50
+five dollars and ten cents = $5.10
+5 pounds 20 pence = £5.20
+EUR 890.500.000 = 890,5 Millionen Euro
+-$5 = minus $5
+-$5 ≠ $5
+5 euros and 50 cents ≠ €5.05
+
 # units
+2,048 MB = 2 GB
+2 GB = 2,000 MB
+30 s = 30 seconds
+30 s ≠ 30 ms
 5 km = 5 kilometres
 5km = 5,000 m
 5 < 5 km
@@ -164,6 +204,17 @@ Rs 500 ≠ $500
 2 litres = 2 L
 20 m² = 20 square metres
 20 km2 = 20 sq km
+20 m^2 = 20 m²
+20 km^2 = 20 square kilometres
+20 m^3 = 20 cubic metres
+200 ft² = 200 sq ft
+20 m^2 ≠ 20 m
+330¹ m = 330 m
+330 m = 330² metres
+1889³ = 1889
+the tower² = the tower
+330¹ m ≠ 3301 m
+12 m² ≠ 12 m
 3 kWh = 3 kilowatt-hours
 10 m/s = 10 metres per second
 5 ft 3 in = 63 inches
@@ -218,7 +269,20 @@ a five-year plan = a 5-year plan
 3 days ≠ 3 weeks
 120 days ≠ 120 months
 
+# how often
+twice a day = two times a day
+twice daily = twice per day
+once a week = weekly
+twice a day ≠ once a day
+twice a day ≠ twice a week
+
 # dates and times
+noon = 12:00
+midnight = 00:00
+noon ≠ midnight
+05/01/2020 = 1 May 2020
+05/01/2020 = 5 January 2020
+05/01/2020 ≠ 2 May 2020
 3 May 2021 = May 3, 2021
 3rd of May 2021 = 2021-05-03
 3 May 2021 = 2021-05-03

@@ -1,6 +1,6 @@
-"""Veridical finds unsupported passages in a generated text, and passages of its sources that the text leaves out.
+"""Veridical finds unsupported passages in a generated text, and source passages that the text leaves out.
 
-`check` judges one response, `check_cases` many; every finding has a score from 0 to 1.
+`check` judges one response, and `check_cases` many responses. Every finding has a score from 0 to 1.
 
 >>> import veridical
 >>> result = veridical.check("Rome has 7 hills.", sources=["Rome was built on seven hills."])
@@ -11,10 +11,10 @@
 from importlib import import_module
 from typing import Any
 
-from veridical.checking import acheck, check, check_cases, check_conversation
-from veridical.core.detector import Detector
-from veridical.core.errors import InputError, VeridicalError
-from veridical.core.types import (
+from veridical.records.detector import Detector
+from veridical.records.errors import InputError, VeridicalError
+from veridical.records.registry import register
+from veridical.records.types import (
     Case,
     Cause,
     CauseKind,
@@ -37,15 +37,39 @@ from veridical.core.types import (
     Usage,
     Verdict,
 )
+from veridical.workflows.checking import acheck, check, check_cases, check_conversation
 
 __version__ = "0.1.0"
 
+register(
+    "veridical.forms",
+    {
+        "json": "veridical.io.serialization:encode",
+        "text": "veridical.report.findings:as_text",
+        "html": "veridical.report.findings:as_html",
+    },
+)
+register(
+    "veridical.documents",
+    {
+        "revised": "veridical.workflows.revise:Revised",
+        "calibrated": "veridical.detectors.calibrated:FittedCalibration",
+        "batch": "veridical.workflows.batch.records:BatchManifest",
+        "batch_shard": "veridical.workflows.batch.records:JudgedShard",
+        "batch_row": "veridical.workflows.batch.records:JudgedRow",
+        "failed_row": "veridical.workflows.batch.records:FailedRow",
+        "batch_report": "veridical.workflows.batch.summary:BatchReport",
+        "rate": "veridical.workflows.rate.estimate:RateReport",
+        "causes": "veridical.workflows.causes.summary:CauseReport",
+    },
+)
+
 _LOADED_ON_USE = {
     "Connection": "veridical.llm.connection",
-    "decode": "veridical.core.serialization",
-    "encode": "veridical.core.serialization",
+    "decode": "veridical.io.serialization",
+    "encode": "veridical.io.serialization",
     "load_detector": "veridical.detectors",
-    "read_document": "veridical.documents",
+    "read_document": "veridical.io.documents",
 }
 
 __all__ = [

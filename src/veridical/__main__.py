@@ -12,7 +12,7 @@ INTERNAL_ERROR = 70
 
 
 def main() -> int:
-    """Run the command line and return its exit code; print the traceback of an unforeseen error."""
+    """Run the command line and return its exit code. The traceback of an unforeseen error is printed."""
     try:
         from veridical.cli import main as run
 

@@ -14,25 +14,22 @@ import pytest
 import veridical
 import veridical_lab
 from tests.processes import python
-from veridical.core.errors import MissingExtraError
 from veridical.detectors.default.detector import PACKAGED
+from veridical.records.errors import MissingExtraError
 
 SRC = Path(veridical.__file__).parent
 LAB = Path(veridical_lab.__file__).parent
 ARCHITECTURE = Path(__file__).parents[2] / "docs" / "ARCHITECTURE.md"
 LAYERS = [
-    {"core"},
-    {"rows"},
-    {"datasets", "metrics", "documents"},
-    {"models", "sources"},
+    {"records"},
+    {"text"},
+    {"io"},
+    {"inference", "metrics", "datasets"},
+    {"models"},
     {"llm"},
-    {"calibration"},
     {"detectors"},
-    {"revise", "causes"},
-    {"checking"},
-    {"batch"},
-    {"rate"},
-    {"report"},
+    {"workflows"},
+    {"report", "history"},
     {"server", "testing", "integrations"},
     {"cli"},
     {"__main__"},
@@ -45,7 +42,7 @@ LAB_LAYERS = [
     {"tasks"},
     {"bench"},
     {"probes", "training"},
-    {"annotate"},
+    {"annotate", "adapt"},
     {"reproduce"},
     {"report"},
     {"cli"},
@@ -64,6 +61,7 @@ HEAVY = [
     "rich",
     "typer",
     "jinja2",
+    "sqlalchemy",
 ]
 
 
@@ -107,11 +105,25 @@ def test_imports_point_down(module: str) -> None:
         assert not [name for name in imported if name.startswith("veridical_lab")], "the product imports its laboratory"
     own = {package_of(name) for name in imported if name.split(".")[0] == root}
     if package == "__init__":
-        assert own <= {"core", "checking"}
+        assert own <= {"records", "workflows"}
         return
     assert package in layer, f"{package} has no layer: give it one in docs/ARCHITECTURE.md and here"
     wrong = {name for name in own & layer.keys() if name != package and layer[name] >= layer[package]}
     assert not wrong, f"{package} (layer {layer[package]}) imports {wrong}"
+
+
+def test_no_string_names_an_upper_package() -> None:
+    """Lower packages load upper ones by registered names only, and the root registers those."""
+    layer = {name: number for number, names in enumerate(LAYERS) for name in names}
+    upward = [
+        f"{module} names {node.value}"
+        for module, path in MODULES.items()
+        if module.startswith("veridical.")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and re.fullmatch(r"veridical(\.\w+)+(:\w+)?", str(node.value))
+        if layer.get(package_of(str(node.value).partition(":")[0]), -1) > layer[package_of(module)]
+    ]
+    assert not upward
 
 
 def test_there_is_no_import_cycle() -> None:
@@ -137,9 +149,9 @@ def test_the_root_is_light() -> None:
     assert not loaded_by("import veridical") & set(HEAVY)
 
 
-def test_core_loads_no_heavy_library_except_for_json() -> None:
-    names = [m.name for m in pkgutil.iter_modules([str(SRC / "core")]) if m.name != "serialization"]
-    code = "\n".join(f"import veridical.core.{name}" for name in names)
+def test_records_and_text_load_no_heavy_library() -> None:
+    names = [f"{root}.{m.name}" for root in ("records", "text") for m in pkgutil.iter_modules([str(SRC / root)])]
+    code = "\n".join(f"import veridical.{name}" for name in names if name != "text.lexical")
     assert not loaded_by(code) & set(HEAVY)
 
 

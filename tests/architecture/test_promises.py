@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 from fnmatch import fnmatch
@@ -59,3 +60,11 @@ DANGER = r"\bimport pickle\b|(?<![.\w])eval\(|(?<![.\w])exec\(|torch\.load\(|tru
 def test_no_pickle_no_eval_no_remote_code() -> None:
     for path in SOURCES:
         assert not re.search(DANGER, path.read_text("utf-8")), path
+
+
+def test_files_in_folders_follow_no_links() -> None:
+    writers = {"write_whole", "replacing", "append_lines", "recover"}
+    for path in SOURCES:
+        for call in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(call, ast.Call) and ast.unparse(call.func) in writers and isinstance(call.args[0], ast.BinOp):
+                assert "follow_link" in {word.arg for word in call.keywords}, f"{path}:{call.lineno}"

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests.processes import LIMIT, python, start_python
-from veridical.checking import check
 from veridical.cli import main
-from veridical.core.serialization import decode
-from veridical.core.types import Outcome
+from veridical.io.serialization import decode
+from veridical.records.types import Outcome
+from veridical.workflows.checking import check
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 OVERLAP = ("--detector", "overlap")  # fast, and its scores are known exactly

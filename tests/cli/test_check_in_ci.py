@@ -6,13 +6,14 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
 from veridical.cli.delivery import exit_code
 from veridical.cli.options import ExitOptions
-from veridical.core.types import Outcome
+from veridical.records.types import Outcome
 
 Command = Callable[..., tuple[int, str, str]]
 CLEAR, FLAGGED, UNJUDGED = "red", "blue", ""
@@ -47,6 +48,18 @@ def test_shares_that_are_allowed(
     flagged = f"{responses.count(FLAGGED)} of {len(judged)} judged cases flagged"
     assert (flagged in errors) == bool(options)
     assert (f"{responses.count(UNJUDGED)} of {len(responses)} not judged" in errors) == bool(options)
+
+
+def test_an_answer_without_a_claim_fails_no_run(command: Command, tmp_path: Path) -> None:
+    cases = write_cases(tmp_path / "cases.jsonl", "I don't know.", "Let me know if you need more.")
+    report = tmp_path / "junit.xml"
+    code, _, errors = command(
+        "check", "--cases", cases, "-d", "verify:overlap", "--fail-over", "0", "--junit", str(report)
+    )
+    assert code == 0
+    assert "0 of 0 judged cases flagged" in errors
+    assert "0 of 2 not judged (allowed: 0 of them), 2 without a claim" in errors
+    assert ElementTree.parse(report).getroot().attrib["errors"] == "0"
 
 
 def test_shares_are_exact() -> None:
@@ -97,3 +110,34 @@ def test_nothing_is_written_where_the_input_breaks_off(command: Command, tmp_pat
     assert command("check", cases, "-d", "overlap", "--junit", str(junit), "--sarif", str(sarif))[0] == 2
     assert junit.read_text() == "of the last run"
     assert not sarif.exists()
+
+
+def test_cells_of_any_length_are_located(command: Command, tmp_path: Path) -> None:
+    cases, sarif = tmp_path / "big.csv", tmp_path / "out.sarif"
+    long = "red " * 50_000
+    cases.write_text("response,sources\n" + f"blue,{long}\nred,{long}\nblue,{long}\n")
+    assert command("check", str(cases), "-d", "overlap", "--sarif", str(sarif))[0] == 1
+    results = json.loads(sarif.read_text("utf-8"))["runs"][0]["results"]
+    places = [result["locations"][0]["physicalLocation"] for result in results]
+    assert [place["region"]["startLine"] for place in places] == [2, 4]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"response": "red \ud83d", "sources": ["red"]},
+        {"response": "red", "sources": [{"text": "red", "metadata": {"title": "\udc00"}}]},
+        {"messages": [{"role": "tool", "content": "\ud83d"}, {"role": "assistant", "content": "red"}]},
+    ],
+)
+def test_half_of_a_character_fails_its_row_only(command: Command, tmp_path: Path, bad: dict[str, Any]) -> None:
+    rows = [{"response": "red \U0001f600", "sources": ["red"]}, bad, {"response": "blue", "sources": ["red"]}]
+    cases = tmp_path / "cases.jsonl"
+    cases.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    code, output, errors = command("check", "--cases", str(cases), "-d", "overlap", "--json")
+    assert [json.loads(line)["outcome"] for line in output.splitlines()] == ["clear", "unjudged", "flagged"]
+    assert f"{cases}:2: half of a surrogate pair stands alone in a text, so this row is not judged" in errors
+    assert code == 1
+    assert command("batch", str(cases), str(tmp_path / "out"), "-d", "overlap")[0] == 1
+    failed = json.loads((tmp_path / "out" / "failed.jsonl").read_text())
+    assert (failed["row"], failed["reason"]) == (2, "half of a surrogate pair stands alone in a text")

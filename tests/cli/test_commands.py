@@ -11,8 +11,8 @@ import pytest
 import veridical
 from tests.processes import python
 from veridical.cli import COMMANDS, LAB_COMMANDS, main
-from veridical.core.registry import Registry
-from veridical.core.serialization import KINDS, tag_of
+from veridical.io.serialization import KINDS, tag_of
+from veridical.records.registry import Registry
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

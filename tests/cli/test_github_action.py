@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -63,12 +62,14 @@ def test_the_exit_code_is_that_of_check_and_outputs_name_only_files_that_exist(t
     (tmp_path / "source.txt").write_text("The tower is 330 m tall.")
     for arguments, code, outputs in (
         ("answer.txt missing.txt -d overlap", 2, 0),
-        ("'answer.txt source.txt", 1, 0),  # a quote that is not closed
+        ("'answer.txt source.txt", 2, 0),  # a quote that is not closed
         ("answer.txt source.txt\n  -d overlap\n", 1, 2),
+        ("answer.txt missing.txt -d overlap", 2, 0),  # it gives no reports of the use before
     ):
         (tmp_path / "outputs").write_text("")
-        shutil.rmtree(tmp_path / "veridical", ignore_errors=True)
-        assert run("Check", tmp_path, ARGUMENTS=arguments)[0] == code, arguments
+        done, _, err = run("Check", tmp_path, ARGUMENTS=arguments)
+        assert done == code, arguments
+        assert "veridical: " in err
         assert len((tmp_path / "outputs").read_text().splitlines()) == outputs
 
 

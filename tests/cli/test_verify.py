@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from veridical.core.serialization import decode
-from veridical.core.types import Outcome
+from veridical.io.serialization import decode
+from veridical.records.types import Outcome
 
 Command = Callable[..., tuple[int, str, str]]
 OVERLAP = ("-d", "verify:overlap")  # fast, and its scores are known exactly

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tests.detectors.token_examples import trained_tokens
 from tests.lab.detectors.feature_examples import contradicted
-from veridical.core.types import Judgement
-from veridical.models.pairs import PairSettings
+from veridical.inference.pairs import PairSettings
+from veridical.records.types import Judgement
 from veridical_lab.training.default import DefaultTraining, assemble
 
 

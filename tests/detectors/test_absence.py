@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from veridical.core.types import Source
 from veridical.detectors.default.wording import answers, lacking, matter_of_absence
+from veridical.records.types import Source
 
 HALL = [
     Source(

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from veridical.core.detector import Detector, DetectorInfo, fingerprint_of, info_of
-from veridical.core.errors import InputError
-from veridical.core.serialization import encode
-from veridical.core.types import Case, Example, Judgement, Level, Source, Span, Verdict, check_judgement
 from veridical.detectors import DETECTORS, load_detector
-from veridical.models.saving import save_record
+from veridical.inference.saving import save_record
+from veridical.io.serialization import encode
+from veridical.records.detector import Detector, DetectorInfo, fingerprint_of, info_of
+from veridical.records.errors import InputError
+from veridical.records.types import Case, Example, Judgement, Level, Source, Span, Verdict, check_judgement
 from veridical.testing import assert_detector_contract
 
 # name -> the specs under which the contract is run; a detector without options needs no entry. MODEL is a tiny language
@@ -87,8 +87,8 @@ def detector(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         script.write_text('{"": "It says so.\\nSupported: Yes"}', encoding="utf-8")
         spec = spec.replace("SCRIPT", str(script))
     if "FITTED" in spec:
-        from veridical.calibration.calibrated import FittedCalibration, Scale
-        from veridical.calibration.calibrators import Platt
+        from veridical.detectors.calibrated import FittedCalibration, Scale
+        from veridical.metrics.calibrators import Platt
 
         folder = tmp_path_factory.getbasetemp() / "fitted"
         scales = {name: Scale(0.5, Platt(2.0, -1.0)) for name in Level}

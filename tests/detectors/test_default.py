@@ -12,16 +12,17 @@ import pytest
 
 from tests.detectors.default_artifact import tiny_default
 from tests.lab.detectors.feature_examples import contradicted, examples
-from veridical.calibration.calibrators import calibrator
-from veridical.core.errors import DataError, InputError
-from veridical.core.segment import sentences, words
-from veridical.core.types import Case, Example, Judgement, Level, Source
 from veridical.detectors import load_detector
 from veridical.detectors.default.combining import COLUMNS, COPIED, DENIED, sentence_rows, word_table
 from veridical.detectors.default.detector import Default, score
-from veridical.detectors.tokens.lexical import FEATURES
+from veridical.inference.artifact import DETECTOR
+from veridical.metrics.calibrators import calibrator
 from veridical.metrics.ranking import roc_auc
-from veridical.models.artifact import DETECTOR
+from veridical.records.errors import DataError, InputError
+from veridical.records.judging import NO_CLAIM
+from veridical.records.types import Case, Example, Judgement, Level, Source
+from veridical.text.lexical import FEATURES
+from veridical.text.segment import sentences, words
 from veridical_lab.training.default_levels import level_rows
 
 ARTICLE = Source("a", "The bridge over the Elbe was opened in 1893. It is 280 m long.", must_cover=True)
@@ -217,7 +218,8 @@ def test_that_the_sources_lack_something_is_checked(detector: Default) -> None:
     assert refused.hallucination is not None
     assert refused.hallucination > 0.7
     assert refusal.hallucination is None
-    assert refusal.notes == ("the response makes no claim",)
+    assert refusal.notes == (NO_CLAIM,)
+    assert [judgement.no_claim for judgement in (absent, present, refused, refusal)] == [False, False, False, True]
 
 
 def test_each_sentence_has_a_probability_and_the_worst_one_counts(detector: Default) -> None:

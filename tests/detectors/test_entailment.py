@@ -15,18 +15,18 @@ import torch
 from tests.detectors.token_examples import trained_tokens
 from tests.lab.detectors.feature_examples import examples
 from tests.processes import without_torch
-from veridical.core.errors import DataError, InputError, UnknownNameError
-from veridical.core.segment import word_forms
-from veridical.core.serialization import encode
-from veridical.core.types import Case, Judgement, Source, Span
 from veridical.detectors import load_detector
 from veridical.detectors.claims.verify import Verify
 from veridical.detectors.entailment.detector import CONTRADICTION, UNSUPPORTED, Entailment
 from veridical.detectors.entailment.forms import Form, chunks, histograms
 from veridical.detectors.entailment.scorers import ClassifierScorer, ScorerOptions
 from veridical.detectors.tokens.detector import Tokens
+from veridical.inference.heads import LogisticLayer
+from veridical.io.serialization import encode
 from veridical.models.cross_encoder import PairScores
-from veridical.models.heads import LogisticLayer
+from veridical.records.errors import DataError, InputError, UnknownNameError
+from veridical.records.types import Case, Judgement, Source, Span
+from veridical.text.segment import word_forms
 from veridical_lab.detectors.export import export
 from veridical_lab.models.testing import tiny
 
@@ -288,7 +288,7 @@ def test_export_to_onnx(nli: Path, tmp_path: Path) -> None:
     one, two = judgements
     assert one.hallucination == pytest.approx(two.hallucination, abs=0.1)
     said = without_torch(f"""
-from veridical.core.serialization import decode
+from veridical.io.serialization import decode
 from veridical.detectors import load_detector
 (judgement,) = load_detector("entailment:{folder},onnx=int8").judge([decode({encode(CASE)!r})])
 print(judgement.hallucination)

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.detectors.test_explanation import BERG, explain
-from veridical.core.spans import Span
-from veridical.core.types import Case, Judgement, Source, Verdict
 from veridical.detectors.explanation import CONTRADICTION, REFERENCE, explained, kinds
-from veridical.detectors.explanation.sentences import SentenceIndex
+from veridical.records.spans import Span
+from veridical.records.types import Case, Judgement, Source, Verdict
+from veridical.text.mentions import SentenceIndex
 
 
 @pytest.mark.parametrize(

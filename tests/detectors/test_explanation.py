@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from veridical import check
-from veridical.core.edits import apply
-from veridical.core.spans import Span
-from veridical.core.types import (
+from veridical.detectors import load_detector
+from veridical.detectors.explanation import ABSENCE, CONTRADICTION, explained
+from veridical.records.edits import apply
+from veridical.records.spans import Span
+from veridical.records.types import (
     Case,
     Claim,
     Edit,
@@ -23,11 +25,9 @@ from veridical.core.types import (
     Verdict,
     check_judgement,
 )
-from veridical.detectors import load_detector
-from veridical.detectors.claims.citations import DANGLING
-from veridical.detectors.explanation import ABSENCE, CONTRADICTION, explained
-from veridical.detectors.explanation.counterpart import bound
-from veridical.detectors.explanation.sentences import SentenceIndex, index_of
+from veridical.text.citations import DANGLING
+from veridical.text.counterparts import bound
+from veridical.text.mentions import SentenceIndex, index_of
 
 BERG = (
     "Anna Berg was a Danish painter. She lived in Paris from 1901 to 1911 and wrote 2,000 letters to her brother. "

@@ -6,15 +6,15 @@ import json
 
 import pytest
 
-from veridical.core.decide import Outcome, outcome
-from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.types import Case, Judgement, Source, check_judgement
 from veridical.detectors import load_detector
 from veridical.detectors.claims.few_shot import FewShotExample
 from veridical.detectors.claims.judge import METHODS, Judge
 from veridical.llm.prompts import prompt
 from veridical.llm.protocol import ChatModel, Failure, Reply
 from veridical.llm.scripted import Scripted, yes_no_reply
+from veridical.records.decide import Outcome, outcome
+from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.types import Case, Judgement, Source, check_judgement
 
 TOWER = Source("wiki", "The tower was opened in 1889. It is 330 m tall and stands in Paris.")
 CASE = Case("1", "It opened in 1889. It is red.", (TOWER,))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from veridical.core.types import Case, Source
 from veridical.detectors.default.wording import misplaced
+from veridical.records.types import Case, Source
 
 TABLE = "Name  Born  City\nAnn   1950  Rome\nBen   1962  Oslo\nCal   1971  Bonn"
 PEOPLE = "Ann was born in 1950 and lives in Rome. Ben was born in 1962 and lives in Oslo."

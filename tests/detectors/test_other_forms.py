@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.core.types import Case, Source
 from veridical.detectors.default.reading import in_forms_of_response
+from veridical.records.types import Case, Source
 
 
 def read(response: str, *sources: str) -> list[str]:

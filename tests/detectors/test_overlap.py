@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.types import Case, Judgement, Source, Span, check_judgement, judged_source_spans
 from veridical.detectors import load_detector
 from veridical.detectors.overlap.detector import WORDS, Overlap, precision_recall
-from veridical.detectors.overlap.matching import CompoundMatches, Profile
+from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.types import Case, Judgement, Source, Span, check_judgement, judged_source_spans
+from veridical.text.matching import CompoundMatches, Profile
 
 
 def judge(response: str, *sources: str | Source, words: str = "content") -> Judgement:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import shutil
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from veridical.core.errors import InputError
-from veridical.core.types import Case, Judgement, Source
+from tests.processes import python
 from veridical.detectors import load_detector
 from veridical.detectors.entailment.detector import Entailment
 from veridical.detectors.entailment.forms import FORMS
 from veridical.detectors.entailment.scorers import ClassifierScorer, ScorerOptions
 from veridical.detectors.tokens.detector import Tokens
+from veridical.io.serialization import encode
 from veridical.models.load import unload
+from veridical.records.errors import InputError
+from veridical.records.types import Case, Judgement, Source
 from veridical_lab.models.testing import tiny
 
 PASSAGES = ("The cat sat on the mat.", "Anna Berg led the study in 1998; it took 3 hours.")
@@ -186,26 +189,38 @@ def test_sequence_classifiers_and_what_is_refused(tmp_path: Path) -> None:
         load_detector("hf")
 
 
-def test_a_hub_name_is_taken_from_the_cache_and_needs_a_network_otherwise(
+def test_a_hub_name_is_taken_from_the_cache_and_never_downloaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from huggingface_hub import constants
 
+    monkeypatch.setenv("VERIDICAL_HOME", str(tmp_path / "home"))
     place = tmp_path / "models--vectara--hallucination_evaluation_model"
     commit = "0" * 40
     tiny("bert", place / "snapshots" / commit, head="SequenceClassification", id2label={0: "LABEL_0"})
     (place / "refs").mkdir()
     (place / "refs" / "main").write_text(commit, "utf-8")
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     detector = load_detector("hf:vectara/hallucination_evaluation_model,dtype=fp32")
     assert isinstance(detector, Entailment)
     assert detector.form.hypothesis == "response"  # HHEM's form
-    with pytest.raises(
-        InputError, match="there is no folder 'owner/other', and as a hub name it cannot be had"
-    ) as caught:
+    with pytest.raises(InputError, match=r"no folder 'owner/other', .* veridical models get owner/other") as caught:
         load_detector("hf:owner/other")
     assert "\n" not in str(caught.value)
+
+
+def test_a_fetched_model_is_known_by_the_name_of_its_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VERIDICAL_HOME", str(tmp_path))
+    folder = tmp_path / "models" / "yaxili96--FactCG-DeBERTa-v3-Large"
+    tiny("bert", folder, head="SequenceClassification", id2label={0: "LABEL_0", 1: "LABEL_1"})
+    record = {"repository": "yaxili96/FactCG-DeBERTa-v3-Large", "revision": "c" * 40, "asked": "main"}
+    (folder / "veridical.json").write_text(json.dumps({**record, "licence": "mit", "files": {}}), "utf-8")
+    for name in ("factcg-deberta-large", "yaxili96/FactCG-DeBERTa-v3-Large"):
+        detector = load_detector(f"hf:{name},dtype=fp32")
+        assert isinstance(detector, Entailment)
+        assert detector.form == FORMS["factcg"]
 
 
 # ---------------------------------------------------------------------------------- each publisher's files, at random
@@ -521,6 +536,48 @@ def test_lettucedetect_in_german(architecture: str, tmp_path: Path) -> None:
     blanks = [i for i, letter in enumerate(CLAIM) if letter == " "]  # every letter is a token here
     scores = [score for i, score in enumerate(expected) if i not in blanks]
     assert [verdict.score for verdict in judgement.verdicts] == pytest.approx(scores, abs=1e-5)
+
+
+def test_the_onnx_file_of_a_publisher_needs_no_torch(tmp_path: Path) -> None:
+    pytest.importorskip("onnxscript")
+    from transformers import AutoModelForSequenceClassification
+
+    labels = {0: "entailment", 1: "neutral", 2: "contradiction"}
+    folder = tiny("bert", tmp_path / "nli", tokenizer="wordpiece", head="SequenceClassification", id2label=labels)
+    detector = load_detector(f"hf:{folder},dtype=fp32")
+    (expected,) = detector.judge([case_of(ANSWERS[1])])
+    model = AutoModelForSequenceClassification.from_pretrained(folder, attn_implementation="eager").eval()
+    names = ["input_ids", "attention_mask", "token_type_ids"]
+    inputs = {name: torch.ones(2, 7, dtype=torch.int64) for name in names}
+    batch, width = torch.export.Dim("batch"), torch.export.Dim("width", min=2, max=512)
+    axes = {name: {0: batch, 1: width} for name in names}
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")  # about the exporter's internals
+        program = torch.onnx.export(
+            model, kwargs=inputs, dynamo=True, dynamic_shapes=axes, verbose=False, output_names=["logits"]
+        )
+    (folder / "onnx").mkdir()
+    program.save(str(folder / "onnx" / "model.onnx"))
+    (folder / "model.safetensors").unlink()
+    case = tmp_path / "case.json"
+    case.write_text(encode(case_of(ANSWERS[1])), "utf-8")
+    code = """
+import sys
+from veridical.records.detector import fingerprint_of
+from veridical.io.serialization import decode
+from veridical.detectors import load_detector
+detector = load_detector(f"hf:{sys.argv[1]}")
+(judgement,) = detector.judge([decode(open(sys.argv[2], encoding="utf-8").read())])
+assert not {"torch", "transformers"} & set(sys.modules)
+print(judgement.hallucination, len(fingerprint_of(detector)["model"]["onnx"]))
+"""
+    score, length = python("-c", code, str(folder), str(case), text=True, check=True).stdout.split()
+    assert float(score) == pytest.approx(expected.hallucination, abs=1e-4)
+    assert length == "64"
+    (folder / "onnx" / "model.onnx").write_bytes(b"damaged")
+    damaged = load_detector(f"hf:{folder}")
+    with pytest.raises(InputError, match=r"model.onnx: cannot be read: .*veridical models verify"):
+        damaged.judge([case_of(ANSWERS[1])])
 
 
 def test_what_has_no_known_form_is_said_in_one_line(tmp_path: Path) -> None:

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.core.types import Case, Source, Turn
-from veridical.detectors.explanation.references import invented_references, references
+from veridical.detectors.explanation.references import invented_references
+from veridical.records.types import Case, Source, Turn
+from veridical.text.identifiers import identifiers
 
 WRITTEN = (
     "parse_rows() `read` getUser json.load --dry-run /etc/app/x.conf a/b.py v2.1 version 3.4.5 1.2.3-rc1 OPS-71 #42 "
@@ -33,14 +34,14 @@ TEXTS = st.one_of(st.text(max_size=80), st.lists(st.sampled_from(WRITTEN.split("
     ],
 )
 def test_identifiers_files_versions_and_addresses_are_references(text: str, names: list[str]) -> None:
-    assert [name for _, name in references(text)] == names
+    assert [each.name for each in identifiers(text)] == names
 
 
 @given(TEXTS)
 def test_a_reference_stands_in_its_text(text: str) -> None:
-    for span, name in references(text):
-        assert name in span.of(text)
-        assert any(char.isalnum() for char in name)
+    for each in identifiers(text):
+        assert each.name in each.span.of(text)
+        assert any(char.isalnum() for char in each.name)
 
 
 @given(TEXTS, TEXTS)
@@ -72,7 +73,7 @@ def test_references_are_compared_exactly(response: str, source: str, invented: l
     "piece", ["a", "a.", "/a", "a_", "1.", "`", "a@", "a-", "A-1", "a/", "::a", "a.b-", "[a](", "#"]
 )
 def test_long_texts_take_linear_time(piece: str) -> None:
-    assert sum(1 for _ in references(piece * 20_000)) >= 0
+    assert sum(1 for _ in identifiers(piece * 20_000)) >= 0
 
 
 def test_what_the_assistant_said_before_is_no_source() -> None:

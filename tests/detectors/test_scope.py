@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from veridical.core.types import Case, Source
 from veridical.datasets import read
 from veridical.detectors.scope import form_of, limits_of
+from veridical.records.types import Case, Source
 
 ENGLISH = "The tower was built in 1889 and it is 330 m tall."
 GERMAN = "Der Turm wurde im Jahr 1889 gebaut und ist 330 m hoch."

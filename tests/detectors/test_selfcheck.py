@@ -6,14 +6,14 @@ from math import log
 
 import pytest
 
-from veridical.core.decide import Outcome, outcome
-from veridical.core.errors import InputError
-from veridical.core.types import Case, Judgement, Source, Span, Turn, Usage, check_judgement
 from veridical.detectors import load_detector
 from veridical.detectors.claims.selfcheck import SampleChecker, SelfCheck
 from veridical.detectors.overlap.detector import Overlap
 from veridical.llm.protocol import ChatModel, Failure, Reply, Request, TokenLogprob
 from veridical.llm.scripted import Scripted
+from veridical.records.decide import Outcome, outcome
+from veridical.records.errors import InputError
+from veridical.records.types import Case, Judgement, Source, Span, Turn, Usage, check_judgement
 
 CASE = Case("1", "Anna lived in Paris. She kept bees.", question="Who was Anna?")
 SAMPLES = [

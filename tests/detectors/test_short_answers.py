@@ -6,11 +6,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.core.segment import words
-from veridical.core.spans import Span
-from veridical.core.types import Case
 from veridical.detectors.default.reading import MOST_WORDS, with_question, without_question
 from veridical.detectors.tokens.scoring import ScoredResponse
+from veridical.records.spans import Span
+from veridical.records.types import Case
+from veridical.text.segment import words
 
 
 def test_the_question_is_stated_before_a_short_answer() -> None:

@@ -6,6 +6,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,24 +16,24 @@ from hypothesis import strategies as st
 from tests.detectors.token_examples import trained_tokens
 from tests.lab.detectors.feature_examples import contradicted, examples, phrases
 from tests.processes import python, without_torch
-from veridical.core.errors import DataError, InputError
-from veridical.core.segment import word_forms, words
-from veridical.core.serialization import encode
-from veridical.core.spans import Span
-from veridical.core.types import Case, Judgement, Level, Source
 from veridical.detectors import load_detector
 from veridical.detectors.tokens.artifact import BACKBONE, TokenScale
 from veridical.detectors.tokens.detector import Tokens
-from veridical.detectors.tokens.lexical import FEATURES, lexical_features
 from veridical.detectors.tokens.scoring import ScoredResponse
+from veridical.inference.onnx_runtime import OnnxEngine, open_session
+from veridical.inference.pair_runner import PairRunner
+from veridical.inference.pairs import PairSettings
+from veridical.io.serialization import encode
 from veridical.metrics.ranking import roc_auc
 from veridical.metrics.tokens import unit_labels
 from veridical.models.load import load, unload
-from veridical.models.onnx_runtime import OnnxEngine, open_session
-from veridical.models.pair_runner import PairRunner
-from veridical.models.pairs import PairSettings
 from veridical.models.torch_engine import TorchEngine
+from veridical.records.errors import DataError, InputError
+from veridical.records.spans import Span
+from veridical.records.types import Case, Judgement, Level, Source
 from veridical.testing import CASES
+from veridical.text.lexical import FEATURES, lexical_features
+from veridical.text.segment import word_forms, words
 from veridical_lab.detectors.export import export
 from veridical_lab.models.onnx import export_onnx
 from veridical_lab.models.testing import tiny
@@ -124,16 +125,27 @@ def test_other_forms(tmp_path: Path, options: dict[str, object]) -> None:
     assert judgement.verdicts
 
 
-def test_an_interrupted_training_goes_on_to_the_same_weights(tmp_path: Path) -> None:
+@pytest.mark.parametrize("drawn", [False, True])
+def test_an_interrupted_training_goes_on_to_the_same_weights(tmp_path: Path, drawn: bool) -> None:
     base = tiny("bert", tmp_path / "base")
     options = TokenTraining(epochs=2, hidden=0, batch_tokens=512, dropout=0.1)
-    data = {"set": examples(60)}
+    data: Any = {"set": examples(60)}
+    validation = None
+    passes: list[int] = []
+    if drawn:  # each pass has other examples
+
+        def data(pass_i: int) -> dict[str, Any]:
+            passes.append(pass_i)
+            return {"set": examples(60)[20 * pass_i : 20 * pass_i + 20]}
+
+        validation = {"set": examples(12)}
+        options = replace(options, tokens=512 * 5, frozen_embeddings=True, cooldown=0.3)
 
     def run(out: Path, after: int | None = None) -> None:
         steps = iter(range(10**6))
         model = load(base, dtype="fp32", kinds=("encoder",))
         try:
-            train_tokens(model, data, options, out=out, stop=lambda: next(steps) == after)
+            train_tokens(model, data, options, out=out, validation=validation, stop=lambda: next(steps) == after)
         finally:
             unload(model)
 
@@ -146,11 +158,15 @@ def test_an_interrupted_training_goes_on_to_the_same_weights(tmp_path: Path) -> 
     for a, b in zip(whole.score_units(cases), parts.score_units(cases), strict=True):
         np.testing.assert_allclose(a.logits, b.logits, atol=1e-5)
     model = load(base, dtype="fp32", kinds=("encoder",))
+    before = model.model.get_input_embeddings().weight.clone()
+    after = whole.backbone().model.get_input_embeddings().weight
+    assert bool((before == after).all()) == drawn
+    assert set(passes) == ({0, 1} if drawn else set())
     with pytest.raises(InputError, match="another training"):
-        train_tokens(model, data, replace(options, seed=1), out=tmp_path / "parts")
+        train_tokens(model, data, replace(options, seed=1), out=tmp_path / "parts", validation=validation)
     (tmp_path / "parts" / CHECKPOINT / "state.json").write_text("{")
     with pytest.raises(DataError, match="damaged checkpoint"):
-        train_tokens(model, data, options, out=tmp_path / "parts")
+        train_tokens(model, data, options, out=tmp_path / "parts", validation=validation)
 
 
 def test_training_goes_on_from_an_earlier_classifier(folder: Path, tmp_path: Path) -> None:
@@ -374,7 +390,7 @@ def test_an_onnx_file_in_int8_is_of_its_weights(folder: Path, exported: Path, tm
 _JUDGE = """
 import sys
 from pathlib import Path
-from veridical.core.serialization import decode, encode
+from veridical.io.serialization import decode, encode
 from veridical.detectors.tokens.detector import Tokens
 detector = Tokens(FOLDER, onnx="int8", name="tokens")
 cases = [decode(line) for line in Path(CASES).open(encoding="utf-8", newline="\\n")]
@@ -466,7 +482,7 @@ def test_a_plain_checkpoint_gives_its_own_probabilities(tmp_path: Path) -> None:
         load_detector(f"tokens:{base}")
     export(Tokens(tmp_path / "checkpoint"), "fp32")
     said = without_torch(f"""
-from veridical.core.types import Case, Source
+from veridical.records.types import Case, Source
 from veridical.detectors.tokens.detector import Tokens
 case = Case("1", {case.response!r}, (Source("a", {case.sources[0].text!r}),))
 print(*(verdict.score for verdict in Tokens({str(tmp_path / "checkpoint")!r}, onnx="fp32").judge([case])[0].verdicts))
@@ -492,7 +508,7 @@ def test_a_plain_checkpoint_that_takes_torch_says_so(tmp_path: Path, architectur
     model.save_pretrained(folder)
     assert Tokens(folder).settings.head.unit == "token"
     said = without_torch(f"""
-from veridical.core.errors import MissingExtraError
+from veridical.records.errors import MissingExtraError
 from veridical.detectors import load_detector
 try:
     load_detector("tokens:{folder},onnx=int8")

@@ -15,13 +15,8 @@ from hypothesis import strategies as st
 
 from tests.value_pairs import DIFFERENT, SAME
 from veridical import check
-from veridical.core.decide import Outcome, outcome
-from veridical.core.errors import InputError
-from veridical.core.segment import has_words, sentences, words
-from veridical.core.types import Case, Example, Judgement, Level, Source, Span, Usage, Verdict, check_judgement
 from veridical.detectors import load_detector
 from veridical.detectors.claims.aggregate import any_false
-from veridical.detectors.claims.citations import DANGLING, MISSING, WRONG, statements
 from veridical.detectors.claims.cited_claims import CitationPolicy
 from veridical.detectors.claims.claim_checker import ClaimResult
 from veridical.detectors.claims.claims import align_claims
@@ -36,6 +31,12 @@ from veridical.llm.prompts import plain_prompt, prompt
 from veridical.llm.protocol import Failure, Reply, Request
 from veridical.llm.reply_parser import quotes
 from veridical.llm.scripted import Scripted, yes_no_reply
+from veridical.records.decide import Outcome, outcome
+from veridical.records.errors import InputError
+from veridical.records.judging import NO_CLAIM
+from veridical.records.types import Case, Example, Judgement, Level, Source, Span, Usage, Verdict, check_judgement
+from veridical.text.citations import DANGLING, MISSING, WRONG, statements
+from veridical.text.segment import has_words, sentences, words
 from veridical_lab.datasets import bump, summedits
 from veridical_lab.detectors.baselines import Length
 
@@ -152,7 +153,8 @@ def test_sentences_around_the_answer_are_not_checked() -> None:
     assert judgement.judged is None
     assert len(model.requests) == 1
     (nothing,) = Verify(LLMChecker(model)).judge([Case("1", "Let me know if you need more.", (TOWER,))])
-    assert nothing.notes == ("the response makes no claim",)
+    assert nothing.notes == (NO_CLAIM,)
+    assert nothing.no_claim
 
 
 def test_the_default_detector_as_the_checker_counts_the_worst_claim() -> None:

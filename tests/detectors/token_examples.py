@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.lab.detectors.feature_examples import examples
-from veridical.core.types import Example
 from veridical.models.load import load, unload
+from veridical.records.types import Example
 from veridical_lab.models.testing import tiny
 from veridical_lab.training.token_options import TokenTraining
 from veridical_lab.training.tokens import train_tokens

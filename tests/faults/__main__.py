@@ -19,7 +19,18 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tests.faults import batches, cache, growth, openapi, replies, services, soak, upstreams  # noqa: F401 - they register
+from tests.faults import (  # noqa: F401 - they register
+    batches,
+    cache,
+    growth,
+    memory,
+    openapi,
+    replies,
+    services,
+    soak,
+    texts,
+    upstreams,
+)
 from tests.faults.harness import FAULTS
 
 ROWS = Path(__file__).parents[2] / "benchmarks" / "rows" / "faults.jsonl"

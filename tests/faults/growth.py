@@ -14,20 +14,21 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from veridical.causes.finding import cause_of
-from veridical.checking import check_cases
-from veridical.core.errors import WireError
-from veridical.core.messages import read_conversation
-from veridical.core.names import is_name
-from veridical.core.segment import sentences, words
-from veridical.core.serialization import decode_case
-from veridical.core.strict_json import parse
-from veridical.core.types import Case, Judgement, Source
 from veridical.detectors.claims.qa_checker import read_questions
-from veridical.detectors.explanation.references import references
+from veridical.detectors.default.wording import is_copied
+from veridical.detectors.discrepancies.discrepancy import Discrepancy, with_verdicts
 from veridical.detectors.overlap.detector import Overlap
-from veridical.documents import document_of
+from veridical.io.columns import Columns, as_case
+from veridical.io.conversations import read_conversation
+from veridical.io.documents import document_of
+from veridical.io.serialization import decode_case
+from veridical.io.strict_json import parse
 from veridical.llm.reply_parser import json_object, labelled, yes_no
+from veridical.records.decide import decide
+from veridical.records.errors import InputError, WireError
+from veridical.records.spans import Span
+from veridical.records.spec import parse_spec
+from veridical.records.types import Case, Judgement, Source, Verdict
 from veridical.server.errors import Refused
 from veridical.server.protection import lines
 from veridical.server.proxy import StreamedReply
@@ -35,6 +36,16 @@ from veridical.server.replies import ReplyChecker
 from veridical.server.service import Service
 from veridical.server.sessions import open_session
 from veridical.server.settings import ProxySettings, ServerSettings
+from veridical.text.citations import find_citations, statements
+from veridical.text.framing import without_citations
+from veridical.text.identifiers import identifiers
+from veridical.text.markup import without_markup
+from veridical.text.names import is_name
+from veridical.text.quotes import find_quote
+from veridical.text.segment import sentences, words
+from veridical.workflows.causes.finding import cause_of
+from veridical.workflows.checking import check_cases
+from veridical.workflows.revise import Delete, revise
 
 MOST = 3.2
 """The highest ratio of the times of 4n and 2n that still counts as linear."""
@@ -193,7 +204,7 @@ def explained(n: int) -> Callable[[], object]:
 
 
 def paragraph_signs(n: int) -> Callable[[], object]:
-    return lambda: list(references("§" * n))
+    return lambda: list(identifiers("§" * n))
 
 
 def invented_names(n: int) -> Callable[[], object]:
@@ -205,6 +216,115 @@ def cause_of_one_sentence(n: int) -> Callable[[], object]:
     case = Case("1", "".join(f"alpha{i} beta Oslo 7 " for i in range(n)), (Source("1", "The tower is 330 m tall."),))
     (checked,) = check_cases([case], [Overlap()])
     return lambda: cause_of(checked, 0.9, 0.9)
+
+
+def blanks_in_a_spec(n: int) -> Callable[[], object]:
+    text = "overlap:" + " " * n + '"x'
+
+    def run() -> None:
+        with suppress(InputError):
+            parse_spec(text)
+
+    return run
+
+
+def lines_in_a_citation(n: int) -> Callable[[], object]:
+    return lambda: find_citations("[source" + "\n" * n + "x")
+
+
+def line_breaks(n: int) -> Callable[[], object]:
+    return lambda: without_markup("a" + "\n" * n + "b")
+
+
+def marks_before_a_copy(n: int) -> Callable[[], object]:
+    return lambda: is_copied("it rained all day", "Note " + "| " * n + " x it rained all day.")
+
+
+def type_of_content(n: int) -> Callable[[], object]:
+    block = {"type": "tool_result", "tool_use_id": "a", "content": [{"type": "code_execution_" * n + "!"}]}
+    return lambda: read_conversation([{"role": "user", "content": [block]}, ("assistant", "It rains.")])
+
+
+def blanks_in_a_cell(n: int) -> Callable[[], object]:
+    row = {"response": "It rains.", "sources": " " * n + "x"}
+    return lambda: as_case(row, Columns("response", ("sources",)), default_id="1")
+
+
+def arguments_of_a_call(n: int) -> Callable[[], object]:
+    call = {"id": "1", "name": "search", "args": {f"a{i}": f"{i}-b" for i in range(n)}}
+    result = {"role": "tool", "tool_call_id": "1", "content": " ".join(f"{i}-c" for i in range(n))}
+    chat = [{"role": "assistant", "content": "", "tool_calls": [call]}, result, ("assistant", "It rains.")]
+    return lambda: read_conversation(chat)
+
+
+def footnote_marks(n: int) -> Callable[[], object]:
+    text = "Rains fall.[^1] " * n + "\n" + "[^1]: Ling 2009\n" * n
+    return lambda: statements(text, cited=True)
+
+
+def many_different_words(n: int) -> Callable[[], object]:
+    text = "".join(f"wo{i}rd co{i}op " for i in range(n))
+    case = Case("1", text, (Source("1", text),))
+    return lambda: Overlap().judge([case])
+
+
+def split_words(n: int) -> Callable[[], object]:
+    names = ["".join(chr(97 + i // 26**k % 26) for k in range(5)) for i in range(n)]
+    text, other = (" ".join(f"lib{name}{tail} dem{name}{tail}" for name in names) for tail in ("", "x"))
+    case = Case("1", text, (Source("1", other),))
+    return lambda: Overlap().judge([case])
+
+
+_ELSEWHERE = (Source("1", "It rains."),)
+
+
+def _revised(text: str, sources: tuple[Source, ...]) -> Callable[[], object]:
+    return lambda: revise([Case("1", text, sources)], Overlap(), Delete())
+
+
+def revised_list(n: int) -> Callable[[], object]:
+    return _revised("".join(f"- Item {i} is {i} m.\n" for i in range(n)), _ELSEWHERE)
+
+
+def revised_table(n: int) -> Callable[[], object]:
+    text = "| a | b |\n|---|---|\n" + "".join(f"| row {i} | {i * 3} m |\n" for i in range(n))
+    return _revised(text, (Source("1", text),))
+
+
+def revised_short_sentences(n: int) -> Callable[[], object]:
+    return _revised("天气很好。" * n, (Source("1", "天气很好。"),))
+
+
+def note_marks(n: int) -> Callable[[], object]:
+    text = "a [1]. " * n + "".join(f"b [^{i}]. " for i in range(n)) + "\n" + "".join(f"[^{i}]: c\n" for i in range(n))
+    return lambda: without_citations(text, _ELSEWHERE, only_known=True)
+
+
+def raised_numbers(n: int) -> Callable[[], object]:
+    return lambda: without_citations("It rains." + "²³" * n, _ELSEWHERE)
+
+
+def mail_addresses(n: int) -> Callable[[], object]:
+    case = Case("1", "a@b.c " * n, _ELSEWHERE)
+    return lambda: Overlap().judge([case])
+
+
+def explained_words(n: int) -> Callable[[], object]:
+    case = Case("1", "a.b." * n, _ELSEWHERE)
+    return lambda: list(check_cases([case], [Overlap()], explain=True))
+
+
+def sentences_scored(n: int) -> Callable[[], object]:
+    spans = [Span(10 * i, 10 * i + 9) for i in range(n)]
+    verdicts = tuple(Verdict(span, 0.9) for span in spans)
+    case, judgement = Case("1", "It rains. " * n), Judgement("1", "a", 0.9, verdicts=verdicts, sentences=verdicts)
+    found = [Discrepancy(span, "value", "no source has it") for span in spans]
+    return lambda: (decide(case, judgement), with_verdicts(case.response, found, verdicts, verdicts))
+
+
+def used_quotes(n: int) -> Callable[[], object]:
+    used = [Span(5 * i, 5 * i + 4) for i in range(n)]
+    return lambda: find_quote("rain " * n, "Rain, rain", used=used, min_similarity=0.9)
 
 
 PATHS: dict[Callable[[int], Callable[[], object]], int] = {
@@ -222,7 +342,7 @@ PATHS: dict[Callable[[int], Callable[[], object]], int] = {
     case_of_json: 20_000,
     tags_without_an_end: 20_000,
     results_of_one_tool: 5_000,
-    stream_of_sentences: 150,
+    stream_of_sentences: 56,
     stream_without_a_sentence: 5_000,
     proxied_stream: 500,
     html_document: 1_000,
@@ -231,6 +351,25 @@ PATHS: dict[Callable[[int], Callable[[], object]], int] = {
     paragraph_signs: 200_000,
     invented_names: 200,
     cause_of_one_sentence: 200,
+    blanks_in_a_spec: 400_000,
+    lines_in_a_citation: 400_000,
+    line_breaks: 100_000,
+    marks_before_a_copy: 40_000,
+    type_of_content: 20_000,
+    blanks_in_a_cell: 400_000,
+    arguments_of_a_call: 5_000,
+    footnote_marks: 5_000,
+    many_different_words: 8_000,
+    split_words: 4_000,
+    revised_list: 4_800,
+    revised_table: 4_800,
+    revised_short_sentences: 6_400,
+    note_marks: 6_400,
+    raised_numbers: 8_000,
+    mail_addresses: 8_000,
+    explained_words: 8_000,
+    sentences_scored: 16_000,
+    used_quotes: 96_000,
 }
 
 
@@ -242,6 +381,18 @@ def seconds(run: Callable[[], object], rounds: int) -> float:
         run()
         times.append(time.process_time() - start)
     return min(times)
+
+
+def is_steep(path: Callable[[int], Callable[[], object]], n: int) -> bool:
+    """Return whether `path` takes much more than four times as long at 4n as at n; 16 times is quadratic.
+
+    It is measured up to four times, because another program may have disturbed it.
+    """
+    for _ in range(4):
+        one, four = seconds(path(n), 2), seconds(path(4 * n), 1)
+        if four < 8 * one + 0.05:
+            return False
+    return True
 
 
 def rows() -> Iterator[dict[str, Any]]:

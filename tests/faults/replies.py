@@ -8,12 +8,12 @@ from pathlib import Path
 from random import Random
 
 from tests.faults.harness import Found, fault
-from veridical.core.errors import VeridicalError
-from veridical.core.judging import judge
-from veridical.core.types import Case, Source
 from veridical.detectors import load_detector
 from veridical.llm.protocol import Failure, Reply, Request
 from veridical.llm.scripted import Scripted
+from veridical.records.errors import VeridicalError
+from veridical.records.judging import judge
+from veridical.records.types import Case, Source
 
 PIECES = (
     *(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -12,7 +13,7 @@ import pytest
 pytest.importorskip("resource")
 from tests.faults import upstreams
 from tests.faults.__main__ import ROWS, main
-from tests.faults.growth import PATHS
+from tests.faults.growth import PATHS, is_steep
 from tests.faults.harness import FAULTS, Found
 
 
@@ -22,9 +23,10 @@ def test_the_rows_of_the_docs_are_of_faults_and_paths_that_are_tried() -> None:
     assert {row["growth"] for row in rows if "growth" in row} <= {p.__name__.replace("_", " ") for p in PATHS}
 
 
-def test_each_path_that_may_grow_runs() -> None:
-    for path in PATHS:
-        path(2)()
+@pytest.mark.timeout(100)
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.__name__)
+def test_the_time_of_each_path_is_linear(path: Callable[[int], Callable[[], object]]) -> None:
+    assert not is_steep(path, PATHS[path] // 8)
 
 
 def test_a_false_reply_that_is_annotated_is_not_clear(tmp_path: Path) -> None:

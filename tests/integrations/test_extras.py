@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from veridical.core.errors import MissingExtraError
+from veridical.records.errors import MissingExtraError
 
 FRAMEWORKS = {
     "langchain": ("langchain_core", "langchain"),

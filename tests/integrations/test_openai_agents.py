@@ -11,8 +11,8 @@ pytest.importorskip("agents")
 from agents import Agent, Model, ModelResponse, OutputGuardrailTripwireTriggered, RunConfig, Runner, Usage
 from openai.types.responses import ResponseOutputMessage, ResponseOutputText
 
-from veridical.core.errors import InputError
 from veridical.integrations.openai_agents import grounded_output
+from veridical.records.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what a framework deprecates of its own
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import veridical
-from veridical.core.errors import InputError
 from veridical.integrations.scores import named_scores
+from veridical.records.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what a package deprecates of its own
 
@@ -60,6 +60,23 @@ def test_opentelemetry() -> None:
     assert hallucination.attributes["gen_ai.response.id"] == "r1"
     assert "gen_ai.evaluation.score.value" not in outcome.attributes
     assert unjudged.attributes["gen_ai.evaluation.score.label"] == "unjudged"
+
+
+def test_opentelemetry_without_a_provider_of_loggers() -> None:
+    pytest.importorskip("opentelemetry.sdk")
+    from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+
+    from veridical.integrations.opentelemetry import emit_scores
+
+    with TracerProvider().get_tracer("test").start_as_current_span("answer") as span:
+        emit_scores(FLAGGED, response_id="r1")
+    assert isinstance(span, ReadableSpan)
+    outcome, hallucination, _ = span.events
+    assert outcome.name == hallucination.name == "gen_ai.evaluation.result"
+    assert hallucination.attributes is not None
+    assert hallucination.attributes["gen_ai.evaluation.score.value"] == 0.5
+    with pytest.warns(UserWarning, match="no scores are sent: set a LoggerProvider"):
+        emit_scores(FLAGGED)
 
 
 @contextmanager

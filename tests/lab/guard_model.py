@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from veridical.core.types import Case, Source
+from veridical.records.types import Case, Source
 from veridical_lab.models.testing import tiny
 
 RACE = Case("race", "", (Source("a", "Marta won the race in Paris. The river was clean."),))

@@ -17,11 +17,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from veridical.core import serialization
-from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
-from veridical.core.segment import sentences, words
-from veridical.core.spans import Span
-from veridical.core.types import Case, Judgement, Outcome, Source, Verdict
+from veridical.io import serialization
+from veridical.records.errors import CannotJudgeError, InputError, UnknownNameError
+from veridical.records.spans import Span
+from veridical.records.types import Case, Judgement, Outcome, Source, Verdict
+from veridical.text.segment import sentences, words
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 torch = pytest.importorskip("torch")
@@ -30,11 +30,11 @@ pytest.importorskip("transformers")
 from tests.lab.guard_model import RACE, RIGHT, RIGHT_SIGNS, SIGNS, WRONG, WRONG_SIGNS, train  # noqa: E402
 from tests.lab.probes.samples import examples  # noqa: E402
 from veridical.detectors import load_detector  # noqa: E402
-from veridical.models.artifact import load_artifact  # noqa: E402
+from veridical.inference.artifact import load_artifact  # noqa: E402
+from veridical.inference.local_model import LocalModel  # noqa: E402
 from veridical.models.encode import Encoded, encode  # noqa: E402
 from veridical.models.generation import Generation, TokenPrompt, prompt_of  # noqa: E402
 from veridical.models.load import load  # noqa: E402
-from veridical.models.local_model import LocalModel  # noqa: E402
 from veridical.models.sampling import Sampler  # noqa: E402
 from veridical_lab.detectors.local.logprob import Logprob, token_scores  # noqa: E402
 from veridical_lab.detectors.local.probe import Probe  # noqa: E402

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from veridical.core.types import Case, Judgement, Omission, Source, Span, Verdict
 from veridical.detectors import load_detector
+from veridical.records.types import Case, Judgement, Omission, Source, Span, Verdict
 from veridical_lab.revise.omissions import put_in
 
 SOURCES = (

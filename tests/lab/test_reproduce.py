@@ -13,7 +13,7 @@ import pytest
 
 from tests.lab.training.hades_files import write_hades
 from veridical.cli import main
-from veridical.core.errors import InputError, UnknownNameError
+from veridical.records.errors import InputError, UnknownNameError
 from veridical_lab.bench.perspectives import TRAINING
 from veridical_lab.report.reproduction import matrix, reproduction_tables
 from veridical_lab.reproduce import PAPERS, Setting, load_plan, reproduce

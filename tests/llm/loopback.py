@@ -18,7 +18,7 @@ from veridical.llm.rate_limit import RateLimiter
 @dataclass
 class Answer:
     """What goes over the wire; `cut` = the connection closes after half of the body; `hang` = it never comes;
-    `drip` = its "body" or all from the "head" on comes byte after byte, for seconds."""
+    `drip` = its "body" or all from the "head" on comes byte after byte, for seconds; `after` = bytes behind its end."""
 
     body: bytes
     status: int = 200
@@ -26,6 +26,7 @@ class Answer:
     cut: bool = False
     hang: bool = False
     drip: str = ""
+    after: bytes = b""
 
 
 def completion(
@@ -94,7 +95,7 @@ class Loopback:
                     self.send_header(name, value)
                 self.send_header("Content-Length", str(len(answer.body)))
                 self.end_headers()
-                self.wfile.write(answer.body[: len(answer.body) // 2] if answer.cut else answer.body)
+                self.wfile.write(answer.body[: len(answer.body) // 2] if answer.cut else answer.body + answer.after)
                 self.close_connection = answer.cut
 
             def drip(self, answer: Answer) -> None:

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from tests.llm.loopback import Answer, ask, completion, failing, serving
 from veridical import check
-from veridical.core.errors import CannotJudgeError, InputError
 from veridical.detectors import load_detector
 from veridical.llm.asking import ROOM, Asking
 from veridical.llm.connection import Connection
 from veridical.llm.protocol import Failure, Reply, TokenLogprob
 from veridical.llm.reply_parser import strip_reasoning, yes_no, yes_no_mass
 from veridical.llm.scripted import Scripted
+from veridical.records.errors import CannotJudgeError, InputError
 
 TEXTS = ("It is red.", ["It is grey."])
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from tests.llm.loopback import FakeTime, ask
 from tests.processes import LIMIT
-from veridical.core.errors import InputError
-from veridical.core.types import Usage
 from veridical.llm.budget import Budget, most_tokens
 from veridical.llm.protocol import Message, Request
 from veridical.llm.rate_limit import retry_after
+from veridical.records.errors import InputError
+from veridical.records.types import Usage
 
 
 def test_what_is_on_its_way_is_set_aside() -> None:

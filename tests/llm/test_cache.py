@@ -16,13 +16,14 @@ from typing import Any
 
 import pytest
 
-from tests.llm.loopback import ask
+from tests.llm.loopback import ask, completion, serving
 from tests.processes import LIMIT
-from veridical.core.errors import CannotJudgeError, InputError, OutputError, VeridicalError
-from veridical.core.types import Usage
 from veridical.llm.cache import Cached, request_key
+from veridical.llm.openai import OpenAIChat
 from veridical.llm.protocol import Failure, Message, Reply, Request, TokenLogprob
 from veridical.llm.scripted import Scripted
+from veridical.records.errors import CannotJudgeError, InputError, OutputError, VeridicalError
+from veridical.records.types import Usage
 
 
 def test_a_kept_reply_is_the_reply_and_costs_nothing(tmp_path: Path) -> None:
@@ -87,6 +88,33 @@ def test_replies_of_the_same_name_on_another_server_are_kept_apart(tmp_path: Pat
         assert [r.text for r in replies if isinstance(r, Reply)] == ["a", "b"]
     assert Cached(OnServer("a"), tmp_path / "c.db").fingerprint() == {"model": "scripted", "server": "a"}
     assert Cached(Scripted([]), tmp_path / "c.db").fingerprint() == {"model": "scripted"}
+
+
+def test_a_reply_comes_back_only_to_the_key_and_the_headers_that_it_was_paid_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(lambda body: completion("Yes")) as server:
+
+        def cached(key: str | None, **headers: str) -> bool:
+            if key is not None:
+                monkeypatch.setenv("KEY", key)
+            model = OpenAIChat("m", base_url=server.url, key_env=key and "KEY", headers=headers)
+            (reply,) = Cached(model, tmp_path / "c.db").chat([ask("x")])
+            assert isinstance(reply, Reply)
+            return reply.cached
+
+        ways: list[tuple[str | None, dict[str, str]]] = [(None, {}), ("a", {}), ("b", {}), ("a", {"X-Tenant": "1"})]
+        ways += [("a", {"X-Tenant": "2"})]
+        assert [cached(key, **headers) for key, headers in ways] == [False] * 5
+        assert [cached(key, **headers) for key, headers in ways] == [True] * 5
+        assert cached("a", **{"x-tenant": "2"})
+
+
+def test_only_its_owner_can_read_a_cache(tmp_path: Path) -> None:
+    cached = Cached(Scripted(["Yes"]), tmp_path / "c.db")
+    with cached._open():
+        modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    assert modes == {"c.db": 0o600, "c.db-shm": 0o600, "c.db-wal": 0o600}
 
 
 def test_samples_of_one_request_are_kept_apart_and_come_back(tmp_path: Path) -> None:

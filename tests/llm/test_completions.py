@@ -11,8 +11,6 @@ import pytest
 
 from tests.llm.loopback import Answer, FakeTime, Loopback, ask, completion, failing, plain_completion, serving
 from tests.processes import LIMIT
-from veridical.core.errors import InputError
-from veridical.core.types import Case, Source
 from veridical.detectors import load_detector
 from veridical.llm.budget import most_tokens
 from veridical.llm.cache import Cached
@@ -20,6 +18,8 @@ from veridical.llm.connection import Connection
 from veridical.llm.openai import OpenAIChat
 from veridical.llm.protocol import Failure, Message, Reply, Request, TokenLogprob
 from veridical.llm.reply_parser import continuation_probability, yes_probability
+from veridical.records.errors import InputError
+from veridical.records.types import Case, Source
 
 pytest.importorskip("openai")
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from tests.llm.loopback import ask
-from veridical.core.errors import InputError
 from veridical.llm import local as module
 from veridical.llm.cache import Cached
 from veridical.llm.connection import Connection
@@ -18,6 +17,7 @@ from veridical.llm.protocol import Failure, Message, Reply, Request
 from veridical.models.cached_forward import bytes_per_token
 from veridical.models.generation import generate
 from veridical.models.load import load
+from veridical.records.errors import InputError
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")

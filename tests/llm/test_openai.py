@@ -7,6 +7,8 @@ import logging
 import socket
 import threading
 from collections import Counter
+from dataclasses import replace
+from gzip import compress
 from math import log
 from pathlib import Path
 from typing import Any
@@ -15,11 +17,11 @@ import pytest
 
 from tests.llm.loopback import Answer, FakeTime, Loopback, ask, completion, failing, serving
 from tests.processes import LIMIT
-from veridical.core.errors import CannotJudgeError, InputError
 from veridical.llm.cache import Cached
 from veridical.llm.openai import OpenAIChat
 from veridical.llm.protocol import Failure, Reply, TokenLogprob
 from veridical.llm.reply_parser import yes_probability
+from veridical.records.errors import CannotJudgeError, InputError
 
 pytest.importorskip("openai")
 
@@ -59,6 +61,14 @@ def test_replies_come_in_order_with_usage_and_cost() -> None:
     assert replies[7].usage.cost == pytest.approx((10 * 1 + 2 * 5) / 1e6)
 
 
+def test_bytes_behind_the_end_of_a_reply_are_no_reply() -> None:
+    planted = completion("planted").body
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(planted)
+    with serving(lambda body: replace(echo(body), after=head + planted)) as server:
+        replies = model(server, concurrency=1).chat([ask("a"), ask("b"), ask("c")])
+    assert [r.text for r in replies if isinstance(r, Reply)] == ["re: a", "re: b", "re: c"]
+
+
 def test_what_is_sent_is_the_request_and_nothing_of_ours() -> None:
     with serving(echo) as server:
         request = ask("x", temperature=0.5, max_tokens=7, stop=("\n",), seed=3, top_logprobs=5, stage="s", prompt="p")
@@ -86,6 +96,12 @@ FAILING: dict[str, tuple[Answer, str, str]] = {
     "hang": (Answer(b"", hang=True), "timeout", "after 0.05 s"),
     "drip": (Answer(b" " * 100 + completion("Yes").body, drip="body"), "timeout", "after 0.1 s"),
     "drip of the head": (Answer(completion("Yes").body, drip="head"), "timeout", "after 0.1 s"),
+    "large": (Answer(b" " * (16 * 2**20 + 1)), "malformed", "more than 16,777,216 bytes"),
+    "compressed": (
+        Answer(compress(completion("Yes").body), headers={"Content-Encoding": "gzip"}),
+        "malformed",
+        "compressed",
+    ),
     "no choices": (Answer(b'{"choices": []}'), "empty", "no choices"),
     "null choices": (Answer(b'{"choices": null}'), "empty", "no choices"),
     "no message": (Answer(b'{"choices": [{}]}'), "malformed", "no message"),

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.core.errors import InputError, UnknownNameError
 from veridical.llm import prompts
+from veridical.records.errors import InputError, UnknownNameError
 
 ASK = prompts.make("ask", "Sources:\n{{source}}\nIs it so?\n{{claim}}\nAnswer in {{n!}} word.")
 FENCE = re.compile(r"<<<(\w+) ([0-9a-f]{12})\n(.*?)\n\1 \2>>>", re.DOTALL)

@@ -9,9 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.core.errors import InputError, SpanError, UnknownNameError
-from veridical.core.stopwords import STOP_WORDS
-from veridical.core.types import Case, Example, Judgement, Omission, Source, SourceSpan, Span, Verdict
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics import alignment as records
 from veridical.metrics.coverage import coverage_pair, source_scores, source_words
@@ -19,6 +16,9 @@ from veridical.metrics.measure import interval, measure
 from veridical.metrics.registry import METRICS, metric, source_word_roc_auc, word_roc_auc
 from veridical.metrics.significance import bootstrap
 from veridical.metrics.tokens import word_units
+from veridical.records.errors import InputError, SpanError, UnknownNameError
+from veridical.records.types import Case, Example, Judgement, Omission, Source, SourceSpan, Span, Verdict
+from veridical.text.stopwords import STOP_WORDS
 
 TEXT = "Rome is the capital of France, and has 3 rivers."
 NAMES = [

@@ -9,9 +9,9 @@ import sklearn.metrics as oracle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.core.errors import InputError
 from veridical.metrics import UndefinedMetricError, ranking, response
 from veridical.metrics.confusion import Confusion
+from veridical.records.errors import InputError
 
 CLOSE = {"rel": 1e-9, "abs": 1e-9}
 SCORES = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.5000001, 0.9, 1.0])

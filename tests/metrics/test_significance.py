@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from veridical.core.errors import InputError
 from veridical.metrics import UndefinedMetricError, response, significance
 from veridical.metrics.ranking import roc_auc
+from veridical.records.errors import InputError
 
 # entries of the table of Hanley & McNeil 1983: mean rating correlation, mean area, correlation of the areas
 PRINTED = [

@@ -10,10 +10,10 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.core.errors import InputError, SpanError
-from veridical.core.segment import words
-from veridical.core.spans import Span
 from veridical.metrics import UndefinedMetricError, spans, tokens
+from veridical.records.errors import InputError, SpanError
+from veridical.records.spans import Span
+from veridical.text.segment import words
 
 SIZE = 30
 SPAN = st.tuples(st.integers(0, SIZE), st.integers(0, SIZE)).map(lambda ends: Span(*sorted(ends)))

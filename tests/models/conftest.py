@@ -12,8 +12,8 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from veridical.inference.local_model import LocalModel  # noqa: E402
 from veridical.models.load import load  # noqa: E402
-from veridical.models.local_model import LocalModel  # noqa: E402
 from veridical_lab.models.testing import ENCODER_DECODERS, ENCODERS, tiny  # noqa: E402
 
 

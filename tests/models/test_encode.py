@@ -8,11 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from veridical.core.errors import CannotJudgeError
-from veridical.core.spans import Span, length
-from veridical.core.types import Case, Source, Turn
+from veridical.inference.local_model import LocalModel
 from veridical.models.encode import Encoded, encode
-from veridical.models.local_model import LocalModel
+from veridical.records.errors import CannotJudgeError
+from veridical.records.spans import Span, length
+from veridical.records.types import Case, Source, Turn
 from veridical_lab.models.testing import TOKENIZERS
 
 Get = Callable[..., LocalModel]

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from veridical.core.errors import CannotJudgeError, InputError
+from veridical.records.errors import CannotJudgeError, InputError
 
 torch = pytest.importorskip("torch")
 
+from veridical.inference.local_model import LocalModel  # noqa: E402
 from veridical.models.cached_forward import CachedForward, bytes_per_token, cache_argument, read_prompts  # noqa: E402
 from veridical.models.generation import Generated, Generation, TokenPrompt, generate  # noqa: E402
 from veridical.models.language_head import finished  # noqa: E402
 from veridical.models.load import load  # noqa: E402
-from veridical.models.local_model import LocalModel  # noqa: E402
 from veridical.models.sampling import Sampler  # noqa: E402
 from veridical_lab.models.testing import (  # noqa: E402
     ARCHITECTURES,

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from veridical.core.errors import InputError, MissingExtraError, UnknownNameError
+from veridical.inference.local_model import FORCED, READERS, LocalModel
 from veridical.models import load as module
 from veridical.models.load import load, unload
-from veridical.models.local_model import FORCED, READERS, LocalModel
+from veridical.records.errors import InputError, MissingExtraError, UnknownNameError
 from veridical_lab.models.testing import tiny
 
 

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from veridical.core.errors import InputError
-from veridical.core.types import Case, Source
-from veridical.models.local_model import LocalModel
-from veridical.models.onnx_runtime import OnnxEngine, open_session
-from veridical.models.pair_runner import PairRunner
-from veridical.models.pairs import PairEncoder, PairEncoding, Window
+from veridical.inference.local_model import LocalModel
+from veridical.inference.onnx_runtime import OnnxEngine, open_session
+from veridical.inference.pair_runner import PairRunner
+from veridical.inference.pairs import PairEncoder, PairEncoding, Window
 from veridical.models.torch_engine import TorchEngine
+from veridical.records.errors import InputError
+from veridical.records.types import Case, Source
 from veridical_lab.models.onnx import export_onnx
 from veridical_lab.models.onnx_graph import join_attention, keep_tokens, quantise
 

@@ -10,11 +10,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.core.types import Case, Source
-from veridical.models.local_model import LocalModel
-from veridical.models.pair_runner import PairRunner
-from veridical.models.pairs import PairEncoder, PairEncoding
+from veridical.inference.local_model import LocalModel
+from veridical.inference.pair_runner import PairRunner
+from veridical.inference.pairs import PairEncoder, PairEncoding
 from veridical.models.torch_engine import TorchEngine
+from veridical.records.types import Case, Source
 from veridical_lab.models.rounding import rounded, rounded_matrices
 
 SOURCE = Source("a", "The committee met on Monday and agreed that the river should be cleaned before the summer.")

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from veridical.core.types import Case, Source
+from veridical.inference.local_model import LocalModel
+from veridical.inference.pair_runner import PairRunner
+from veridical.inference.pairs import PairEncoder, PairEncoding, PairSettings, Window
 from veridical.models.load import load
-from veridical.models.local_model import LocalModel
-from veridical.models.pair_runner import PairRunner
-from veridical.models.pairs import PairEncoder, PairEncoding, PairSettings, Window
 from veridical.models.torch_engine import PackedEncoder, TorchEngine
+from veridical.records.types import Case, Source
 from veridical_lab.models.testing import tiny
 
 SOURCE = "The committee met on Monday. The river should be cleaned before summer. Paris is the capital of France."

@@ -5,21 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.records import checked_at
-from veridical.core.salience_map import MapWord, SalienceMap
-from veridical.core.segment import words
-from veridical.core.types import (
-    Case,
-    Checked,
-    Claim,
-    Evidence,
-    Judgement,
-    Omission,
-    Outcome,
-    Source,
-    Span,
-    Verdict,
-)
+from tests.example_records import checked_at
+from veridical.records.salience_map import MapWord, SalienceMap
+from veridical.records.types import Case, Checked, Claim, Evidence, Judgement, Omission, Outcome, Source, Span, Verdict
+from veridical.text.segment import words
 
 HOSTILE = (
     "[red]bold[/red] <script>document.title='owned'</script> <img src=x onerror=document.title='owned'> "

@@ -13,12 +13,12 @@ from rich.console import Console
 
 from tests.report.conftest import hostile, tower
 from veridical.cli import main
-from veridical.core.decide import decide
-from veridical.core.segment import words
-from veridical.core.types import Case, Checked, Judgement, Outcome, Span, Verdict
+from veridical.records.decide import decide
+from veridical.records.types import Case, Checked, Judgement, Outcome, Span, Verdict
 from veridical.report.heat import SHADES, heat_view, word_scores
 from veridical.report.html import render_html
 from veridical.report.terminal import print_report
+from veridical.text.segment import words
 
 TEXT = "In 1999 it fell, they say. Or not."
 JUDGEMENT = Judgement(

@@ -10,21 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.records import checked_at
+from tests.example_records import checked_at
 from tests.report.conftest import clear, hostile, map_of, silent, tower
-from veridical.core.errors import InputError, SpanError
-from veridical.core.spans import Span
-from veridical.core.text import visible
-from veridical.core.types import (
-    Case,
-    Checked,
-    Evidence,
-    Judgement,
-    Omission,
-    Outcome,
-    Source,
-    Verdict,
-)
+from veridical.records.errors import InputError, SpanError
+from veridical.records.spans import Span
+from veridical.records.strings import visible
+from veridical.records.types import Case, Checked, Evidence, Judgement, Omission, Outcome, Source, Verdict
 from veridical.report.html import render_html
 from veridical.report.salience import hover_rules, salience_html
 
@@ -208,6 +199,24 @@ def test_not_judged_is_marked_and_said() -> None:
     assert "Whether the sources that had to be covered are covered was not judged" in said
     assert "badge clear" not in shown.html
     assert "nothing here is judged" in "".join(page(checked_at(Case("q", "Yes."), (), (), Outcome.UNJUDGED)).said)
+
+
+def test_the_legend_says_what_the_labels_and_kinds_on_the_page_mean() -> None:
+    said = "The tower is 300 m tall."
+    verdict = Verdict(Span(13, 16), 0.9, "contradiction", kind="value")
+    page = render_html(
+        [checked_at(Case("1", said), (Judgement("1", "x", verdicts=(verdict,)),), (0.5,), Outcome.FLAGGED)]
+    )
+    assert "<b>contradiction</b>: a source says something else" in page
+    assert "<b>value</b>: another number" in page
+    assert "<b>absence</b>" not in page
+
+
+def test_a_case_without_a_claim_is_counted_as_such() -> None:
+    case = Case("1", "I don't know.")
+    page = render_html([checked_at(case, (Judgement("1", "x", judged=(), no_claim=True),), (0.5,), Outcome.NO_CLAIM)])
+    assert "1 without a claim" in page
+    assert "not judged" not in page
 
 
 def test_hostile_text_makes_no_tag_and_no_attribute() -> None:

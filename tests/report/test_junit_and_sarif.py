@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from jsonschema import Draft4Validator
 from lxml import etree
 
-from tests.records import checked_at
+from tests.example_records import checked_at
 from tests.report.conftest import HOSTILE
-from veridical.checking import check, check_cases
-from veridical.core.types import Case, Checked, Evidence, Judgement, Omission, Outcome, Source, Span, Verdict
+from veridical.io.rows import RowForm, read_cases
+from veridical.records.types import Case, Checked, Evidence, Judgement, Omission, Outcome, Source, Span, Verdict
 from veridical.report.findings import findings
 from veridical.report.junit import JUnitReport
 from veridical.report.locations import FileLocations, Region, locate_cases
 from veridical.report.sarif import SarifReport
-from veridical.rows import RowForm, read_cases
+from veridical.workflows.checking import check, check_cases
 
 SCHEMAS = Path(__file__).parent / "schemas"
 JUNIT = etree.XMLSchema(etree.parse(SCHEMAS / "junit-10.xsd"))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from veridical.core.decide import decide, overall
-from veridical.core.serialization import decode, encode
-from veridical.core.spans import Span
-from veridical.core.types import Case, Checked, Evidence, Judgement, Omission, Source, Verdict
+from veridical.io.serialization import decode, encode
+from veridical.records.decide import decide, overall
+from veridical.records.spans import Span
+from veridical.records.types import Case, Checked, Evidence, Judgement, Omission, Source, Verdict
 from veridical.report.findings import as_text, findings
 from veridical.report.html import render_html
 from veridical.report.sarif import SarifReport

@@ -14,14 +14,14 @@ from rich.console import Console
 
 from tests.report.conftest import HOSTILE
 from tests.report.test_html import Page
-from veridical.core.diff import diff
-from veridical.core.edits import apply
-from veridical.core.errors import SpanError
-from veridical.core.spans import Span
-from veridical.core.text import visible
-from veridical.core.types import Case, Edit, Judgement, Revision, Thresholds
+from veridical.records.edits import apply
+from veridical.records.errors import SpanError
+from veridical.records.spans import Span
+from veridical.records.strings import visible
+from veridical.records.types import Case, Edit, Judgement, Revision, Thresholds
 from veridical.report.revision import diff_parts, print_revisions, render_revisions, revision_fragment
-from veridical.revise import Revised, Round
+from veridical.text.diff import diff
+from veridical.workflows.revise import Revised, Round
 
 DONE = "nothing is unsupported any more"
 

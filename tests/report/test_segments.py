@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.core.errors import SpanError
-from veridical.core.spans import Span
-from veridical.core.text import shorten, visible
+from veridical.records.errors import SpanError
+from veridical.records.spans import Span
+from veridical.records.strings import shorten, visible
 from veridical.report.segments import passages, segment, within
 
 TEXT = st.text(alphabet=st.one_of(st.characters(), st.sampled_from(" \r\n.ab\x1b\u202e")), max_size=80)

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from tests.records import checked_at
+from tests.example_records import checked_at
 from tests.report.conftest import HOSTILE, clear, hostile, silent, tower
-from veridical.core.types import Case, Checked, Evidence, Judgement, Omission, Outcome, Source, Span, Verdict
+from veridical.records.types import Case, Checked, Evidence, Judgement, Omission, Outcome, Source, Span, Verdict
 from veridical.report.terminal import print_report
 
 

@@ -11,12 +11,12 @@ import numpy as np
 import uvicorn
 
 from tests.processes import LIMIT
-from veridical.core.detector import DetectorInfo
-from veridical.core.salience_map import MapWord, SalienceMap
-from veridical.core.segment import sentences, words
-from veridical.core.types import Case, Evidence, Judgement, Omission, Span, Verdict
+from veridical.records.detector import DetectorInfo
+from veridical.records.salience_map import MapWord, SalienceMap
+from veridical.records.types import Case, Evidence, Judgement, Omission, Span, Verdict
 from veridical.server.app import create_app
 from veridical.server.settings import ServerSettings
+from veridical.text.segment import sentences, words
 
 
 class Marker:

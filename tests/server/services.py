@@ -11,9 +11,9 @@ from typing import Any
 from starlette.testclient import TestClient
 
 from tests.processes import LIMIT
-from veridical.core.detector import DetectorInfo
-from veridical.core.spans import Span
-from veridical.core.types import Case, Judgement, Verdict
+from veridical.records.detector import DetectorInfo
+from veridical.records.spans import Span
+from veridical.records.types import Case, Judgement, Verdict
 from veridical.server.app import create_app
 from veridical.server.settings import Limits, ServerSettings
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from time import monotonic
 from typing import Any
@@ -12,9 +13,10 @@ import pytest
 
 from tests.processes import LIMIT
 from tests.server.services import Echo, Endless
-from veridical.core.judging import judge
-from veridical.core.types import Case, Judgement, Source
 from veridical.detectors import load_detector
+from veridical.records.judging import judge
+from veridical.records.types import Case, Judgement, Source
+from veridical.server import batching
 from veridical.server.batching import Batcher, Worker
 from veridical.server.errors import Refused
 from veridical.server.settings import Limits
@@ -337,3 +339,45 @@ def test_a_function_that_swallows_an_interruption_is_interrupted_again() -> None
     assert type(job.exception(LIMIT)) is type(swallowed[0])
     assert worker.submit(lambda: "next").result(LIMIT) == "next"
     worker.close()
+
+
+def test_reading_that_takes_too_long_is_504_and_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batching, "_SECONDS", 0.05)
+    ended = threading.Event()
+
+    def read() -> None:
+        try:
+            while True:
+                time.sleep(0.001)
+        finally:
+            ended.set()
+
+    with pytest.raises(Refused, match=r"in 0\.05 s") as late:
+        asyncio.run(batching.in_thread(read))
+    assert late.value.status == 504
+    assert ended.wait(60)
+
+
+def test_only_so_many_requests_are_read_at_once_and_one_that_is_given_up_keeps_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(batching, "_THREADS", 2)
+    monkeypatch.setattr(batching, "_SECONDS", 0.2)
+    gate, running, most = threading.Event(), set[int](), list[int]()
+
+    def read() -> int:
+        running.add(threading.get_ident())
+        most.append(len(running))
+        gate.wait(60)  # in a lock: it cannot be interrupted
+        running.discard(threading.get_ident())
+        return len(most)
+
+    async def test() -> None:
+        results = await asyncio.gather(*(batching.in_thread(read) for _ in range(6)), return_exceptions=True)
+        assert all(isinstance(result, Refused) for result in results)
+        assert len(most) == 2
+        gate.set()
+        monkeypatch.setattr(batching, "_SECONDS", 60)
+        assert await batching.in_thread(read) == 3
+
+    asyncio.run(test())

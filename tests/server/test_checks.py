@@ -12,10 +12,10 @@ import pytest
 from starlette.testclient import TestClient
 
 import veridical
+from tests.io.test_documents import lines_of, pdf_of
 from tests.server.services import CASE, client_of
-from tests.test_documents import lines_of, pdf_of
-from veridical.core.errors import InputError
-from veridical.core.serialization import decode
+from veridical.io.serialization import decode
+from veridical.records.errors import InputError
 from veridical.server.keys import make_key, read_keys
 from veridical.server.settings import Limits, ProxySettings
 
@@ -42,6 +42,15 @@ def test_the_answer_is_that_of_check(client: TestClient) -> None:
     assert found[0] == first
     assert found[1].case.id == "2"
     assert found[1].omitted
+
+
+@pytest.mark.parametrize("path", ["/v1/check", "/v1/revise", "/v1/report", "/v1/salience"])
+def test_one_case_needs_no_list(client: TestClient, path: str) -> None:
+    alone, listed = (client.post(path, json=body) for body in ({"id": "7", **CASE}, {"cases": [{"id": "7", **CASE}]}))
+    assert alone.status_code == listed.status_code == 200
+    assert alone.content == listed.content
+    chat = {"messages": [["tool", "It is red."], ["assistant", "It is red."]], "detector": "overlap"}
+    assert client.post("/v1/check", json=chat).json()["results"][0]["outcome"] == "clear"
 
 
 def test_offsets_may_count_as_javascript_does(client: TestClient) -> None:
@@ -147,6 +156,9 @@ URL = {"response": "It rains.", "sources": ["https://example.org/article"]}
             "rename actual_output to response, retrieval_context to sources, input to question",
         ),
         ({"cases": [{"response": "300 m", "retrieved_contexts": ["330 m"]}]}, 400, "retrieved_contexts to sources"),
+        ({"respons": "300 m"}, 400, '"cases": [{"response": "…", "sources": ["…"]}]'),
+        ({**CASE, "sorces": ["330 m"]}, 400, "did you mean sources"),
+        ({**CASE, "cases": [CASE]}, 400, "unknown field"),
         ({"cases": CASE}, 400, "not a list"),
         ({"cases": ["It rains."]}, 400, "not a JSON object"),
         ({"cases": []}, 422, "no cases"),
@@ -158,6 +170,8 @@ URL = {"response": "It rains.", "sources": ["https://example.org/article"]}
         ({"cases": [CASE], "detector": ["overlap", "overlap"]}, 422, "twice"),
         ({"cases": [CASE], "detector": ["judge:model=gpt-4o-mini,base_url=http://10.0.0.1"]}, 422, "known: overlap"),
         ({"cases": [CASE], "detector": ["tokens:/etc"]}, 422, "known: overlap"),
+        ({"cases": [CASE], "detector": 'tokens:"a'}, 422, "known: overlap"),  # its options are not read
+        ({"cases": [CASE], "detector": "overlap:" + "a" * 10_000}, 422, "a spec of 10,008 characters"),
         ({"cases": [CASE], "threshold": 2}, 422, "threshold is 2"),
         ({"cases": [CASE], "threshold": "high"}, 400, "threshold"),
         ({"cases": [CASE], "flag_over": 1}, 422, "flag_over"),
@@ -209,6 +223,41 @@ def test_unknown_routes_and_methods_have_the_same_form(client: TestClient) -> No
         answer = client.request(method, path)
         assert (answer.status_code, answer.headers.get("Allow")) == (status, allow)
         assert set(answer.json()) == {"error", "hint", "request_id"}
+
+
+def test_the_service_repeats_no_long_name() -> None:
+    long = "a" * 4_000_000
+    case = {"response": "a", "sources": ["a"]}
+    requests: list[dict[str, Any]] = [
+        {"cases": [case], "detector": long},
+        {"cases": [case], "detector": f"{long}:values"},
+        {"cases": [case], "threshold": {long: 0.5}},
+        {"cases": [case], long: 1},
+        {"cases": [{**case, long: 1}]},
+        {"cases": [{**case, "question": [long]}]},
+    ]
+    with client_of("overlap") as client:
+        for request in requests:
+            answer = client.post("/v1/check", json=request)
+            assert answer.status_code in (400, 422)
+            assert len(answer.content) < 5000
+
+
+def test_values_are_counted_before_they_are_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    def built(text: str) -> Any:
+        pytest.fail(f"{text[:50]} was built")
+
+    many = (b"[{}" + b",{}" * 100 + b"]", b'[{"a": 1}' + b', {"a": 1}' * 100 + b"]", b"[1" + b",1" * 100 + b"]")
+    with client_of("overlap", limits=Limits(values=100), proxy=ProxySettings(base_url="http://127.0.0.1:1/v1")) as few:
+        text = 'a, {"b": [1, 2]}, \\" , ' * 100  # in a text, nothing counts
+        assert few.post("/v1/check", json={"cases": [{"response": text}]}).status_code == 200
+        monkeypatch.setattr("veridical.server.requests.parse", built)
+        for route in ("check", "salience", "report", "revise", "stream", "chat/completions"):
+            headers = {"Content-Type": "application/jsonl" if route == "stream" else "application/json"}
+            for data in many:
+                answer = few.post(f"/v1/{route}", content=b'{"cases": %b}' % data, headers=headers)
+                assert answer.status_code == 413, route
+                assert "the JSON has more than 100 values" in answer.text
 
 
 def test_routes_of_openai_that_are_missing_say_how_to_get_them(client: TestClient) -> None:

@@ -15,22 +15,20 @@ import pytest
 
 import veridical
 from tests.browsers import chromium
+from tests.server.page_browser import RESPONSE, SOURCE, Opened, file_of, until
 from tests.server.page_service import Half, Mapped, Marker, long_text, serving
-from veridical.core.decide import decide, merge, overall
-from veridical.core.serialization import encode
-from veridical.core.spans import Span
-from veridical.core.types import Case, Checked, Judgement, Omission, Source, SourceSpan, Thresholds, Verdict
+from veridical.io.serialization import encode
+from veridical.records.decide import decide, merge, overall
+from veridical.records.spans import Span
+from veridical.records.types import Case, Checked, Judgement, Omission, Source, SourceSpan, Thresholds, Verdict
 from veridical.report.heat import word_scores
 from veridical.server.keys import Key
 from veridical.server.settings import ServerSettings
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Dialog, Locator, Page
+    from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.browser
-
-RESPONSE = "It is wrong here. 😀 And wrongly so there, which is doubtful."
-SOURCE = "Nobody saw it. What is right is on the right."
 
 
 @pytest.fixture(scope="module")
@@ -47,60 +45,6 @@ def url() -> Iterator[str]:
 def browser() -> Iterator[Browser]:
     with chromium() as running:
         yield running
-
-
-class Opened:
-    """A page of the service; every message, error and foreign request is kept."""
-
-    def __init__(self, browser: Browser, url: str, detectors: tuple[str, ...] = ("marker",), **options: Any) -> None:
-        self.context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
-        self.context.set_default_timeout(30_000)
-        self.page: Page = self.context.new_page()
-        self.problems: list[str] = []
-        self.requests: list[str] = []
-        self.page.on("console", lambda message: self.problems.append(message.text))
-        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
-        self.page.on("dialog", self.dialog)
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(url)
-        self.page.wait_for_selector(".detector")
-        for box in self.page.locator("input[name=detector]").all():
-            box.set_checked(box.input_value() in detectors)
-
-    def dialog(self, dialog: Dialog) -> None:
-        self.problems.append(dialog.message)
-        dialog.dismiss()
-
-    def check(self, response: str = RESPONSE, source: str = SOURCE, must_cover: str = "") -> Page:
-        """Type the texts, press the button, and wait for the result."""
-        self.page.fill("#response", response)
-        if source:
-            self.page.locator(".card textarea").first.fill(source)
-        if must_cover:
-            self.page.click("#add-source")
-            card = self.page.locator(".card").last
-            card.locator("textarea").fill(must_cover)
-            card.get_by_label("must be covered").check()
-        self.page.click("#check")
-        self.page.wait_for_selector("#result:not([hidden])")
-        return self.page
-
-    def marked(self, selector: str) -> list[str]:
-        """The texts of elements without what only screen readers get."""
-        return [own_text(element) for element in self.page.locator(selector).all()]
-
-
-def own_text(element: Locator) -> str:
-    words: str = element.evaluate("e => [...e.childNodes].filter(n => n.nodeType == 3).map(n => n.data).join('')")
-    return words
-
-
-def until(page: Page, script: str, argument: Any = None) -> None:
-    """Wait until `script` is true; the page's own policy keeps Playwright from waiting inside it."""
-    end = time.monotonic() + 30
-    while not page.evaluate(script, argument):
-        assert time.monotonic() < end, script
-        page.wait_for_timeout(20)
 
 
 @pytest.fixture
@@ -326,11 +270,6 @@ def test_files_become_sources(opened: Opened) -> None:
     page.click("#check")
     page.wait_for_selector("#result:not([hidden])")
     assert opened.marked("#view a.mark.flag") == ["wrong"]
-
-
-def file_of(name: str, *documents: Any) -> dict[str, Any]:
-    text = "\n".join(each if isinstance(each, str) else json.dumps(each) for each in documents)
-    return {"name": name, "mimeType": "application/json", "buffer": text.encode()}
 
 
 def test_every_case_of_a_file_can_be_reached(opened: Opened) -> None:
@@ -671,6 +610,14 @@ def test_axe_finds_nothing(browser: Browser, url: str, scheme: str) -> None:
     page.click(".sensitivity summary")
     page.mouse.move(0, 0)
     assert violations() == []
+    for decision in ("a", "e"):
+        page.keyboard.press(decision)
+    page.keyboard.press("Escape")
+    page.keyboard.press("m")
+    assert violations() == []
+    page.keyboard.press("Escape")
+    page.click("#tab-revision")
+    assert violations() == []
     for tab in ("words", "compare"):
         page.click(f"#tab-{tab}")
         assert violations() == [], tab
@@ -789,6 +736,7 @@ def random_checked(rng: random.Random) -> Checked:
             omissions,
             judged=rng.choice([None, None, (), (span(response),), (Span(0, len(response)),)]),
             judged_sources=rng.choice([None, parts]),
+            no_claim=rng.random() < 0.2,
         )
 
     case = Case("1", response, sources)

@@ -18,19 +18,21 @@ from tests.processes import LIMIT
 from tests.server.services import Echo, client_of
 from tests.server.test_running import running
 from veridical.cli import main
-from veridical.core.errors import CannotJudgeError
-from veridical.core.messages import coming_turn
-from veridical.core.serialization import decode
-from veridical.core.types import Case, Judgement, Source
 from veridical.detectors import load_detector
-from veridical.revise import Flag, revise
+from veridical.io.conversations import coming_turn
+from veridical.io.serialization import decode, encode
+from veridical.records.errors import CannotJudgeError
+from veridical.records.types import Case, Judgement, Source
 from veridical.server.app import create_app
+from veridical.server.errors import Refused
 from veridical.server.keys import Key, make_key, read_keys
+from veridical.server.protection import lines
 from veridical.server.proxy import StreamedReply
 from veridical.server.replies import BLOCKED, ReplyChecker
 from veridical.server.service import Service
 from veridical.server.settings import Limits, ProxySettings, ServerSettings
-from veridical.server.upstream import Upstream
+from veridical.server.upstream import Upstream, _events, _with_line_feeds
+from veridical.workflows.revise import Flag, revise
 
 QUESTION = "How tall is it?"
 TOWER = "The tower is 330 m tall. It rains in Rome."
@@ -321,6 +323,16 @@ def test_what_no_chat_server_sends_is_502(name: str) -> None:
     assert set(answer.json()) == {"error", "hint", "request_id"}
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_reply_of_too_many_values_is_502(stream: bool) -> None:
+    chunk = choice(extra=[[]] * 300_000)
+    whole = raw(b"data: " + chunk + b"\n\n", **{"Content-Type": "text/event-stream"}) if stream else raw(chunk)
+    with proxied(lambda body: whole) as (client, _):
+        answer = ask(client, stream=stream)
+    assert stream or answer.status_code == 502
+    assert "the chat server sent more than 400,000 values" in answer.text
+
+
 def test_a_lone_surrogate_is_not_checked_and_not_lost() -> None:
     with proxied(lambda body: raw(b'{"choices": [{"message": {"content": "\\ud800 5"}}]}')) as (client, _):
         answer = ask(client)
@@ -401,6 +413,24 @@ def test_keys_of_ours_stay_and_keys_of_theirs_go_on(tmp_path: Path, monkeypatch:
         assert not [headers for headers in server.headers if key in str(headers)]
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_key_of_the_operator_never_reaches_a_client(stream: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "sk-secret"
+    monkeypatch.setenv("BEHIND", key)
+    escaped = json.dumps({"error": {"message": f"wrong key: {key}", key: [key]}}).replace("s", "\\u0073").encode()
+    for answer in (
+        raw(escaped, 400),
+        raw(f'"{"a" * 1995} {key}"'.encode(), 401),  # shortened behind the key
+        completion(f"{RIGHT} {key}", debug=[{key: {"sent": f"Bearer {key}"}}]),
+        sse(RIGHT, {"choices": [], "headers": {"authorization": f"Bearer {key}"}}, {"error": {"message": key}}),
+    ):
+        with proxied(lambda body, answer=answer: answer, key_env="BEHIND") as (client, server):  # type: ignore[misc]
+            text = ask(client, stream=stream).text
+        assert server.headers[0]["authorization"] == f"Bearer {key}"
+        assert key not in text.replace("\\u0073", "s")
+        assert key[:5] not in text.replace("\\u0073", "s")
+
+
 def test_no_header_with_a_key_of_ours_goes_on(tmp_path: Path) -> None:
     key, other = make_key(tmp_path / "keys", "alice"), make_key(tmp_path / "keys", "bob")
     ways = [
@@ -430,6 +460,21 @@ def test_cookies_go_neither_way_and_are_not_kept() -> None:
             answer = client.post("/v1/chat/completions", json=CHAT, headers={"Cookie": "own=b"})
             assert "set-cookie" not in answer.headers
     assert [headers.get("cookie") for headers in server.headers] == [None, None]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_bytes_behind_a_reply_are_no_reply_to_another_client(stream: bool) -> None:
+    planted = completion("Pigs fly.").body
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(planted)
+
+    def script(body: dict[str, Any]) -> Answer:
+        return replace(sse(RIGHT) if body.get("stream") else completion(RIGHT), after=head + planted)
+
+    with proxied(script) as (client, server):
+        for _ in range(3):
+            assert ask(client, stream=stream).status_code == 200
+            assert ask(client).json()["choices"][0]["message"]["content"] == RIGHT
+    assert len(server.asked) == 6
 
 
 def sse(*parts: str | dict[str, Any], end: str | None = "stop", done: bool = True) -> Answer:
@@ -462,6 +507,26 @@ def ends_of(chunks: list[dict[str, Any]]) -> list[str]:
 PARTS = ["It rains", " in Rome. ", "Pigs fly", ". It is", " 330 m", " tall."]
 
 
+def test_nothing_that_may_be_long_is_encoded_in_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded = []
+
+    def guarded(record: Any, **options: Any) -> str:
+        with pytest.raises(RuntimeError):
+            asyncio.get_running_loop()
+        encoded.append(type(record).__name__)
+        return encode(record, **options)
+
+    for module in ("app", "streaming", "proxy", "replies"):
+        monkeypatch.setattr(f"veridical.server.{module}.encode", guarded)
+    with proxied(lambda body: sse(*PARTS) if body.get("stream") else completion(WRONG)) as (client, _):
+        assert ask(client, stream=True).status_code == ask(client).status_code == 200
+        lines = b'{"case": {"sources": ["%b"]}}\n{"text": "Pigs fly. It rains. "}\n' % TOWER.encode()
+        answer = client.post("/v1/stream", content=lines, headers={"Content-Type": "application/jsonl"})
+        assert "event: verdicts" in answer.text
+        assert "event: result" in answer.text
+    assert {"Judgement", "Checked"} <= set(encoded)
+
+
 @pytest.mark.parametrize("action", ["annotate", "header"])
 def test_a_stream_goes_on_and_is_annotated_at_its_end(action: str) -> None:
     with proxied(lambda body: sse(*PARTS), action=action) as (client, server):
@@ -489,6 +554,15 @@ def test_a_stream_is_withheld_from_the_first_flagged_sentence_on() -> None:
     assert "Pigs" not in answer.text
     assert ends_of(chunks) == ["content_filter"]
     assert chunks[-1]["veridical"]["status"] == "flagged"
+
+
+@pytest.mark.parametrize("action", ["annotate", "block"])
+def test_a_character_that_is_cut_in_two_chunks_is_joined(action: str) -> None:
+    with proxied(lambda body: sse("It rains \ud83d", "\ude00 in Rome."), action=action) as (client, _):
+        chunks = chunks_of(ask(client, stream=True))
+    assert chunks[-1]["veridical"]["status"] == "clear"
+    text = text_of(chunks).encode("utf-16", "surrogatepass").decode("utf-16")
+    assert text == "It rains \U0001f600 in Rome."
 
 
 @pytest.mark.parametrize("action", ["annotate", "block"])
@@ -550,6 +624,25 @@ def test_an_error_in_a_withheld_stream_is_an_error() -> None:
         answer = ask(client, stream=True)
     assert "Pigs" not in answer.text
     assert chunks_of(answer)[-1]["veridical"]["status"] == "unavailable"
+
+
+@pytest.mark.parametrize("action", ["annotate", "header"])
+@pytest.mark.parametrize("named", [False, True])
+def test_a_stream_with_an_error_is_never_clear(action: str, named: bool) -> None:
+    error = {"message": "overloaded", "code": 7}
+    answer = sse(RIGHT, {"error": error})
+    if named:
+        answer = sse(RIGHT, "NEXT")
+        start = answer.body.index(b"data: ", answer.body.index(b"NEXT") - 150)
+        end = answer.body.index(b"\n\n", start)
+        answer.body = answer.body[:start] + b"event: error\ndata: %b" % json.dumps(error).encode() + answer.body[end:]
+    with proxied(lambda body: answer, action=action) as (client, _):
+        chunks = chunks_of(ask(client, stream=True))
+    assert text_of(chunks[:-1]) == RIGHT
+    assert chunks[-1]["error"] == error
+    assert [chunk["veridical"]["status"] for chunk in chunks if "status" in chunk.get("veridical", {})] == [
+        "unavailable"
+    ]
 
 
 async def sent_to(app: Any, chat: dict[str, Any], left: asyncio.Event) -> list[dict[str, Any]]:
@@ -675,7 +768,28 @@ UNUSUAL_STREAMS = {
     "null": sse(RIGHT, {"choices": [{"index": 0, "delta": None}]}, {"choices": None, "usage": {"total_tokens": 3}}),
     "no end mark": sse(RIGHT, done=False),
     "parts": sse({"choices": [{"index": 0, "delta": {"content": [{"type": "text", "text": RIGHT}]}}]}),  # Mistral
+    "error: null": sse(RIGHT, {"error": None, "choices": []}),
+    "returns": replace(sse(RIGHT), body=sse(RIGHT).body.replace(b"\n", b"\r")),
+    "returns and line feeds": replace(sse(RIGHT), body=sse(RIGHT).body.replace(b"\n", b"\r\n")),
+    "lines of data": replace(sse(RIGHT), body=sse(RIGHT).body.replace(b', "', b',\ndata:"')),
+    "no last blank line": replace(sse(RIGHT), body=sse(RIGHT).body.rstrip(b"\n")),
 }
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 1000])
+def test_events_are_the_same_however_they_are_cut(size: int) -> None:
+    body = b"event: a\rdata: 1\r\n\r\n: no\n\rdata:2\rdata: 3\r\rdata: 4\n\ndata: 5"
+
+    async def events() -> list[tuple[bytes, bytes]]:
+        async def chunks() -> AsyncIterator[bytes]:
+            for start in range(0, len(body), size):
+                yield body[start : start + size]
+                yield b""
+
+        cut = lines(_with_line_feeds(chunks()), 1000, Refused(502, "too large"))
+        return [event async for event in _events(cut)]
+
+    assert asyncio.run(events()) == [(b"a", b" 1"), (b"", b"2\n 3"), (b"", b" 4"), (b"", b" 5")]
 
 
 @pytest.mark.parametrize("name", UNUSUAL_STREAMS)

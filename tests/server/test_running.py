@@ -20,7 +20,7 @@ import httpx
 import pytest
 
 from tests.processes import LIMIT, start_python
-from tests.server.services import CASE, until
+from tests.server.services import CASE, Echo, client_of, until
 from veridical.cli import main
 from veridical.server.keys import make_key
 from veridical.server.running import make_server
@@ -54,6 +54,56 @@ def url() -> Iterator[str]:
     limits = Limits(body_timeout=LIMIT, body_bytes=100_000, document_bytes=200_000, connections=20)
     with running(ServerSettings(detectors=("overlap",), limits=limits)) as url:
         yield url
+
+
+_FREEZING = """
+import re
+from veridical.server.running import run_server
+from veridical.server.settings import Limits, ServerSettings
+
+class Freezing:
+    name = "freezing"
+
+    def judge(self, cases):
+        if cases[0].response == "freeze":
+            print("frozen", flush=True)
+            re.match("(?:a|a)*b", "a" * 99)  # with the interpreter's lock, and without an end
+        return []
+
+settings = ServerSettings(detectors=(), own_detectors={"freezing": Freezing()}, limits=Limits(timeout=3))
+run_server(settings, host="127.0.0.1", port=0, on_start=lambda url: print(url, flush=True))
+"""
+
+
+def test_a_frozen_service_ends_and_says_where_it_was() -> None:
+    with start_python("-c", _FREEZING, text=True) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        with pytest.raises(httpx.HTTPError):
+            httpx.post(f"{url}v1/check", json={"cases": [{"response": "freeze", "sources": ["a"]}]}, timeout=LIMIT)
+        stdout, stderr = process.communicate(timeout=LIMIT)
+    assert (process.returncode, stdout) == (1, "frozen\n"), stderr
+    assert 'File "<string>", line 12 in judge' in stderr
+
+
+def test_nothing_behind_a_body_of_two_lengths_is_a_request(url: str) -> None:
+    body = json.dumps({"cases": [CASE]}).encode()
+    fields = b"Host: 127.0.0.1\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n"
+    behind = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    answer = raw(url, b"POST /v1/check HTTP/1.1\r\n%b\r\n%x\r\n%b\r\n0\r\n\r\n%b" % (fields, len(body), body, behind))
+    assert re.findall(rb"HTTP/1.1 (\d+)", answer) == [b"200"]
+
+
+def test_health_tells_that_a_detector_is_stuck() -> None:
+    detector = Echo()  # waits for its gate in a lock, as an inference library does in its own code
+    with client_of(own={"echo": detector}, limits=Limits(timeout=0.01, wait=0.01)) as client:
+        until(lambda: client.get("/ready").status_code == 200)
+        detector.gate.clear()
+        assert client.post("/v1/check", json={"cases": [CASE]}).status_code == 504
+        until(lambda: client.get("/health").json()["status"] == "degraded")
+        assert client.post("/v1/check", json={"cases": [CASE]}).status_code == 503
+        detector.gate.set()
+        until(lambda: client.get("/health").json()["status"] == "ok")
 
 
 @pytest.fixture(scope="module")
@@ -183,6 +233,43 @@ def test_a_body_that_is_too_large_is_not_read(impatient: str) -> None:
 def test_what_is_left_of_a_body_after_the_answer_does_not_hold_the_connection(impatient: str) -> None:
     assert raw(impatient, head(50_000_000)).startswith(b"HTTP/1.1 413")
     assert raw(impatient, head(50_000_000), b" ", b" ").startswith(b"HTTP/1.1 413")
+
+
+def test_slow_bodies_of_one_client_take_no_place_from_others() -> None:
+    limits = Limits(queue=2, cases=2, batch_cases=1, body_timeout=LIMIT)
+    with running(ServerSettings(detectors=("overlap",), limits=limits)) as url, ExitStack() as stack:
+        host, port = url.removeprefix("http://").split(":")
+        for _ in range(8):
+            slow = stack.enter_context(socket.create_connection((host, int(port)), timeout=LIMIT))
+            slow.sendall(head(1000) + b'{"cases"')
+        assert [ask_check(url) for _ in range(4)] == [200] * 4
+
+
+def ask_check(url: str) -> int:
+    return httpx.post(f"{url}/v1/check", json={"cases": [CASE]}, timeout=LIMIT).status_code
+
+
+@pytest.mark.parametrize("reads", [False, True])
+def test_an_answer_that_nobody_reads_is_dropped_and_one_that_is_read_slowly_is_not(reads: bool) -> None:
+    limits = Limits(body_timeout=1.0)
+    case = {"response": "é" * 1_900_000}  # more than the buffers of the system hold
+    body = json.dumps({"cases": [case]}, ensure_ascii=False).encode()
+    settings = ServerSettings(detectors=(), own_detectors={"echo": Echo()}, limits=limits)
+    with running(settings) as url, ExitStack() as stack:
+        host, port = url.removeprefix("http://").split(":")
+        other = stack.enter_context(closing(connection_of(url)))
+        with socket.create_connection((host, int(port)), timeout=LIMIT) as connection:
+            connection.sendall(head(len(body)) + body)
+            answer = connection.recv(65536)
+            size = len(answer.partition(b"\r\n\r\n")[0]) + 4 + int(re.findall(rb"content-length: (\d+)", answer)[0])
+            received = len(answer)
+            for _ in range(0 if reads else 3):
+                assert raw(url) == b""  # another connection, opened later, has run out of the time for a request
+            while received < size and (part := connection.recv(16384)):
+                received += len(part)
+                assert not reads or ask(other) == 200  # takes a moment
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert (received == size) == reads
 
 
 def test_a_body_of_unknown_length_is_cut_off(url: str) -> None:

@@ -18,27 +18,29 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
+from tests.io.test_documents import bombs
 from tests.processes import LIMIT
 from tests.server.services import CASE, Echo, Endless, client_of, until
 from veridical.cli.serve import CapacityOptions
-from veridical.core.detector import DetectorInfo
-from veridical.core.errors import CannotJudgeError, InputError, VeridicalError
-from veridical.core.segment import sentences
-from veridical.core.serialization import decode, decode_case
-from veridical.core.spans import Span
-from veridical.core.types import Case, Judgement, Verdict
 from veridical.detectors import load_detector
-from veridical.revise import Delete, Flag, revise
+from veridical.io.serialization import decode, decode_case
+from veridical.records.detector import DetectorInfo
+from veridical.records.errors import CannotJudgeError, InputError, VeridicalError
+from veridical.records.spans import Span
+from veridical.records.types import Case, Judgement, Verdict
 from veridical.server import sessions
 from veridical.server.app import create_app
 from veridical.server.errors import Refused
 from veridical.server.extraction import Extraction
+from veridical.server.intake import Intake
 from veridical.server.observation import LOGGER, JsonLines
 from veridical.server.protection import lines
 from veridical.server.requests import ReviseRequest
 from veridical.server.service import Service
 from veridical.server.sessions import open_session
 from veridical.server.settings import Limits, ServerSettings
+from veridical.text.segment import sentences
+from veridical.workflows.revise import Delete, Flag, revise
 
 
 def test_answers_of_many_clients_are_not_mixed_up() -> None:
@@ -201,6 +203,18 @@ def upload_of(name: str, data: bytes) -> tuple[str, bytes]:
     return request.headers["content-type"], request.read()
 
 
+def test_a_document_of_too_much_text_is_refused_in_little_memory() -> None:
+    async def run() -> None:
+        extraction = Extraction(Limits(characters=100_000))
+        for name, data in bombs().items():
+            with pytest.raises(Refused) as refused:
+                await extraction.document(*upload_of(name, data))
+            assert refused.value.status == 422
+            assert "more than 100,000 characters of text" in refused.value.message
+
+    asyncio.run(run())
+
+
 def test_slow_uploads_leave_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = pdf_of(b"BT /F 12 Tf " + b"(The tower is tall.) Tj T* " * 4000 + b"ET", 2000)  # minutes
     processes: list[asyncio.subprocess.Process] = []
@@ -281,6 +295,56 @@ def test_the_work_for_a_client_that_left_ends(path: str) -> None:
             assert not detector.gate.is_set()
 
     detector.gate.clear()
+    asyncio.run(run())
+
+
+def test_one_client_takes_neither_all_places_nor_all_memory() -> None:
+    async def run() -> None:
+        limits = Limits(queue=3, cases=1, batch_cases=1, memory_bytes=4000, body_bytes=1000, document_bytes=1000)
+        intake, release, begun = Intake(limits), asyncio.Event(), list[str]()
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            await receive()
+            begun.append(scope["client"][0])
+            await release.wait()
+            await send({"type": "http.response.body"})
+
+        async def ask(client: str, size: int, key: str | None = None, *, whole: bool = True) -> None:
+            body = iter([{"type": "http.request", "body": b" " * size, "more_body": not whole}])
+
+            async def receive() -> Any:
+                if (message := next(body, None)) is None:
+                    await asyncio.Event().wait()
+                return message
+
+            async def send(message: Any) -> None:
+                pass
+
+            scope = {"method": "POST", "client": (client, 1), "state": {"key": key}}
+            await intake.run(app, scope, receive, send)
+
+        for size, whole in ((1, True), (1000, False)):  # of four requests, and of 4,000 bytes, a client gets three
+            begun.clear()
+            asked = [asyncio.create_task(ask(f"{i}", size, "alice", whole=whole)) for i in range(3)]
+            asked.append(asyncio.create_task(ask("other", size, "bob", whole=whole)))
+            while len(begun) < 4:
+                await asyncio.sleep(0)
+            release.set()
+            await asyncio.gather(*asked)
+            release.clear()
+            begun.clear()
+            asked = [asyncio.create_task(ask("same", size, whole=whole)) for _ in range(3)]
+            while len(begun) < 3:
+                await asyncio.sleep(0)
+            with pytest.raises(Refused, match="requests"):
+                await ask("same", size, whole=whole)
+            asked.append(asyncio.create_task(ask("other", size, whole=whole)))
+            while "other" not in begun:
+                await asyncio.sleep(0)
+            release.set()
+            await asyncio.gather(*asked)
+            release.clear()
+
     asyncio.run(run())
 
 
@@ -563,6 +627,13 @@ def test_detectors_that_score_whole_responses_score_all_that_is_there(client: Te
     assert scores[-1] == found[-1][1]["judgements"][0]["hallucination"] == 0.9
     text = found[-1][1]["case"]["response"]
     assert flagged_texts(found, text)[-1] == text
+
+
+def test_a_character_that_is_cut_in_two_parts_is_joined(client: TestClient) -> None:
+    case = {"response": "It rains \ud83d", "sources": RAIN["sources"]}
+    found = stream(client, {"case": case}, "\ude00 in Rome. \ud83d", "\ude00")
+    assert found[-1][0] == "result"
+    assert found[-1][1]["case"]["response"] == "It rains \U0001f600 in Rome. \U0001f600"
 
 
 def test_one_object_is_a_stream_too(client: TestClient) -> None:

@@ -13,8 +13,8 @@ def count_command(
 ) -> int:
     """Count what a detector flags in a response; the exit code is that of `veridical check`."""
     import veridical
-    from veridical.core.segment import words
-    from veridical.documents import read_document
+    from veridical.io.documents import read_document
+    from veridical.text.segment import words
 
     texts = [read_document(path) for path in (response, *sources)]
     result = veridical.check(texts[0], texts[1:], detector=detector)

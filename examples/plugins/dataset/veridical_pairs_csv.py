@@ -3,9 +3,9 @@
 import csv
 
 from veridical import Case, Judgement, Source
-from veridical.core.errors import DataError
-from veridical.core.types import Example, Level
 from veridical.datasets import Info
+from veridical.records.errors import DataError
+from veridical.records.types import Example, Level
 
 INFO = Info(
     name="pairs_csv",

@@ -3,9 +3,9 @@
 from collections import Counter
 
 from veridical import Judgement, Verdict
-from veridical.core.detector import DetectorInfo
-from veridical.core.segment import words
-from veridical.core.types import Level
+from veridical.records.detector import DetectorInfo
+from veridical.records.types import Level
+from veridical.text.segment import words
 
 
 class Repeats:

@@ -1,7 +1,8 @@
-"""The command line: one file per command. Only this package touches the process (exit code, signals, streams).
+"""The command line, with one file per command. Only this package touches the process (exit code, signals, streams).
 
-Exit codes: 0 nothing flagged, 1 something flagged, 2 error in usage, input or output, 3 could not judge,
-130 interrupted, 141 the reader of the output closed it. `veridical.__main__` adds 70 for a bug.
+The exit codes are 0 for nothing flagged, 1 for something flagged, 2 for an error in usage, input or output, 3 for cases
+that could not be judged, 130 for an interruption, and 141 if the reader closed the output. `veridical.__main__` adds 70
+for a bug.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ import typer
 from typer.main import get_command
 
 import veridical
-from veridical.cli.settings import CHAT, add_variables, options_of, read_settings
 from veridical.cli.settings import COMMANDS as SETTABLE
-from veridical.core.errors import InputError, VeridicalError
-from veridical.core.registry import Registry
+from veridical.cli.settings import add_variables, options_of, read_settings
+from veridical.io.files import NAME_ENCODING
+from veridical.records.errors import InputError, VeridicalError
+from veridical.records.registry import Registry
 
 __all__ = ["COMMANDS", "LAB_COMMANDS", "app", "main", "settable_options"]
 
@@ -42,6 +44,7 @@ COMMANDS = Registry(
         "revise": "veridical.cli.revise:revise_command",
         "serve": "veridical.cli.serve:serve_command",
         "detectors": "veridical.cli.detectors:detectors_command",
+        "models": "veridical.cli.models:models_app",
         "calibrate": "veridical.cli.calibrate:calibrate_command",
         "schema": "veridical.cli.schema:schema_command",
         "init": "veridical.cli.init:init_command",
@@ -51,6 +54,7 @@ COMMANDS = Registry(
 
 LAB_COMMANDS = frozenset(
     (
+        "adapt",
         "analyse",
         "annotate",
         "answer",
@@ -126,7 +130,7 @@ def __getattr__(name: str) -> Any:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line and return its exit code; report a failure with a known cause as one line on stderr."""
+    """Run the command line and return its exit code. A failure with a known cause is reported as one line on stderr."""
     _prepare_streams()
     try:
         code = _run(arguments)
@@ -179,6 +183,7 @@ def _discard(stream: TextIO) -> None:
 
 
 def _run(arguments: list[str] | None) -> int:
+    group: Any = None
     try:
         first_word = (sys.argv[1:] if arguments is None else arguments)[:1]
         names = [name for name in first_word if name in COMMANDS]
@@ -188,31 +193,19 @@ def _run(arguments: list[str] | None) -> int:
                 hint="from a checkout: pip install ./lab",
             )
         group = get_command(_app(names))
-        code = group(arguments, standalone_mode=False, default_map=_defaults(group, names))
+        for name in set(names).intersection(SETTABLE):
+            add_variables(group.commands[name])
+        code = group(arguments, standalone_mode=False, obj=settable_options)
     except VeridicalError as error:
+        parameters = [one for command in group.commands.values() for one in command.params] if group else []
+        if error.hint == NAME_ENCODING and not any("--encoding" in one.opts for one in parameters):
+            error.hint = "save it as UTF-8"
         return _fail(str(error), error.exit_code)
     except _UsageError as error:
         return _usage(error)
     if code == 130:  # newer Typer returns this code for Ctrl-C
         raise KeyboardInterrupt
     return code if isinstance(code, int) else 0
-
-
-def _defaults(group: Any, names: list[str]) -> dict[str, Any]:
-    """Let the options of a command take their values from variables; return those that the settings file gives."""
-    (name,) = names if names and names[0] in SETTABLE else [None]
-    if name is None:
-        return {}
-    add_variables(group.commands[name])
-    settings = read_settings()
-    if not settings.table:
-        return {}
-    options = options_of(group.commands[name])
-    if settings.table.keys() <= {*options, *SETTABLE, CHAT}:
-        others = options
-    else:  # an option of another command stands in the file, or an unknown one
-        others = {option: each for of_command in settable_options().values() for option, each in of_command.items()}
-    return {name: settings.defaults(name, options, others)}
 
 
 def _usage(error: Any) -> int:
@@ -228,9 +221,13 @@ def _origin(error: Any) -> str:
     """Return where a wrong value was set if that is not the command line."""
     context, option = getattr(error, "ctx", None), getattr(error, "param", None)
     source = context.get_parameter_source(option.name) if context and option else None
-    if option is not None and source is not None and source.name == "ENVIRONMENT":
+    if context is None or option is None or source is None:
+        return ""
+    if source.name == "ENVIRONMENT":
         return f", set by {option.envvar}"
-    return f", set in {read_settings().path}" if source is not None and source.name == "DEFAULT_MAP" else ""
+    if source.name == "DEFAULT_MAP":
+        return f", set in {read_settings(context.params.get('settings')).path}"
+    return ""
 
 
 def _fail(line: str, code: int) -> int:

@@ -1,4 +1,7 @@
-"""`veridical batch`: check the rows of files of any size into a folder of results; a killed run can be resumed."""
+"""`veridical batch`: check the rows of files of any size, and write a folder of results.
+
+A killed run can be resumed.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from veridical.cli.options import DETECTION, ChatOptions, ColumnOptions, ExitOpt
 from veridical.cli.progress import progress_bar, progress_lines
 
 if TYPE_CHECKING:
-    from veridical.rows import Columns
+    from veridical.io.rows import Columns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +86,7 @@ class RowOptions(ColumnOptions):
 
     def columns(self) -> Columns:
         """Return the columns that the options name."""
-        from veridical.rows import Columns
+        from veridical.io.rows import Columns
 
         sources, must_cover = tuple(self.source_column), tuple(self.must_cover)
         return Columns(self.response_column, sources, must_cover, self.id, self.question, self.group)
@@ -144,10 +147,10 @@ def batch_command(
     Exit codes: 0 nothing flagged, 1 something flagged, 2 usage or input error, 3 a row could not be read or judged.
     --fail-over and --allow-unjudged raise the shares from which the command exits with 1 and 3.
     """
-    from veridical.batch.run import BatchSettings, dry_run, run_batch
-    from veridical.checking import DEFAULT_DETECTOR
-    from veridical.core.types import Outcome
+    from veridical.records.types import Outcome
     from veridical.report.batch_page import write_batch_page
+    from veridical.workflows.batch.run import BatchSettings, dry_run, run_batch
+    from veridical.workflows.checking import DEFAULT_DETECTOR
 
     connection = chat.chosen()
     specs = detection.detector or [DEFAULT_DETECTOR]
@@ -179,11 +182,18 @@ def batch_command(
     judged = report.rows - report.failed
     write_line(
         f"{judged:,} rows judged, {report.total.flagged:,} of them flagged, {report.total.unjudged:,} not judged as a "
-        f"whole; {report.failed:,} failed{' (failed.jsonl)' if report.failed else ''}; see {page}"
+        f"whole, {report.total.no_claim:,} without a claim; "
+        f"{report.failed:,} failed{' (failed.jsonl)' if report.failed else ''}; see {page}"
     )
     if report.repeated_ids:
         write_line(f"{report.repeated_ids:,} rows have the id of an earlier row; their numbers are in scores-*.jsonl")
     unjudged = report.total.unjudged + report.failed
-    clear = report.rows - report.total.flagged - unjudged
-    counts = {Outcome.FLAGGED: report.total.flagged, Outcome.UNJUDGED: unjudged, Outcome.CLEAR: clear}
-    return exit_code(Counter(counts), shares)
+    counts = Counter(
+        {
+            Outcome.FLAGGED: report.total.flagged,
+            Outcome.NO_CLAIM: report.total.no_claim,
+            Outcome.UNJUDGED: unjudged,
+        }
+    )
+    counts[Outcome.CLEAR] = report.rows - counts.total()
+    return exit_code(counts, shares)

@@ -14,7 +14,7 @@ from veridical.cli.option_groups import option_groups
 from veridical.cli.options import OUTPUT, ChatOptions, Criterion, DataOptions, LabelledSets, OutFolder, write_line
 
 if TYPE_CHECKING:
-    from veridical.core.types import Example
+    from veridical.records.types import Example
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,14 +71,14 @@ def calibrate_command(
     [bold]veridical calibrate judge:cot wice:data/wice --model gpt-4o-mini --cache replies.db --out fitted[/bold]
     [bold]veridical check answer.json --detector calibrated:fitted[/bold]
     """
-    from veridical.calibration.fitting import CalibrationOptions, fit_thresholds
     from veridical.cli.progress import progress_bar
-    from veridical.core.judging import judge
-    from veridical.core.serialization import encode
     from veridical.datasets.split import split_by_document
     from veridical.detectors import load_detector
+    from veridical.io.serialization import encode
+    from veridical.records.judging import judge
     from veridical.report.calibration_tables import calibration_notes, calibration_tables
     from veridical.report.terminal_tables import print_tables
+    from veridical.workflows.calibration import CalibrationOptions, fit_thresholds
 
     fitting = CalibrationOptions(
         criterion=options.criterion,

@@ -1,4 +1,4 @@
-"""`veridical causes`: why the cases of a run failed, grouped by what is to be mended."""
+"""`veridical causes`: tell why the cases of a run failed, grouped by the part of the system to fix."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typer import Argument, Option
 from veridical.cli.delivery import plain_console, print_dry_run
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import OUTPUT, ChatOptions, write_line
-from veridical.core.types import Source
+from veridical.records.types import Source
 
 
 @option_groups
@@ -40,29 +40,29 @@ def causes_command(
         bool, Option("--json", help="Print one JSON document instead of tables.", rich_help_panel=OUTPUT)
     ] = False,
 ) -> int:
-    """Say why the cases of a run failed, so that you mend the retriever, the documents, the prompt or the model.
+    """Say why the cases of a run failed, so that you can fix the retriever, the documents, the prompt or the model.
 
     [bold]veridical causes results/[/bold]
     [bold]veridical causes results/ --collection passages.jsonl --results causes.jsonl[/bold]
     [bold]veridical causes results/ --model gpt-4o-mini --cache replies.db[/bold]
 
-    With --model, a chat model says whether the passages answer the question, and whether they contradict a flagged
-    sentence. By default, the detector in the package does, offline.
+    With --model, a chat model decides whether the passages answer the question, and whether they contradict a flagged
+    sentence. By default, the detector in the package decides this, offline.
 
     Exit codes: 0 done, 2 usage or input error, 3 no case could be judged.
     """
     from contextlib import ExitStack
     from itertools import chain
 
-    from veridical.batch.results import failed_rows, read_results
-    from veridical.causes import summarise_causes, with_causes
-    from veridical.causes.finding import READ_OFFLINE
-    from veridical.core.errors import DataError
-    from veridical.core.files import replacing
-    from veridical.core.serialization import encode
-    from veridical.core.types import CauseKind
+    from veridical.io.files import replacing
+    from veridical.io.serialization import encode
+    from veridical.records.errors import DataError
+    from veridical.records.types import CauseKind
     from veridical.report.causes import cause_tables
     from veridical.report.terminal_tables import print_tables
+    from veridical.workflows.batch.results import failed_rows, read_results
+    from veridical.workflows.causes import summarise_causes, with_causes
+    from veridical.workflows.causes.finding import READ_OFFLINE
 
     # the model of the settings file is not asked unless the command line says so
     connection = chat.connection() if chat != ChatOptions() else None
@@ -95,13 +95,13 @@ def causes_command(
 
 
 def read_passages(path: Path) -> list[Source]:
-    """Return the passages in a file: the lines of a JSON Lines file, or the paragraphs of a document."""
+    """Read the passages in a file, which are the lines of a JSON Lines file or the paragraphs of a document."""
     import re
 
-    from veridical.core.errors import InputError
-    from veridical.core.jsonl import read_json
-    from veridical.documents import read_document
-    from veridical.sources import as_sources
+    from veridical.io.documents import read_document
+    from veridical.io.jsonl import read_json
+    from veridical.io.sources import as_sources
+    from veridical.records.errors import InputError
 
     if path.suffix not in (".jsonl", ".ndjson"):
         paragraphs = [text.strip() for text in re.split(r"\n\s*\n", read_document(path)) if text.strip()]

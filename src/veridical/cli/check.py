@@ -24,7 +24,7 @@ from veridical.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from veridical.core.types import Checked, Outcome
+    from veridical.records.types import Checked, Outcome
     from veridical.report.junit import JUnitReport
     from veridical.report.sarif import SarifReport
 
@@ -76,10 +76,10 @@ def check_command(
     Exit codes: 0 nothing flagged, 1 something flagged, 2 usage or input error, 3 could not be judged. --fail-over and
     --allow-unjudged raise the shares from which the command exits with 1 and 3.
     """
-    from veridical.checking import DEFAULT_DETECTOR, Maps, check_cases
     from veridical.detectors import load_detector
     from veridical.report.html import render_html
     from veridical.report.terminal import print_report
+    from veridical.workflows.checking import DEFAULT_DETECTOR, Maps, check_cases
 
     specs = detector or [DEFAULT_DETECTOR]
     reports = report_files(output, inputs)
@@ -124,11 +124,13 @@ def check_command(
 
 
 def report_files(output: CheckOutputOptions, inputs: InputOptions) -> dict[Path, JUnitReport | SarifReport]:
-    """Return the empty JUnit and SARIF reports that `output` names, by file.
+    """Return the empty JUnit and SARIF reports that the options name, by file.
 
-    Raises `InputError` where two reports name the same file, `OutputError` where the folder of a report is missing.
+    Raises:
+        InputError: Two reports name the same file.
+        OutputError: The folder of a report is missing.
     """
-    from veridical.core.errors import InputError, OutputError
+    from veridical.records.errors import InputError, OutputError
     from veridical.report.junit import JUnitReport
     from veridical.report.sarif import SarifReport
 
@@ -147,11 +149,13 @@ def report_files(output: CheckOutputOptions, inputs: InputOptions) -> dict[Path,
 
 
 def counts(outcomes: Counter[Outcome], shares: ExitOptions) -> str:
-    """Return one line: the numbers of flagged and unjudged cases, and the share of each that is allowed."""
-    from veridical.core.types import Outcome
+    """Return one line with the numbers of flagged and unjudged cases, and the proportion of each that is allowed."""
+    from veridical.records.types import Outcome
 
     total, flagged, unjudged = outcomes.total(), outcomes[Outcome.FLAGGED], outcomes[Outcome.UNJUDGED]
+    no_claim, judged = outcomes[Outcome.NO_CLAIM], flagged + outcomes[Outcome.CLEAR]
     return (
-        f"veridical: {flagged} of {total - unjudged} judged cases flagged (allowed: {shares.fail_over:.4g} of them), "
+        f"veridical: {flagged} of {judged} judged cases flagged (allowed: {shares.fail_over:.4g} of them), "
         f"{unjudged} of {total} not judged (allowed: {shares.allow_unjudged:.4g} of them)"
+        + (f", {no_claim} without a claim" if no_claim else "")
     )

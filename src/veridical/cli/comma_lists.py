@@ -1,17 +1,17 @@
-"""Option values that are lists: names or numbers, separated by commas."""
+"""Read option values that are lists of names or numbers, separated by commas."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from veridical.core.errors import InputError
+from veridical.records.errors import InputError
 
 __all__ = ["parse_counts", "parse_names", "parse_numbers", "parse_thresholds", "parse_weights"]
 
 
 def parse_names(text: str | None) -> list[str]:
-    """Return the names in `text`, without the white space around them; [] for None.
+    """Return the names in `text`, without the white space around them. None gives an empty list.
 
     >>> parse_names("f1, roc_auc")
     ['f1', 'roc_auc']
@@ -20,7 +20,10 @@ def parse_names(text: str | None) -> list[str]:
 
 
 def parse_numbers(text: str, option: str) -> tuple[float, ...]:
-    """Return the finite numbers in `text`; raise `InputError` that names `option` for anything else.
+    """Return the finite numbers in `text`.
+
+    Raises:
+        InputError: The text contains anything else. The message names `option`.
 
     >>> parse_numbers("0.1,0.01", "--learning-rate")
     (0.1, 0.01)
@@ -35,7 +38,10 @@ def parse_numbers(text: str, option: str) -> tuple[float, ...]:
 
 
 def parse_counts(text: str, option: str) -> tuple[int, ...]:
-    """Return the whole numbers (0 or more) in `text`; raise `InputError` that names `option` for anything else.
+    """Return the whole numbers (0 or more) in `text`.
+
+    Raises:
+        InputError: The text contains anything else. The message names `option`.
 
     >>> parse_counts("20,50", "--batch-size")
     (20, 50)
@@ -47,9 +53,12 @@ def parse_counts(text: str, option: str) -> tuple[int, ...]:
 
 
 def parse_thresholds(texts: Sequence[str] | None) -> float | dict[str, float] | None:
-    """Return one threshold for all levels, or one per named level of all `texts`; None without texts.
+    """Return one threshold for all levels, or one threshold per named level.
 
-    The range is not checked here. Raises `InputError` for texts that have neither form, and for a level named twice.
+    The range of the thresholds is not checked here. Without texts, the result is None.
+
+    Raises:
+        InputError: The texts have neither form, or name a level twice.
 
     >>> parse_thresholds(["0.4"]), parse_thresholds(["response=0.6,span=0.4", "source=0.5"])
     (0.4, {'response': 0.6, 'span': 0.4, 'source': 0.5})
@@ -74,9 +83,10 @@ def parse_thresholds(texts: Sequence[str] | None) -> float | dict[str, float] | 
 
 
 def parse_weights(text: str, option: str) -> dict[str, float]:
-    """Return the weight (above 0) of each name; a name without a number has the weight 1.
+    """Return the weight of each name, which is above 0. A name without a number has the weight 1.
 
-    Raises `InputError` that names `option` for anything else, and for a name given twice.
+    Raises:
+        InputError: The text contains anything else, or a name twice. The message names `option`.
 
     >>> parse_weights("rules=2,masked=1", "--method"), parse_weights("rules", "--method")
     ({'rules': 2.0, 'masked': 1.0}, {'rules': 1.0})

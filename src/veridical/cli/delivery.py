@@ -1,4 +1,4 @@
-"""Output of results: print them as they come, write them as a page, and turn them into the exit code."""
+"""Deliver results: print them as they come, write them as a page, and turn them into the exit code."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from veridical.cli.options import ExitOptions, OutputOptions, TextOutputOptions,
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from veridical.core.types import Example, Outcome
     from veridical.llm.connection import Connection
+    from veridical.records.types import Example, Outcome
 
 __all__ = [
     "Result",
@@ -33,7 +33,7 @@ class Result(Protocol):
 
     @property
     def outcome(self) -> Outcome:
-        """The decision: clear, flagged or unjudged."""
+        """The decision: clear, flagged, no claim or unjudged."""
 
 
 R = TypeVar("R", bound=Result)
@@ -49,19 +49,19 @@ def deliver(
     also: Callable[[R], None] = lambda result: None,
     total: Callable[[], int | None] = lambda: None,
 ) -> Counter[Outcome]:
-    """Write each result as it comes, then the HTML page if `output` names one; return the count of each outcome.
+    """Write each result as it comes, then the HTML page if one is requested, and return the count of each outcome.
 
     Args:
-        results: The results; they may be lazy and are read once.
+        results: The results. They may be lazy and are read once.
         output: The output options of the command.
-        show: Prints results for people to read.
-        page: Renders all results as an HTML page.
-        text_of: Returns the case id and the text of a result, for `--text`.
-        also: Called with each result, for further reports.
-        total: Returns the number of results, None where it is not known.
+        show: A function that prints results for people to read.
+        page: A function that renders all results as an HTML page.
+        text_of: A function that returns the case id and the text of a result, for `--text`.
+        also: A function that is called with each result, for further reports.
+        total: A function that returns the number of results, or None if it is not known.
     """
     from veridical.cli.progress import count_of
-    from veridical.core.serialization import encode
+    from veridical.io.serialization import encode
 
     outcomes: Counter[Outcome] = Counter()
     for_page: list[R] = []
@@ -90,24 +90,28 @@ def deliver(
 
 
 def exit_code(outcomes: Counter[Outcome], shares: ExitOptions | None = None) -> int:
-    """Return the exit code: 1 if too many results are flagged, else 3 if too many are unjudged, else 0.
+    """Return the exit code: 1 if too many results are flagged, 3 if too many are unjudged, and 0 otherwise.
 
     Args:
         outcomes: The number of results with each outcome.
-        shares: The share of the judged results that may be flagged, and that of all results that may be unjudged.
+        shares: The allowed proportion of flagged results among the flagged and clear results, and the allowed
+            proportion of unjudged results among all results.
     """
-    from veridical.core.types import Outcome
+    from veridical.records.types import Outcome
 
     shares = shares or ExitOptions()
     flagged, unjudged = outcomes[Outcome.FLAGGED], outcomes[Outcome.UNJUDGED]
-    if flagged > 0 and flagged / (outcomes.total() - unjudged) > shares.fail_over:
+    if flagged > 0 and flagged / (flagged + outcomes[Outcome.CLEAR]) > shares.fail_over:
         return 1
     return 3 if unjudged > 0 and unjudged / outcomes.total() > shares.allow_unjudged else 0
 
 
 def write_texts(texts: Iterable[tuple[str, str]]) -> None:
-    """Write (id, text) pairs: a single text unchanged, several texts each under a line `==> ID <==`."""
-    from veridical.core.text import visible
+    """Write (id, text) pairs.
+
+    A single text is written unchanged, and several texts are each written under a line `==> ID <==`.
+    """
+    from veridical.records.strings import visible
 
     first: tuple[str, str] | None = None
     several = False
@@ -132,14 +136,14 @@ def plain_console() -> Console:
 
 def write_page(path: Path, page: str) -> None:
     """Write a page or another report to `path`, and name the file on standard error."""
-    from veridical.core.files import write_whole
+    from veridical.io.files import write_whole
 
     write_whole(path, page)
     write_line(f"wrote {path}")
 
 
 def print_dry_run(connection: Connection) -> int:
-    """Print the calls and tokens that each model would take, and return the exit code 0."""
+    """Print the number of calls and tokens that each model would take, and return the exit code 0."""
     from veridical.llm.budget import most_tokens
     from veridical.llm.dry_run import DryRun
 
@@ -165,15 +169,18 @@ def print_dry_run(connection: Connection) -> int:
 
 
 def check_out(out: Path, data: Iterable[str] = ()) -> None:
-    """Raise `InputError` if `out` has an ending that is not read as JSON Lines, or belongs to `data` that are read.
+    """Check that an output file can later be read as JSON Lines, and that it would not overwrite input data.
 
     Args:
         out: The file to write.
-        data: Labelled data as SET:PATH.
+        data: The labelled data that the command reads, as SET:PATH.
+
+    Raises:
+        InputError: The file's extension is not that of JSON Lines, or the file is one of the data files.
     """
-    from veridical.core.errors import InputError
     from veridical.datasets import name_and_path
-    from veridical.rows import is_table
+    from veridical.io.rows import is_table
+    from veridical.records.errors import InputError
 
     if is_table(out) or out.suffix.lower() == ".gz":
         raise InputError(f"{out} would not be read as JSON Lines", hint="name a file that ends in .jsonl")
@@ -187,8 +194,8 @@ def check_out(out: Path, data: Iterable[str] = ()) -> None:
 
 
 def write_examples(out: Path, examples: Iterable[Example]) -> None:
-    """Write examples as JSON Lines; the file appears only once it is complete."""
-    from veridical.core.files import write_whole
-    from veridical.core.serialization import encode
+    """Write examples as JSON Lines. The file appears only when it is complete."""
+    from veridical.io.files import write_whole
+    from veridical.io.serialization import encode
 
     write_whole(out, "".join(encode(example) + "\n" for example in examples))

@@ -7,16 +7,16 @@ import sys
 
 
 def detectors_command() -> None:
-    """List the detectors, what each one does and which scores it gives.
+    """List the detectors, with what each detector does and which scores it gives.
 
     [bold]veridical detectors[/bold]
 
     Choose one with `--detector NAME`. To set options, write `--detector NAME:VALUE,OPTION=VALUE`, such as
     logprob:models/reader,template=tldr. Each detector's page in the documentation lists its options.
     """
-    from veridical.core.detector import info_of
-    from veridical.core.errors import InputError
     from veridical.detectors import DETECTORS
+    from veridical.records.detector import info_of
+    from veridical.records.errors import InputError
 
     width = max(len(name) for name in DETECTORS)
     for name in DETECTORS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -11,11 +12,13 @@ from typing import Annotated, Any
 from typer import Argument
 
 from veridical.cli.options import write_line
+from veridical.cli.settings import NEVER, needs_trust
 
 HEAD = """\
 # Settings of Veridical. Remove the "#" before an option to set it.
 # The command line comes first, then the variable VERIDICAL_OPTION (VERIDICAL_DETECTOR, say), then this file.
 # In pyproject.toml the same options stand under [tool.veridical].
+# Options marked with (named) name keys, addresses or files: they need --settings FILE, or $VERIDICAL_SETTINGS.
 """
 CHAT = """
 # How chat models are asked.
@@ -26,7 +29,7 @@ CHAT = """
 # retries = 4
 # Most requests a minute.
 # per_minute = 60
-# Further headers and fields of each request.
+# (named) Further headers and fields of each request.
 # headers = { "X-Team" = "search" }
 # body = { "reasoning_effort" = "low" }
 """
@@ -41,10 +44,10 @@ def init_command(
 
     [bold]veridical init[/bold]
     """
-    from veridical.core.errors import OutputError
-    from veridical.core.files import write_whole
+    from veridical.io.files import write_whole
+    from veridical.records.errors import OutputError
 
-    if file.exists():
+    if os.path.lexists(file):  # also a link to nowhere
         raise OutputError(f"{file} exists", hint="name another file, or remove it first")
     write_whole(file, "".join(settings_text()))
     write_line(f"wrote {file}")
@@ -54,10 +57,9 @@ def init_command(
 def settings_text() -> Iterator[str]:
     """Yield the text of a settings file: options of several commands, then a table for each command."""
     from veridical.cli import settable_options
-    from veridical.cli.settings import NEVER
 
     by_command = settable_options()
-    names = [name for options in by_command.values() for name in options if name not in NEVER]
+    names = [name for options in by_command.values() for name in options if name != NEVER]
     shared = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     yield HEAD
     first = {name: option for options in reversed(by_command.values()) for name, option in options.items()}
@@ -65,13 +67,14 @@ def settings_text() -> Iterator[str]:
     yield CHAT
     for command, options in by_command.items():
         yield f"\n[{command}]\n"
-        yield from _lines((name for name in options if name not in shared and name not in NEVER), options)
+        yield from _lines((name for name in options if name not in shared and name != NEVER), options)
 
 
 def _lines(names: Iterable[str], options: Mapping[str, Any]) -> Iterator[str]:
     for name in names:
         option = options[name]
-        yield "".join(f"# {line}\n" for line in textwrap.wrap(" ".join(option.help.split()), 110))
+        about = f"{'(named) ' * needs_trust(option)}{' '.join(option.help.split())}"
+        yield "".join(f"# {line}\n" for line in textwrap.wrap(about, 110))
         yield f"# {name} = {_example(option)}\n"
 
 

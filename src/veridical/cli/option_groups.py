@@ -1,4 +1,4 @@
-"""Groups of command-line options: a command takes a dataclass as one parameter, and each field becomes an option."""
+"""Group command-line options, so that a command takes a dataclass as one parameter with an option for each field."""
 
 from __future__ import annotations
 
@@ -17,10 +17,13 @@ R = TypeVar("R")
 
 
 def option_groups(command: Callable[..., R]) -> Callable[..., R]:
-    """Decorate `command` for Typer: turn a parameter annotated with a dataclass into one option per field.
+    """Decorate a Typer command so that a parameter annotated with a dataclass becomes one option per field.
 
     Annotate the fields as Typer parameters (`Annotated[str, typer.Option(…)]`). The class attribute `PANEL` of the
-    dataclass names the help panel of its options. Raises `ValueError` if two groups have a field in common.
+    dataclass names the help panel of its options.
+
+    Raises:
+        ValueError: Two groups have a field in common.
     """
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {}

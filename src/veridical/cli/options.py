@@ -1,6 +1,6 @@
-"""Options that several commands share. Each group is declared once and builds the object its options describe.
+"""Declare the options that several commands share. Each group of options builds the object that they describe.
 
-An API key is never an option, because everyone on a machine can see the arguments of a process: it comes from the
+An API key is never an option, because everyone on a machine can see the arguments of a process. It comes from the
 environment or a file.
 """
 
@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from typer import Argument, Option
 
+from veridical.cli.settings import PREFIX, read_settings, use_settings
+
 if TYPE_CHECKING:
-    from veridical.core.errors import DataError
-    from veridical.core.types import Case, Example
+    from veridical.inference.local_model import Kind, LocalModel
+    from veridical.io.rows import RowForm
     from veridical.llm.connection import Connection
-    from veridical.models.local_model import Kind, LocalModel
+    from veridical.records.errors import DataError
+    from veridical.records.types import Case, Example
     from veridical.report.locations import CaseLocations
-    from veridical.rows import RowForm
 
 __all__ = [
     "CaseFiles",
@@ -145,8 +147,12 @@ def write_line(line: str) -> None:
 
 
 def check_share(option: str, share: float) -> None:
-    """Raise `InputError` unless the value of `option` is a share from 0 to below 1."""
-    from veridical.core.errors import InputError
+    """Check that the value of `option` is a proportion from 0 to below 1.
+
+    Raises:
+        InputError: The value lies outside this range.
+    """
+    from veridical.records.errors import InputError
 
     if not 0.0 <= share < 1.0:  # also false for NaN
         raise InputError(f"{option} is {share}", hint="a share from 0 to below 1, such as 0.05")
@@ -159,9 +165,12 @@ def write_counts(what: str, counts: Mapping[str, int]) -> None:
 
 
 def texts_of(names: Sequence[str]) -> Iterator[str]:
-    """Yield the texts that `names` name: a text file, or a data set as SET:PATH, whose texts come once each."""
-    from veridical.core.files import read_text
+    """Yield the texts that the names stand for.
+
+    A name is a text file, or a data set as SET:PATH, whose texts are yielded once each.
+    """
     from veridical.datasets import DATASETS, load_reader, read
+    from veridical.io.files import read_text
 
     for name in names:
         kind, _, path = name.partition(":")
@@ -200,17 +209,17 @@ class CaseFiles:
 
     @property
     def max_bytes(self) -> int:
-        """The size of the largest file, or line of a file of cases, that is read."""
+        """The size of the largest file, or of the longest line in a file of cases, that is read."""
         return self.max_mb * 1024 * 1024
 
     def case(self, must_cover: list[Path] | None = None, perspectives: list[tuple[str, Path]] | None = None) -> Case:
-        """Return the case in the files; a source has the name of its perspective, else of its file."""
-        from veridical.checking import make_case
-        from veridical.core.errors import InputError
-        from veridical.core.files import STDIN, read_text
-        from veridical.core.text import unique_names
-        from veridical.core.types import Source
-        from veridical.documents import load_document
+        """Return the case in the files. A source is named after its perspective, or otherwise after its file."""
+        from veridical.io.documents import load_document
+        from veridical.io.files import STDIN, read_text
+        from veridical.records.errors import InputError
+        from veridical.records.strings import unique_names
+        from veridical.records.types import Source
+        from veridical.workflows.checking import make_case
 
         files = [(path.name, path, None, False) for path in self.sources]
         files += [(path.name, path, None, True) for path in must_cover or ()]
@@ -307,21 +316,25 @@ class InputOptions(CaseFiles, ColumnOptions):
     @property
     def holds_cases(self) -> bool:
         """Whether the response is a file of cases."""
-        from veridical.rows import ENDINGS, ending_of
+        from veridical.io.rows import ENDINGS, ending_of
 
         return self.cases or ending_of(self.response) in ENDINGS
 
     def form(self) -> RowForm:
         """Return how a file of cases is read."""
-        from veridical.rows import Columns, RowForm
+        from veridical.io.rows import Columns, RowForm
 
         columns = Columns(self.response_column, tuple(self.source_column), question=self.question)
         return RowForm(columns, self.encoding, self.delimiter, self.max_bytes)
 
     def read(self) -> Iterator[Case]:
-        """Return the cases, read lazily; raise `InputError` for sources beside a file of cases, or columns without."""
-        from veridical.core.errors import InputError
-        from veridical.rows import read_cases
+        """Return the cases, which are read lazily.
+
+        Raises:
+            InputError: Sources are given beside a file of cases, or columns without such a file.
+        """
+        from veridical.io.rows import read_cases
+        from veridical.records.errors import InputError
 
         if self.holds_cases:
             if self.sources or self.must_cover or self.perspective:
@@ -342,9 +355,9 @@ class InputOptions(CaseFiles, ColumnOptions):
         return iter([self.case(self.must_cover, perspectives)])
 
     def total(self) -> int | None:
-        """Return the number of cases; None if they can be read only once, or not all of them."""
-        from veridical.core.errors import InputError
-        from veridical.rows import RowReader
+        """Return the number of cases, or None if the cases can be read only once or not completely."""
+        from veridical.io.rows import RowReader
+        from veridical.records.errors import InputError
 
         if not self.holds_cases:
             return 1
@@ -357,7 +370,10 @@ class InputOptions(CaseFiles, ColumnOptions):
             return None
 
     def locations(self) -> Iterator[CaseLocations]:
-        """Yield, for each case of `read`, where its texts are in the files; nothing if they can be read only once."""
+        """Yield, for each case of `read`, where its texts are in the files.
+
+        Nothing is yielded if they can be read only once.
+        """
         from veridical.report.locations import FileLocations, locate_cases
 
         if not self.holds_cases:
@@ -485,24 +501,37 @@ class ServedChatOptions:
     ] = None
     device: Annotated[str, Option(help="The device of a local model: auto, cpu, cuda, cuda:N or mps.")] = "auto"
     dtype: Annotated[str, Option(help="The precision of a local model: auto, fp32, bf16 or fp16.")] = "auto"
+    settings: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="Take further options from FILE, and trust it. Default: $VERIDICAL_SETTINGS, else veridical.toml or "
+            "pyproject.toml in this folder, which may name no key, no address and no file.",
+            envvar=f"{PREFIX}SETTINGS",
+            show_envvar=False,
+            is_eager=True,
+            callback=use_settings,
+            rich_help_panel="Settings",
+        ),
+    ] = field(default=None, compare=False)
 
     def connection(self, *, cache: Path | None = None) -> Connection:
-        """Return the connection to every chat model of the command; `cache` is the default of `--cache`.
+        """Return the connection to every chat model of the command. `cache` is the default of `--cache`.
 
         Further settings come from the table `[chat]` of the settings file.
         """
-        from veridical.cli.settings import read_settings
         from veridical.llm.connection import Connection, read_prices
 
-        values = {option.name: getattr(self, option.name) for option in fields(self)}
+        values = {option.name: getattr(self, option.name) for option in fields(self) if option.compare}
         values["prices"] = None if self.prices is None else read_prices(self.prices)
-        return Connection(**{**values, **read_settings().chat(), "cache": self.cache or cache})
+        return Connection(**{**values, **read_settings(self.settings).chat(), "cache": self.cache or cache})
 
     def chosen(self) -> Connection | None:
-        """Return the connection if anything is set; without one, detectors that ask a chat model make their own."""
-        from veridical.cli.settings import read_settings
+        """Return the connection to the chat model that the user configured.
 
-        return self.connection() if self != type(self)() or read_settings().chat() else None
+        If the user configured none, return None. Detectors that ask a chat model then make their own connection.
+        """
+        return self.connection() if self != type(self)() or read_settings(self.settings).chat() else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -577,7 +606,9 @@ class DataOptions:
 
     @contextmanager
     def read(self, spec: str, *, unlabelled: bool = False) -> Iterator[Iterator[Example]]:
-        """Yield the examples of SET:PATH; at the end write the number of skipped rows, and the first, to stderr.
+        """Yield the examples of SET:PATH.
+
+        At the end, write the number of skipped rows, and the first of them, to stderr.
 
         `unlabelled` accepts rows without gold.
         """

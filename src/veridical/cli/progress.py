@@ -1,4 +1,4 @@
-"""Progress of long commands: a bar in a terminal, lines in a log; and graceful handling of SIGTERM."""
+"""Show the progress of long commands, as a bar in a terminal or lines in a log, and handle SIGTERM gracefully."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["count_of", "progress_bar", "progress_lines", "stop_asked_for"]
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str, int, int | None], None]]:
-    """Show a progress bar on standard error if that is a terminal; yield the function that updates it.
+    """Show a progress bar if standard error is a terminal, and yield the function that updates it.
 
-    Call the function with a label, the number done and the total (None: unknown).
+    Call this function with a label, the number done, and the total, which is None if it is unknown.
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
@@ -44,7 +44,7 @@ def progress_bar() -> Iterator[Callable[[str, int, int | None], None]]:
 def progress_lines(
     write: Callable[[str], None], *, every: float = 30.0, clock: Callable[[], float] = time.monotonic
 ) -> Callable[[str, int, int | None], None]:
-    """Return a function like that of `progress_bar`, which writes a line every `every` seconds, for logs."""
+    """Return a function like that of `progress_bar`, which writes a line every `every` seconds. Use it for logs."""
     first: tuple[float, int] | None = None
     last = 0.0
 
@@ -81,9 +81,9 @@ def _duration(seconds: float) -> str:
 
 @contextmanager
 def count_of(label: str, total: Callable[[], int | None] = lambda: None) -> Iterator[Callable[[int], None]]:
-    """Show a count on standard error if that is a terminal and standard output is not; yield its update function.
+    """Show a count if standard error is a terminal and standard output is not, and yield the function that updates it.
 
-    `total` returns the number that the count can reach, None where it is not known.
+    `total` returns the number that the count can reach, or None if it is not known.
     """
     if sys.stdout.isatty() or not sys.stderr.isatty():
         yield lambda n: None
@@ -96,7 +96,7 @@ def count_of(label: str, total: Callable[[], int | None] = lambda: None) -> Iter
 
 @contextmanager
 def stop_asked_for() -> Iterator[Callable[[], bool]]:
-    """Keep SIGTERM from ending the process; yield a function that returns whether the signal has come."""
+    """Keep SIGTERM from ending the process, and yield a function that tells whether the signal has arrived."""
     received: list[bool] = []
     previous = signal.signal(signal.SIGTERM, lambda *_: received.append(True))
     try:

@@ -1,4 +1,4 @@
-"""`veridical rate`: the share of answers of a run that are really wrong, from labels of a few of them."""
+"""`veridical rate`: estimate the proportion of a run's answers that are really wrong, from labels of a few of them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class RateOutputOptions:
     ] = "lower"
 
     def __post_init__(self) -> None:
-        from veridical.core.errors import UnknownNameError
+        from veridical.records.errors import UnknownNameError
 
         if self.fail_over is not None:
             check_share("--fail-over", self.fail_over)
@@ -108,21 +108,21 @@ def rate_command(
     [bold]veridical rate results/ --labels to_label.csv --by model --by created:week[/bold]
     [bold]veridical rate results/ --labels to_label.csv --fail-over 0.1 --prometheus rate.prom[/bold]
 
-    The first form chooses answers at random among those that the detector flagged, cleared and could not judge. The
-    others correct the detector's false alarms and misses by their labels.
-    Exit codes: 0 done, 1 over --fail-over, 2 usage or input error, 3 too few labels.
+    The first form chooses answers at random among flagged, clear and unjudged answers. The other forms use people's
+    labels to correct the detector's false alarms and misses. Exit codes: 0 done, 1 over --fail-over, 2 usage or input
+    error, 3 too few labels.
     """
     import numpy as np
 
-    from veridical.core.errors import InputError
-    from veridical.core.serialization import encode
-    from veridical.rate.estimate import estimate
-    from veridical.rate.labels import read_labels
-    from veridical.rate.rows import read_run
-    from veridical.rate.sheet import write_sheet
-    from veridical.rate.strata import draw
+    from veridical.io.serialization import encode
+    from veridical.records.errors import InputError
     from veridical.report.rate import prometheus_text, rate_tables
     from veridical.report.terminal_tables import print_tables
+    from veridical.workflows.rate.estimate import estimate
+    from veridical.workflows.rate.labels import read_labels
+    from veridical.workflows.rate.rows import read_run
+    from veridical.workflows.rate.sheet import write_sheet
+    from veridical.workflows.rate.strata import draw
 
     if label.sheet is None and not label.labels:
         raise InputError(

@@ -13,7 +13,7 @@ from veridical.cli.comma_lists import parse_thresholds
 from veridical.cli.delivery import deliver, exit_code, print_dry_run
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import DETECTION, ChatOptions, InputOptions, TextOutputOptions, Threshold
-from veridical.core.spec import Spec
+from veridical.records.spec import Spec
 
 BATCH = 64
 
@@ -91,7 +91,7 @@ class ClaimOptions:
     ] = 1
 
     def spec(self, model: str | None) -> Spec:
-        """Return the spec of the detector that these options describe, asked with the chat model `model`."""
+        """Return the spec of the detector that these options describe, with the chat model `model`."""
         if model is None and self == ClaimOptions():
             return Spec("default")
         options = {
@@ -125,8 +125,8 @@ def revise_command(
     """
     from veridical.detectors import load_detector
     from veridical.report.revision import print_revisions, render_revisions
-    from veridical.revise import revise
-    from veridical.revise.named import make_reviser
+    from veridical.workflows.revise import revise
+    from veridical.workflows.revise.named import make_reviser
 
     connection = chat.chosen()
     detector = load_detector(claims.spec(chat.model), connection)

@@ -22,7 +22,7 @@ def schema_command(
 
     `veridical check` reads documents of the kind `case`. The commands write the other kinds with --json and --out.
     """
-    from veridical.core.serialization import KINDS, schema
+    from veridical.io.serialization import KINDS, schema
 
     text = "\n".join(KINDS) if kind is None else json.dumps(schema(kind), indent=2, ensure_ascii=False)
     sys.stdout.write(text + "\n")

@@ -12,10 +12,12 @@ from typer import Option
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import ServedModelOptions, write_line
 from veridical.cli.revise import ReviserName
+from veridical.server.keys import ROLES
 from veridical.server.settings import (
     DEFAULT_DETECTORS,
     LOOPBACK_HOSTS,
     SOURCE_ROLES,
+    HistorySettings,
     Limits,
     ProxySettings,
     ServerSettings,
@@ -46,6 +48,14 @@ class AccessOptions:
             help="Make a key with this name, print it once, add its hash to the file of --api-keys, and exit.",
         ),
     ] = None
+    role: Annotated[
+        str | None,
+        Option(
+            metavar="NAME",
+            help="What the key of --new-key may do. check: check texts. review: also see the history, import files and "
+            "decide. admin: also delete, and read the audit. Default: check.",
+        ),
+    ] = None
     cors: Annotated[
         list[str] | None,
         Option(
@@ -54,6 +64,44 @@ class AccessOptions:
             "Default: none.",
         ),
     ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistoryOptions:
+    """Whether checks are kept, and for how long."""
+
+    PANEL: ClassVar[str] = "History"
+
+    history: Annotated[
+        str | None,
+        Option(
+            metavar="PLACE",
+            help="Keep checks and what people decide about them: in this file of SQLite, or in the database "
+            "postgresql://HOST/NAME. Without it, nothing is stored.",
+        ),
+    ] = None
+    history_proxy: Annotated[
+        bool, Option("--history-proxy", help="Also keep the texts that pass through the proxy.")
+    ] = False
+    history_days: Annotated[
+        float | None, Option(help="Delete what is older than this many days. Default: never.", min=0.01)
+    ] = None
+    history_cases: Annotated[
+        int | None,
+        Option(help="Delete the oldest cases beyond this number. Default: never.", min=1),
+    ] = None
+
+    def settings(self) -> HistorySettings | None:
+        """Return the settings of the history, None without one."""
+        from veridical.records.errors import InputError
+
+        if self.history is None:
+            if self != HistoryOptions():
+                raise InputError("no history is named, but an option says what to keep", hint="add --history PLACE")
+            return None
+        return HistorySettings(
+            place=self.history, proxy=self.history_proxy, days=self.history_days, cases=self.history_cases
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +158,11 @@ class ServiceOptions:
     ] = None
     reviser: ReviserName = None
     host: Annotated[
-        str, Option(help="The address to bind to. An address that other machines can reach needs --api-keys.")
+        str,
+        Option(
+            metavar="ADDRESS",
+            help="The address to bind to. An address that other machines can reach needs --api-keys.",
+        ),
     ] = "127.0.0.1"
     port: Annotated[int, Option(help="The port to bind to; 0 takes any free port.", min=0, max=65535)] = 8000
     log_text: Annotated[
@@ -174,7 +226,7 @@ class ProxyOptions:
     def settings(self) -> ProxySettings | None:
         """Return the proxy's settings, None without a proxy."""
         from veridical.cli.comma_lists import parse_names
-        from veridical.core.errors import InputError, UnknownNameError
+        from veridical.records.errors import InputError, UnknownNameError
 
         if self.unavailable not in (None, "pass", "block"):
             raise UnknownNameError("value of --unavailable", str(self.unavailable), ("pass", "block"))
@@ -198,6 +250,7 @@ class ProxyOptions:
 def serve_command(
     service: ServiceOptions,
     access: AccessOptions,
+    history: HistoryOptions,
     capacity: CapacityOptions,
     proxy: ProxyOptions,
     chat: ServedModelOptions,
@@ -208,16 +261,19 @@ def serve_command(
     [bold]veridical serve -d default -d overlap --port 9000[/bold]
     [bold]veridical serve --api-keys keys.txt --new-key alice[/bold]
     [bold]veridical serve --host 0.0.0.0 --api-keys keys.txt[/bold]
+    [bold]veridical serve --history history.db --history-days 90[/bold]
     [bold]veridical serve --proxy http://127.0.0.1:8080/v1 --action block[/bold]
     """
-    from veridical.core.errors import InputError, MissingExtraError
+    from veridical.records.errors import InputError, MissingExtraError
     from veridical.server.keys import make_key, read_keys
 
     if access.new_key is not None:
         if access.api_keys is None:
             raise InputError("--new-key needs a file of keys", hint="--api-keys FILE")
-        sys.stdout.write(make_key(access.api_keys, access.new_key) + "\n")
+        sys.stdout.write(make_key(access.api_keys, access.new_key, access.role or ROLES[0]) + "\n")
         return 0
+    if access.role is not None:
+        raise InputError("--role is of a new key", hint="add --new-key NAME")
     try:
         from veridical.server.running import run_server
     except ImportError:
@@ -237,6 +293,7 @@ def serve_command(
         cors=tuple(access.cors or ()),
         hosts=() if keys else LOOPBACK_HOSTS,
         proxy=proxy.settings(),
+        history=history.settings(),
         reviser=service.reviser,
         log_text=service.log_text,
         limits=capacity.limits(),

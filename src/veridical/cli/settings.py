@@ -1,23 +1,37 @@
-"""Defaults of options from environment variables and from a settings file.
+"""Take the defaults of options from environment variables and from a settings file.
 
-The command line comes first, then the variable VERIDICAL_OPTION, then the settings file, then the built-in default.
-The file is `$VERIDICAL_SETTINGS`, else `veridical.toml`, else `[tool.veridical]` of `pyproject.toml`, in the current
-folder. Its options hold for every command that has them, those of a table such as `[serve]` for that command.
+The command line comes first, then the variable VERIDICAL_OPTION, then the settings file, then the built-in default. The
+settings file is the file that `--settings` or `$VERIDICAL_SETTINGS` names. Otherwise it is `veridical.toml`, or else
+`[tool.veridical]` of `pyproject.toml`, in the current folder. Its options hold for every command that has them. The
+options in a table such as `[serve]` hold for that command. A file that is only found may come from strangers, together
+with its folder. So it may not name a key, an address or a file to write.
 """
 
 from __future__ import annotations
 
-import os
+import re
+import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from veridical.core.errors import DataError, UnknownNameError
-from veridical.core.files import read_text
+import typer
 
-__all__ = ["COMMANDS", "PREFIX", "Settings", "add_variables", "options_of", "read_settings"]
+from veridical.io.files import read_text
+from veridical.records.errors import DataError, UnknownNameError
+
+__all__ = [
+    "COMMANDS",
+    "PREFIX",
+    "Settings",
+    "add_variables",
+    "needs_trust",
+    "options_of",
+    "read_settings",
+    "use_settings",
+]
 
 COMMANDS = ("check", "batch", "revise", "serve")
 """The commands whose options may be set."""
@@ -31,31 +45,34 @@ CHAT_TYPES: dict[str, type | tuple[type, ...]] = {
     "headers": dict,
     "body": dict,
 }
-NEVER = {
-    "key_env": "a settings file that comes with a folder could send your key to another server",
-    "proxy_key_env": "a settings file that comes with a folder could send your key to another server",
-    "new_key": "it is no setting",
-}
+NEVER = "new_key"  # it is no setting
+_TRUSTED_METAVARS = ("FILE", "NAME=FILE", "URL", "HOST:PORT", "ADDRESS", "ORIGIN", "VARIABLE")
+_TRUSTED_CHAT = ("headers", "body")
+_IN_SPECS = re.compile(r"\b(key_env|base_url|cache|headers|body)\s*=")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a settings file holds.
+    """Holds the content of a settings file.
 
     Attributes:
-        path: The file; None if there is none.
-        table: Its options, and tables of options by command.
+        path: The file. None if there is no settings file.
+        table: The options in it, and the tables of options by command.
+        named: Whether the user named the file, and so trusts it.
     """
 
     path: Path | None = None
     table: Mapping[str, Any] = field(default_factory=dict)
+    named: bool = False
 
     def chat(self) -> dict[str, Any]:
-        """Return how chat models are asked, by the names of `Connection`'s fields that have no option.
+        """Return the settings for chat models, by the names of those fields of `Connection` that have no option.
 
-        Raises `DataError` for an unknown name, or a value of the wrong type.
+        Raises:
+            DataError: A name is unknown, a value has the wrong type, or only a file that the user named may set it.
         """
         values = _plain(self.table.get(CHAT, {}), self.path, f"[{CHAT}]")
+        self._check_trust(f"[{CHAT}]: ", next((name for name in values if name in _TRUSTED_CHAT), None))
         for name, value in values.items():
             if name not in CHAT_TYPES:
                 error = UnknownNameError("setting of chat models", name, CHAT_TYPES)
@@ -65,21 +82,38 @@ class Settings:
         return values
 
     def defaults(self, name: str, options: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values for the `options` (by name) of the command `name`; raise `DataError` for an unknown one.
+        """Return the values for the options of the command `name`.
 
-        `others` are the options of all commands, which may stand outside of tables.
+        Args:
+            name: The name of the command.
+            options: The options of the command, by name.
+            others: The options of all commands, which may stand outside of tables.
+
+        Raises:
+            DataError: An option is unknown, or only a file that the user named may set it.
         """
         own = _plain(self.table.get(name, {}), self.path, f"[{name}]")
         shared = _plain({k: v for k, v in self.table.items() if k not in (*COMMANDS, CHAT)}, self.path, "the file")
         for place, values, known in (("", shared, others), (f"[{name}]: ", own, options)):
-            for option in values:
-                if option in NEVER:
-                    raise DataError(f"{place}{option} cannot be set here: {NEVER[option]}", path=self.path)
-                if option not in known:
-                    error = UnknownNameError("option", option, set(known) - NEVER.keys())
+            for option, value in values.items():
+                if option not in known or option == NEVER:
+                    error = UnknownNameError("option", option, set(known) - {NEVER})
                     raise DataError(f"{place}{error.message}", path=self.path, hint=error.hint)
+                taken = _value(value, known[option])
+                in_spec = _IN_SPECS.search("\n".join(map(str, taken if isinstance(taken, list) else [taken])))
+                self._check_trust(place, option if needs_trust(known[option]) else in_spec and in_spec[1])
         values = {**shared, **own}
         return {option: _value(values[option], options[option]) for option in options if option in values}
+
+    def _check_trust(self, place: str, option: str | None) -> None:
+        """Raise `DataError` if a file that is only found sets `option`, which names a key, an address or a file."""
+        if option is not None and not self.named:
+            raise DataError(
+                f"{place}{option} cannot be set here: a settings file that comes with a folder could send your texts "
+                "or keys to another server, or overwrite your files",
+                path=self.path,
+                hint=f"if you trust it: --settings {self.path}",
+            )
 
 
 def _plain(values: Any, path: Path | None, what: str) -> dict[str, Any]:
@@ -97,21 +131,53 @@ def _value(value: Any, option: Any) -> Any:
     return ",".join(map(str, value)) if isinstance(value, list) else value
 
 
-def read_settings() -> Settings:
-    """Return the settings that hold in the current folder; raise `DataError` for a file that cannot be read."""
-    named = os.environ.get(PREFIX + "SETTINGS")
-    for path in [Path(named)] if named else [Path("veridical.toml"), Path("pyproject.toml")]:
+def needs_trust(option: Any) -> bool:
+    """Return whether only a file that the user names may set an option: it names a key, an address or a file."""
+    return option.metavar in _TRUSTED_METAVARS or option.name == "log_text"
+
+
+def read_settings(named: Path | None = None) -> Settings:
+    """Read the settings in the file `named`, or otherwise in the file found in the current folder.
+
+    Raises:
+        DataError: The file cannot be read.
+    """
+    for path in [named] if named else [Path("veridical.toml"), Path("pyproject.toml")]:
         if not named and not path.is_file():
             continue
         try:
             table = tomllib.loads(read_text(path))
-        except tomllib.TOMLDecodeError as error:
+        except ValueError as error:  # also for an integer of too many digits
             raise DataError(f"not TOML: {error}", path=path) from None
-        if path.name == "pyproject.toml":
-            table = table.get("tool", {}).get("veridical", {})
+        except RecursionError:
+            raise DataError("TOML that is nested too deeply", path=path) from None
+        for name in ("tool", "veridical") if path.name == "pyproject.toml" else ():
+            table = table.get(name, {})
+            if not isinstance(table, dict):
+                raise DataError(f"{name!r} is not a table", path=path)
         if table or named:
-            return Settings(path, table)
+            return Settings(path, table, named is not None)
     return Settings()
+
+
+def use_settings(context: typer.Context, named: Path | None) -> Path | None:
+    """Give the options of the current command the values in the settings file. This is the callback of `--settings`.
+
+    `context.obj` returns the options of all commands.
+    """
+    if context.resilient_parsing:  # a shell completes the line
+        return named
+    settings = read_settings(named)
+    name, options = context.command.name, options_of(context.command)
+    if name in COMMANDS and settings.table:
+        if settings.table.keys() <= {*options, *COMMANDS, CHAT}:
+            others = options
+        else:  # an option of another command stands in the file, or an unknown one
+            others = {option: each for of_one in context.obj().values() for option, each in of_one.items()}
+        context.default_map = settings.defaults(name, options, others)
+    if settings.path and not settings.named and (context.default_map or settings.chat()):
+        sys.stderr.write(f"veridical: settings from {settings.path}\n")
+    return named
 
 
 def options_of(command: Any) -> dict[str, Any]:

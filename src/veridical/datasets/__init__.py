@@ -1,14 +1,14 @@
-"""Read labelled data in the publishers' own formats: one module per data set, or per family of similar sets.
+"""Read labelled data in the publishers' own formats, with one module per data set or family of similar sets.
 
 An entry is a module or object with `INFO` and `read(path, split=None, *, on_bad=None) -> Iterator[Example]`. A row that
-cannot be read raises `DataError` with file and line; if `on_bad` is given, it gets that error and the row is skipped.
-Known defects of the published set (see `INFO.notes`) are skipped without an error; `on_bad` gets them too.
-Readers clean the texts before they become a `Case`; nothing changes them later.
+cannot be read raises `DataError` with file and line. If `on_bad` is given, it gets this error instead, and the row is
+skipped. Known defects of the published set (see `INFO.notes`) are skipped without an error, and `on_bad` gets them,
+too. Readers clean the texts before they become a `Case`; nothing changes them later.
 
-Gold for a whole response has `hallucination` and no verdict, since it does not say where. `judged=()` marks a row
-without any label for the response. A module with a true `REMOTE` also reads from other places than paths. A module with
-a true `OWN` reads data of your own; its `read` takes `unlabelled=True`, which accepts rows without gold as such rows,
-and `remark`, which is called at the end with each line on how the data were understood.
+Gold for a whole response has `hallucination` and no verdict, because it does not say where the error is. `judged=()`
+marks a row without any label for the response. A module with a true `REMOTE` also reads from places other than paths. A
+module with a true `OWN` reads data of your own. Its `read` takes `unlabelled=True`, which accepts rows without gold as
+unlabelled rows, and `remark`, which is called at the end with each line on how the data were understood.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from veridical.core.errors import DataError, InputError
-from veridical.core.jsonl import OnBad
-from veridical.core.registry import Registry
-from veridical.core.types import Example, Level
+from veridical.io.jsonl import OnBad
+from veridical.records.errors import DataError, InputError
+from veridical.records.registry import Registry
+from veridical.records.types import Example, Level
 
 __all__ = ["DATASETS", "Info", "OnBad", "Reader", "load_reader", "name_and_path", "read", "table"]
 
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """The description of a data set.
+    """Describes a data set.
 
     Attributes:
-        name: Its name in "NAME:PATH".
-        title: Its title.
-        licence: Its licence.
+        name: The name of the data set in "NAME:PATH".
+        title: The title of the data set.
+        licence: The licence of the data set.
         citation: The paper to cite.
-        levels: The levels that it labels.
-        unit: The unit of the labelled spans, if it is fixed: "token", "sentence", "claim".
+        levels: The levels that the data set labels.
+        unit: The unit of the labelled spans, if it is fixed: "token", "sentence" or "claim".
         pairs: Whether each case has a counterpart that differs only in the error.
-        splits: The names of its splits.
-        languages: The languages of its texts.
+        splits: The names of the splits.
+        languages: The languages of the texts.
         document: The unit that counts as one document, in words.
         notes: Peculiarities, such as known defects.
     """
@@ -63,7 +63,7 @@ class Reader(Protocol):
     INFO: Info
 
     def read(self, path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-        """Read the examples under `path` (a file or folder as published), in the file's order."""
+        """Read the examples under a path (a file or folder as published), in the order of the file."""
         ...
 
 
@@ -78,12 +78,16 @@ DATASETS = Registry(
 
 
 def load_reader(name: str) -> Reader:
-    """Import the reader of the data set called `name`; raise `UnknownNameError` if there is none."""
+    """Import the reader of the data set called `name`.
+
+    Raises:
+        UnknownNameError: There is no such data set.
+    """
     return cast(Reader, DATASETS.load(name))
 
 
 def name_and_path(spec: str) -> tuple[str, str]:
-    """Return the name of the data set and the path in "NAME:PATH"; a path alone is a file of rows."""
+    """Return the name of the data set and the path in "NAME:PATH". A path alone is a file of rows."""
     name, _, path = spec.partition(":")
     return ("rows", spec) if name not in DATASETS and Path(spec.partition("?")[0]).exists() else (name, path)
 
@@ -96,9 +100,9 @@ def read(
     unlabelled: bool = False,
     remark: Callable[[str], None] = lambda line: None,
 ) -> Iterator[Example]:
-    """Read the examples of "NAME:PATH", or of the path of a file of rows alone.
+    """Read the examples of "NAME:PATH", or of a file of rows if only a path is given.
 
-    Rows of your own without gold are accepted if `unlabelled`; `remark` is called at the end with each line on how
+    With `unlabelled`, rows of your own without gold are accepted. `remark` is called at the end with each line on how
     your own data were understood.
     """
     name, path = name_and_path(spec)

@@ -1,7 +1,7 @@
-"""Read rows of published data files, with their line numbers.
+"""Read the rows of published data files, with their line numbers.
 
-All readers share a `Row`, which refuses a missing or wrong field with file and line, and `read_rows`, which raises the
-error of a bad row or calls `on_bad` with it, and checks that ids are unique.
+All readers share two things. A `Row` refuses a missing or wrong field with file and line. `read_rows` raises the error
+of a bad row, or calls `on_bad` with it, and checks that ids are unique.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from veridical.core.errors import DataError, InputError
-from veridical.core.files import read_text
-from veridical.core.jsonl import OnBad, json_error, read_json, refuse
-from veridical.core.types import Example
+from veridical.io.files import read_text
+from veridical.io.jsonl import OnBad, json_error, read_json, refuse
+from veridical.io.tables import CsvReader
+from veridical.records.errors import DataError, InputError
+from veridical.records.types import Example
 
 __all__ = [
     "Row",
@@ -36,14 +37,17 @@ __all__ = [
 
 
 class UnfitRow(DataError):
-    """The error of a row that is a known defect of the published set: the row is skipped, and only `on_bad` gets it."""
+    """Raised for a row that is a known defect of the published set.
+
+    The row is skipped, and only `on_bad` gets the error.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One record of a data file with its line and its number among the records, both from 1.
+    """One record of a data file, with its line and its number among the records, both counted from 1.
 
-    A record inside another one has the line of the outer one; `within` then names the item ("annotations 3").
+    A record inside another record has the line of the outer record, and `within` names the item ("annotations 3").
     """
 
     path: Path
@@ -62,14 +66,22 @@ class Row:
         return self.bad(message, kind=UnfitRow)
 
     def get(self, key: str) -> Any:
-        """Return the value of a field; raise `DataError`, naming the row's fields, if it is missing."""
+        """Return the value of a field.
+
+        Raises:
+            DataError: The field is missing. The message lists the fields of the row.
+        """
         if key not in self.values:
             fields = ", ".join(list(self.values)[:12]) or "none"
             raise self.bad(f"no field {key!r}", hint=f"the row's fields: {fields}; is the file of this data set?")
         return self.values[key]
 
     def text(self, key: str, *, blank: bool = False) -> str:
-        """Return the text of a field unchanged; raise `DataError` if it is not a text or, unless `blank`, is blank."""
+        """Return the text of a field unchanged.
+
+        Raises:
+            DataError: The field is not a text, or it is blank and `blank` is False.
+        """
         value = self.get(key)
         if not isinstance(value, str):
             raise self.bad(f"{key!r} is {_shown(value)}, not a text")
@@ -78,18 +90,26 @@ class Row:
         return value
 
     def optional(self, key: str) -> str | None:
-        """Return the trimmed text of a field, None if missing, null or blank; raise `DataError` if it is not a text."""
+        """Return the trimmed text of a field, or None if the field is missing, null or blank.
+
+        Raises:
+            DataError: The field is not a text.
+        """
         if self.values.get(key) is None:
             return None
         return self.text(key, blank=True).strip() or None
 
     def name(self, key: str) -> str:
-        """Return the text of a field that holds a name: a text or a whole number."""
+        """Return the text of a field that contains a name, as a text or a whole number."""
         value = self.get(key)
         return str(value) if isinstance(value, int) and not isinstance(value, bool) else self.text(key)
 
     def numeric(self, key: str, *, low: float = -math.inf, high: float = math.inf) -> float:
-        """Return the number in a field (also as a text); raise `DataError` unless it is from `low` to `high`."""
+        """Return the number in a field, which may also be given as a text.
+
+        Raises:
+            DataError: The field is not a number from `low` to `high`.
+        """
         value = self.get(key)
         try:
             number = math.nan if isinstance(value, bool) else float(value)
@@ -101,7 +121,11 @@ class Row:
         return number
 
     def choice(self, key: str, allowed: Mapping[Any, float]) -> float:
-        """Translate the value of a field by `allowed`; raise `DataError`, listing its keys, for any other value."""
+        """Translate the value of a field by the mapping `allowed`.
+
+        Raises:
+            DataError: The mapping does not contain the value. The message lists its keys.
+        """
         value = self.get(key)
         if isinstance(value, list | dict) or value not in allowed:
             raise self.bad(f"{key!r} is {_shown(value)}", hint=f"allowed: {', '.join(map(repr, allowed))}")
@@ -129,14 +153,14 @@ class Row:
         return [bool(item) for item in self.items(key)]
 
     def row(self, key: str) -> Row:
-        """Return the object in a field, as a row at the same position."""
+        """Return the object in a field as a row with the position of this row."""
         value = self.get(key)
         if not isinstance(value, dict):
             raise self.bad(f"{key!r} is {_shown(value)}, not an object")
         return replace(self, values=value, within=f"{self.within} {key}".strip())
 
     def rows(self, key: str) -> list[Row]:
-        """Return the list of objects in a field, each as a row with this row's line."""
+        """Return the objects in a field that contains a list, each as a row with the line of this row."""
         for item in self.items(key):
             if not isinstance(item, dict):
                 raise self.bad(f"{key!r} holds {_shown(item)}, not an object")
@@ -147,7 +171,7 @@ class Row:
 
 
 def text_id(text: str) -> str:
-    """Return a short id for a text: the first 12 hexadecimal digits of its SHA-256."""
+    """Return a short id for a text, which is the first 12 hexadecimal digits of its SHA-256 hash."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
@@ -156,15 +180,15 @@ def _shown(value: object) -> str:
 
 
 def group(**pairs: object) -> tuple[tuple[str, str], ...]:
-    """Make an example's `group` from keywords: sorted pairs of texts, without values that are None."""
+    """Make an example's `group` from keywords, as sorted pairs of texts. Values that are None are left out."""
     return tuple(sorted((key, str(value)) for key, value in pairs.items() if value is not None))
 
 
 def read_rows(rows: Iterable[Row], make: Callable[[Row], Iterable[Example]], on_bad: OnBad = None) -> Iterator[Example]:
-    """Yield the examples that `make` returns for each row, in order; a bad row gives no examples at all.
+    """Yield the examples that `make` returns for each row, in order.
 
-    An `InputError` of a row (a span outside its text, two sources with one id) or a repeated id becomes a `DataError`
-    with file and line. A row for which `make` raises `UnfitRow` is skipped.
+    A bad row gives no examples at all. An `InputError` of a row (a span outside its text, two sources with one id) or a
+    repeated id becomes a `DataError` with file and line. A row for which `make` raises `UnfitRow` is skipped.
     """
     seen: dict[str, int] = {}
     for row in rows:
@@ -185,7 +209,7 @@ def read_rows(rows: Iterable[Row], make: Callable[[Row], Iterable[Example]], on_
 
 
 def jsonl_rows(path: Path, on_bad: OnBad = None) -> Iterator[Row]:
-    """Yield the objects of a JSON Lines file, read as a stream, without blank lines."""
+    """Yield the objects of a JSON Lines file, which is read as a stream. Blank lines are skipped."""
     number = 0
 
     def count_bad(error: DataError) -> None:
@@ -203,8 +227,8 @@ def jsonl_rows(path: Path, on_bad: OnBad = None) -> Iterator[Row]:
 def json_rows(path: Path, on_bad: OnBad = None, *, key: str | None = None, names: Sequence[str] = ()) -> Iterator[Row]:
     """Yield the objects of a JSON array, each with the line on which it begins.
 
-    With `key`, the file holds one object, and the array is the value of that field. With `names`, items may be lists
-    of as many values, which get these names as fields.
+    With `key`, the file contains one object, and the array is the value of this field. With `names`, items may be lists
+    with as many values as there are names, and the names become the fields.
     """
     text = read_text(path)
     if not text.strip():
@@ -302,14 +326,14 @@ def csv_rows(
     names: Sequence[str] = (),
     encoding: str = "utf-8",
 ) -> Iterator[Row]:
-    """Yield the rows of a table, each with the line on which it begins (a quoted field may hold line breaks).
+    """Yield the rows of a table, each with the line on which it begins, because a quoted field may contain line breaks.
 
     Args:
-        path: The file.
-        on_bad: Called with the error of each row with too few or too many fields.
+        path: The file to read.
+        on_bad: A function that receives the error of each row with too few or too many fields.
         delimiter: The character between two fields.
         quoted: Whether a field may stand in double quotes.
-        names: The names of the fields of a table without a header.
+        names: The names of the fields, for a table without a header.
         encoding: The encoding of the file.
     """
     text = read_text(path, encoding=encoding)
@@ -333,14 +357,9 @@ def csv_rows(
 
 def _cells(text: str, path: Path, delimiter: str, quoted: bool) -> list[tuple[int, list[str]]]:
     """Return the non-blank records, each with the line on which it begins."""
-    lines = io.StringIO(text, newline="")
-    if quoted:
-        reader = csv.reader(lines, delimiter=delimiter)
-    else:
-        reader = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
+    reader = CsvReader(io.StringIO(text, newline=""), len(text) + 1, delimiter=delimiter, quoted=quoted)
     records: list[tuple[int, list[str]]] = []
     line = 1
-    limit = csv.field_size_limit(len(text) + 1)  # applies to the whole process, so it is restored below
     try:
         for cells in reader:
             if cells:
@@ -348,6 +367,4 @@ def _cells(text: str, path: Path, delimiter: str, quoted: bool) -> list[tuple[in
             line = reader.line_num + 1
     except csv.Error as error:
         raise DataError(f"not a table: {error}", path=path, line=line) from None
-    finally:
-        csv.field_size_limit(limit)
     return records

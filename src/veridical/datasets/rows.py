@@ -1,4 +1,4 @@
-"""Read your own labelled data from any file of rows: texts with a label, or `example/1` documents."""
+"""Read your own labelled data from any file of rows, as texts with a label or as `example/1` documents."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
-from veridical.core.errors import DataError, InputError, UnknownNameError
-from veridical.core.jsonl import refuse
-from veridical.core.serialization import TAG, decode
-from veridical.core.spans import Span
-from veridical.core.types import Case, Example, Judgement, Level, Verdict
 from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, read_rows, text_id
-from veridical.rows import ENDINGS, Columns, RowForm, RowReader, SourceRow, ending_of
-from veridical.rows.columns import LABELS
-from veridical.rows.tables import objects_in
+from veridical.io.columns import LABELS
+from veridical.io.jsonl import refuse
+from veridical.io.rows import ENDINGS, Columns, RowForm, RowReader, SourceRow, ending_of
+from veridical.io.serialization import TAG, decode
+from veridical.io.tables import objects_in
+from veridical.records.errors import DataError, InputError, UnknownNameError
+from veridical.records.spans import Span
+from veridical.records.types import Case, Example, Judgement, Level, Verdict
 
 __all__ = ["COLUMNS", "HALLUCINATED", "JSONL", "ROWS", "SUPPORTED", "Labels", "OwnData", "columns_and_labels"]
 
@@ -44,16 +44,17 @@ SUPPORTED = ("0", "0.0", "false", "no", "supported", "faithful", "grounded", "cl
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """Which columns hold the gold of a row.
+    """Tells which columns contain the gold label of a row.
 
     Attributes:
-        label: The column of the label; None: the first of `LABELS` that a row has.
-        spans: The column of the hallucinated spans: objects with start and end (label, text), or pairs of them.
-        document: The column of the document; without one, it is the first source.
-        hallucinated: The label, as text, of a hallucinated response; None: one of `HALLUCINATED`.
+        label: The column of the label. Default: the first column of `LABELS` that a row has.
+        spans: The column of the hallucinated spans, which are objects with start and end (label, text), or pairs of
+            them.
+        document: The column of the document. Default: the first source is the document.
+        hallucinated: The label, as text, of a hallucinated response. Default: one of the labels in `HALLUCINATED`.
         group: The columns by which results can be grouped.
-        values: How many rows read so far have each label, and whether it means hallucinated.
-        required: Whether a row without a column for gold is refused, rather than not labelled.
+        values: The number of rows read so far for each label, and whether the label means hallucinated.
+        required: Whether a row without a gold column is refused, rather than unlabelled.
     """
 
     label: str | None = None
@@ -65,7 +66,11 @@ class Labels:
     required: bool = field(default=True, kw_only=True)
 
     def example(self, row: Row, case: Case, group: tuple[tuple[str, str], ...] = ()) -> Example:
-        """Return the example of a case and the gold in its row; raise `DataError` for a row without a column for it."""
+        """Return the example with a case and the gold label in its row.
+
+        Raises:
+            DataError: The row has no gold column.
+        """
         names = (self.label,) if self.label else tuple(name for name in LABELS[:4] if name in row.values)
         spans = self.spans or ("spans" if row.values.get("spans") is not None else None)
         if self.required and not names and spans is None:
@@ -104,9 +109,10 @@ class Labels:
         return float(bool(texts & {*HALLUCINATED}))
 
     def remarks(self, path: str | Path) -> list[str]:
-        """Return a line on the labels that were read as supported, if there are several beside `hallucinated`.
+        """Return a line about the labels that were read as supported, if there are several besides `hallucinated`.
 
-        Raises `DataError` if all labels were read as supported: `hallucinated` may be misspelt.
+        Raises:
+            DataError: All labels were read as supported, so that `hallucinated` may be misspelt.
         """
         supported = [(text, count) for (text, wrong), count in self.values.most_common() if not wrong]
         shown = ", ".join(f"{text!r} ({count:,})" for text, count in supported[:_SHOWN_LABELS])
@@ -191,7 +197,10 @@ class OwnData:
         unlabelled: bool = False,
         remark: Callable[[str], None] = lambda line: None,
     ) -> Iterator[Example]:
-        """Return the example in each row of PATH?response=…&label=…; refuse rows without gold unless `unlabelled`."""
+        """Return the example in each row of PATH?response=…&label=… .
+
+        Rows without gold are refused unless `unlabelled` is set.
+        """
         name, _, query = (str(path), "", "") if path.exists() else str(path).partition("?")
         given = dict(parse_qsl(query, keep_blank_values=True))
         encoding, delimiter = given.pop("encoding", "utf-8"), given.pop("delimiter", None)

@@ -8,9 +8,9 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from itertools import accumulate
 
-from veridical.core.errors import InputError
-from veridical.core.serialization import encode
-from veridical.core.types import Case, Example
+from veridical.io.serialization import encode
+from veridical.records.errors import InputError
+from veridical.records.types import Case, Example
 
 __all__ = ["FRACTIONS", "content_hash", "document_of", "split_by_document"]
 
@@ -18,18 +18,20 @@ FRACTIONS: Mapping[str, float] = {"train": 0.7, "valid": 0.1, "test": 0.2}  # CH
 
 
 def document_of(example: Example) -> str:
-    """Return a name for the example's document; an example without one is a document of its own, by its case id."""
+    """Return the name of the example's document. Without a document, the case id is used, as a document of its own."""
     return f"document:{example.document}" if example.document is not None else f"case:{example.case.id}"
 
 
 def split_by_document(
     examples: Iterable[Example], fractions: Mapping[str, float] = FRACTIONS, *, seed: int = 0
 ) -> dict[str, list[Example]]:
-    """Assign examples to splits, in their order; all examples of a document get the same split.
+    """Assign examples to splits, in their order. All examples of a document get the same split.
 
-    A document's split depends only on `seed` and its name (SHA-256), so it does not change when others are added or
-    reordered. The fractions are shares of documents and hold approximately. Raises `InputError` unless they are in
-    [0, 1] and sum to 1.
+    The split of a document depends only on `seed` and its name (SHA-256), so it does not change if other documents are
+    added or reordered. The fractions are fractions of documents and hold approximately.
+
+    Raises:
+        InputError: A fraction lies outside [0, 1], or the fractions do not sum to 1.
     """
     if not all(0.0 <= share <= 1.0 for share in fractions.values()) or not math.isclose(sum(fractions.values()), 1.0):
         shown = ", ".join(f"{name} {share:g}" for name, share in fractions.items())
@@ -45,9 +47,10 @@ def split_by_document(
 
 
 def content_hash(examples: Iterable[Example | Case]) -> str:
-    """Hash examples or cases, in any order, to a hexadecimal SHA-256 of their JSON documents; memory does not grow.
+    """Hash a set of examples or cases to a SHA-256 hash in hexadecimal digits. Their order does not matter.
 
-    The hashes of the single documents are added up modulo 2**256; the sum is hashed together with their number.
+    The hashes of the single JSON documents are added up modulo 2**256, so that memory does not grow. The sum is hashed
+    together with their number.
     """
     total = number = 0
     for example in examples:

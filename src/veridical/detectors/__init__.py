@@ -1,8 +1,9 @@
-"""The table of detectors, which all meet one contract (`veridical.core.detector`): a package per family.
+"""The table of all detectors, with a package for each family.
 
-An entry is a class (or an object) with `name` and `judge`; the contract lists what else it may declare. A class that
-takes options has `from_spec(spec, context)`, which makes a detector from a `veridical.core.spec.Spec`. `veridical
-detectors` prints the first line of the class's docstring.
+All detectors meet one contract (`veridical.records.detector`). An entry is a class (or an object) with `name` and
+`judge`; the contract lists its optional declarations. A class that takes options has `from_spec(spec, context)`, which
+makes a detector from a `veridical.records.spec.Spec`. `veridical detectors` prints the first line of the class's
+docstring.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from veridical.core.detector import Detector, DetectorContext, Detectors, info_of
-from veridical.core.errors import InputError
-from veridical.core.registry import Registry
-from veridical.core.spec import Spec, parse_spec
+from veridical.records.detector import Detector, DetectorContext, Detectors, info_of
+from veridical.records.errors import InputError
+from veridical.records.registry import Registry
+from veridical.records.spec import Spec, parse_spec
 
 if TYPE_CHECKING:
     from veridical.llm.connection import Connection
@@ -23,7 +24,7 @@ __all__ = ["DETECTORS", "load_detector", "load_each"]
 DETECTORS = Registry(
     "detector",
     {
-        "calibrated": "veridical.calibration.calibrated:Calibrated",
+        "calibrated": "veridical.detectors.calibrated:Calibrated",
         "default": "veridical.detectors.default.detector:Default",
         "entailment": "veridical.detectors.entailment.detector:Entailment",
         "hf": "veridical.detectors.published:Published",
@@ -38,7 +39,11 @@ DETECTORS = Registry(
 
 
 def load_each(detector: Detectors) -> list[Detector]:
-    """Return the detectors that the argument `detector` of a check names or holds; raise as `load_detector` does."""
+    """Load one detector or several, as the argument `detector` of `check` allows.
+
+    Raises:
+        InputError: The argument is an empty list, or `load_detector` refuses one of its items.
+    """
     several = isinstance(detector, Sequence) and not isinstance(detector, str)
     detectors = [load_detector(each) for each in (detector if several else [detector])]  # type: ignore[arg-type,union-attr]
     if not detectors:
@@ -47,15 +52,17 @@ def load_each(detector: Detectors) -> list[Detector]:
 
 
 def load_detector(spec: str | Spec | Detector, connection: Connection | None = None) -> Detector:
-    """Load the detector that `spec` names; return `spec` itself if it is a detector.
+    """Load the detector that a spec names.
+
+    An object that already is a detector is returned as it is.
 
     Args:
-        spec: "NAME" or "NAME:OPTIONS", as `veridical.core.spec` describes.
-        connection: How a detector reaches its chat model, unless the spec says it.
+        spec: The name of a detector, or "NAME:OPTIONS", as `veridical.records.spec` describes.
+        connection: How the detector reaches its chat model, unless the spec says so itself.
 
     Raises:
-        UnknownNameError: There is no such detector or option; the message names the nearest ones.
-        InputError: The detector does not accept a value in the spec, or `spec` is no detector.
+        UnknownNameError: There is no such detector or option. The message suggests the closest names.
+        InputError: The detector does not accept a value in the spec, or `spec` is not a detector.
     """
     if isinstance(spec, str | Spec):
         return _load(spec, DetectorContext(_load, connection))

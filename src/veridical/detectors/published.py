@@ -1,4 +1,4 @@
-"""Read published checkpoints by folder or hub name: find the detector for each, and the prompt of its training."""
+"""Read published checkpoints by folder or hub name, with the right detector and the prompt of their training."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from veridical.core.detector import Detector, DetectorContext, DetectorInfo
-from veridical.core.errors import InputError
-from veridical.core.spec import Spec
-from veridical.core.types import Level
 from veridical.detectors.tokens.checkpoint import PUBLISHED_TEMPLATE
-from veridical.models.artifact import described_kind
-from veridical.models.checkpoint import (
+from veridical.inference.artifact import described_kind
+from veridical.inference.catalogue import repository_of
+from veridical.inference.checkpoint import (
+    HHEM,
     architectures_of,
     checkpoint_folder,
     label_names,
@@ -21,21 +19,25 @@ from veridical.models.checkpoint import (
     read_config,
     role_of,
 )
-from veridical.models.load import HHEM
+from veridical.inference.onnx_runtime import PUBLISHED
+from veridical.records.detector import Detector, DetectorContext, DetectorInfo
+from veridical.records.errors import InputError
+from veridical.records.spec import Spec
+from veridical.records.types import Level
 
 __all__ = ["FORMATS", "Format", "Published"]
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A published form of checkpoints.
+    """A rule that chooses the detector for a published checkpoint, by its model class and its name.
 
     Attributes:
-        architecture: A pattern of its model class.
-        names: A pattern of its checkpoints' names, because configurations hardly ever name the publisher.
-        reader: The detector that reads it.
-        options: The default options of that detector.
-        clear: Whether class names with a clear meaning are enough, whatever the checkpoint's name.
+        architecture: A pattern that the name of the model class must match.
+        names: A pattern that the checkpoint's name must match, because configurations hardly ever name the publisher.
+        reader: The detector that reads such checkpoints.
+        options: The default options of this detector.
+        clear: Whether the rule also applies to a checkpoint with another name, if its classes have clear names.
     """
 
     architecture: str
@@ -62,27 +64,28 @@ _LANGUAGE = re.compile(r"-(de|fr|es|it|pl|cn|hu)-v\d")  # in names of LettuceDet
 class Published:
     """A published checkpoint (MiniCheck, HHEM, LettuceDetect, NLI, FactCG, AlignScore), read in its publisher's form.
 
-    A token classifier is read by the detector `tokens` with LettuceDetect's prompt, a classifier of pairs by
-    `entailment`; their options apply. The configuration and the name of a checkpoint determine its form (`FORMATS`).
+    The detector `tokens` reads token classifiers, with LettuceDetect's prompt, and `entailment` reads classifiers of
+    pairs. The options of these detectors apply. The form of a checkpoint follows from its configuration and its name
+    (`FORMATS`).
     """
 
     info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_sources=False)
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Detector:
-        """Make the detector for `hf:FOLDER` or `hf:OWNER/NAME[,revision=COMMIT]`, with the options of its reader.
+        """Make the detector for `hf:FOLDER` or `hf:NAME[,revision=COMMIT]`, with the options of its reader.
 
         Raises:
-            InputError: If its form is unknown, or its weights are not in safetensors.
+            InputError: The form of the checkpoint is unknown, or its weights are not in safetensors.
         """
         if spec.value is None:
-            raise InputError("hf needs a checkpoint", hint="hf:FOLDER or hf:OWNER/NAME")
+            raise InputError("hf needs a checkpoint", hint="hf:FOLDER or hf:NAME, as in `veridical models list`")
         options = dict(spec.options)
         folder = checkpoint_folder(spec.value, revision=options.pop("revision", None))
         kind = described_kind(folder)
         if kind is not None:
             raise InputError(f"{folder} is a detector of Veridical's own", hint=f"{kind or 'its kind'}:{folder}")
-        if not any(folder.glob("*.safetensors")) and "onnx" not in options:
+        if not (any(folder.glob("*.safetensors")) or (folder / PUBLISHED).is_file() or "onnx" in options):
             pickles = sorted(file.name for end in ("bin", "ckpt", "pt", "pth") for file in folder.glob(f"*.{end}"))
             raise InputError(
                 f"{folder} has no weights in safetensors"
@@ -90,7 +93,7 @@ class Published:
                 hint="pickles are not loaded: convert them where you trust them (docs/detectors/entailment.md), or try "
                 "revision=refs/pr/1, where the hub puts what it converted",
             )
-        form, defaults = _format_of(folder, Path(spec.value).name, options)
+        form, defaults = _format_of(folder, Path(repository_of(spec.value)).name, options)
         detector = context.load(Spec(form.reader, (str(folder), *spec.values[1:]), {**defaults, **options}))
         detector.name = str(spec)
         return detector

@@ -1,7 +1,7 @@
-"""Find out whether a case is unlike the data that a detector was trained on, from its texts alone, in under 1 ms.
+"""Find out whether a case is unlike a detector's training data, from its texts alone, in less than 1 ms.
 
-The checks cover the language of the texts, code, tables, texts all in capitals, and texts of one word or none. Texts
-that are too short to tell pass.
+The checks cover the language of the texts, code, tables, texts in capitals, and texts of one word or no words. Texts
+that are too short for a check pass it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from veridical.core.languages import LANGUAGES, language_of
-from veridical.core.segment import words
-from veridical.core.types import Case
+from veridical.records.types import Case
+from veridical.text.languages import LANGUAGES, language_of
+from veridical.text.segment import words
 
 __all__ = ["Limit", "form_of", "limits_of"]
 
@@ -44,7 +44,7 @@ _OPERATOR = re.compile(r"=>|->|&&|[=!]=|\+=|\$\{|\w\(\)")
 _DIGIT = re.compile(r"\d")
 _GAP = re.compile(r"\S(?: {3,}|\t)(?=\S)")  # between columns
 _KEY = re.compile(r"(?:^(?:[-*#•] )?|[;|,{] ?)[\"']?([^\W_][\w %#&/()'-]{0,30})[\"']?:+ ?(?=\S)")  # of records
-_SLOT = re.compile(r"(?:\w+ )?\w+\[[^\]]+\]")  # name[Cotto]
+_SLOT = re.compile(r"(?<!\w)(?:\w++ )?+\w++\[[^\]]+\]")  # name[Cotto]
 _CELL = re.compile(r",(?=[^\s\"'”’])")
 _TAG = re.compile(r"</?\w[^<>]*>")
 
@@ -54,9 +54,10 @@ class Limit:
     """One way in which a case is unlike a detector's training data.
 
     Attributes:
-        kind: "language", "languages differ", "code", "table", "capitals", "one word" or "empty source".
+        kind: The kind: "language", "languages differ", "code", "table", "capitals", "one word" or "empty source".
         note: A sentence about it for the user.
-        lowers_confidence: Whether the scores mean less because of it; otherwise the note is for information only.
+        lowers_confidence: Whether the scores mean less because of this limit. Otherwise, the note is only for
+            information.
     """
 
     kind: str
@@ -74,9 +75,11 @@ class _Look:
 
 
 def limits_of(case: Case, language: str = "en") -> tuple[Limit, ...]:
-    """Return the limits that `case` meets for a detector trained on sentences in `language` (a key of `LANGUAGES`).
+    """Return the ways in which a case is unlike a detector's training data, for a detector trained on `language`.
 
-    >>> from veridical.core.types import Source
+    The language is a key of `LANGUAGES`.
+
+    >>> from veridical.records.types import Source
     >>> tower = Source("a", "The tower is in Paris and was built in 1889.")
     >>> limits_of(Case("1", "Der Turm ist hoch und steht in Paris.", (tower,)))[0].note
     'the response looks German and the source English; this detector was trained on English, its scores mean less'
@@ -106,9 +109,11 @@ def limits_of(case: Case, language: str = "en") -> tuple[Limit, ...]:
 
 
 def form_of(text: str) -> TextForm | None:
-    """Tell from its lines whether `text` is code, or mostly a table; records, markup and rows of numbers are tables.
+    r"""Tell from the lines of a text whether it is code, or mostly a table.
 
-    >>> form_of("def f(x):\\n    return x + 1"), form_of("name: Oslo; people: 709,037"), form_of("Oslo is large.")
+    Records, markup and rows of numbers count as tables. Ordinary text gives None.
+
+    >>> form_of("def f(x):\n    return x + 1"), form_of("name: Oslo; people: 709,037"), form_of("Oslo is large.")
     ('code', 'table', None)
     """
     lines = [line for line in map(str.strip, text.splitlines()) if line]

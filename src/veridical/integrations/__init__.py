@@ -1,4 +1,6 @@
-"""Thin adapters to frameworks for building and evaluating applications; each needs the extra of its name.
+"""Connect Veridical to frameworks for building and evaluating applications.
 
-Import an adapter from its module: this package itself loads nothing.
+Each adapter needs the extra of its name.
+
+Import an adapter from its module, because this package itself loads nothing.
 """

@@ -1,14 +1,14 @@
-"""Haystack: a component that checks replies against the documents of a pipeline."""
+"""A Haystack component that checks replies against the documents of a pipeline."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from veridical.checking import DEFAULT_DETECTOR, acheck, check
-from veridical.core.errors import InputError, MissingExtraError
-from veridical.core.types import Checked, Outcome
 from veridical.detectors import load_detector
+from veridical.records.errors import InputError, MissingExtraError
+from veridical.records.types import Checked
+from veridical.workflows.checking import DEFAULT_DETECTOR, acheck, check
 
 try:
     from haystack import Document, component, default_from_dict, default_to_dict
@@ -21,10 +21,10 @@ __all__ = ["GroundednessChecker"]
 
 @component
 class GroundednessChecker:
-    """Checks each reply against all documents; sources keep the ids and the metadata of their documents.
+    """Checks each reply against all documents. Sources keep the ids and the metadata of their documents.
 
-    `checks` holds a `Checked` for each reply. `clear` holds the replies in which nothing is flagged and all of which
-    was judged, `others` all others: connect `clear` to pass on only those.
+    `checks` contains a `Checked` for each reply. `clear` contains the replies that were judged completely and in which
+    nothing is flagged, and `others` all other replies. Connect only `clear` to pass on clear replies.
 
     Args:
         detector: The spec of a detector.
@@ -74,7 +74,7 @@ def _text(reply: str | ChatMessage) -> str:
 
 
 def _sorted(texts: list[str], checks: list[Checked]) -> dict[str, Any]:
-    is_clear = [checked.outcome is Outcome.CLEAR for checked in checks]
+    is_clear = [checked.outcome.passes for checked in checks]
     return {
         "checks": checks,
         "clear": [text for text, clear in zip(texts, is_clear, strict=True) if clear],

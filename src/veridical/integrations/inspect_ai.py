@@ -1,14 +1,14 @@
-"""Inspect: a scorer that checks a model's answer against the sources of its sample."""
+"""An Inspect scorer that checks a model's answer against the sources of its sample."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from veridical.checking import DEFAULT_DETECTOR, acheck
-from veridical.core.detector import Detector, info_of, takes_detector
-from veridical.core.errors import InputError, MissingExtraError
-from veridical.core.types import Outcome
 from veridical.detectors import load_detector
+from veridical.records.detector import Detector, info_of, takes_detector
+from veridical.records.errors import InputError, MissingExtraError
+from veridical.records.types import Outcome
+from veridical.workflows.checking import DEFAULT_DETECTOR, acheck
 
 try:
     from inspect_ai.scorer import CORRECT, INCORRECT, Score, Scorer, Target, accuracy, scorer, stderr
@@ -28,17 +28,18 @@ def grounded(
     sources: str = "sources",
     must_cover: str = "must_cover",
 ) -> Scorer:
-    """Score an answer as correct if nothing is flagged, and as incorrect if something is.
+    """Make a scorer that scores an answer as correct if nothing is flagged, and as incorrect otherwise.
 
-    An answer that could not be judged (an empty answer, no sources) is unscored: Inspect keeps it, and no metric counts
-    it. A sample without the key `sources` raises `InputError`, unless the detector needs no sources.
+    An answer that could not be judged (because it is empty or has no sources) is unscored. Inspect keeps such an
+    answer, but no metric counts it. A sample without the key `sources` raises `InputError`, unless the detector needs
+    no sources.
 
     Args:
         detector: A spec, or an object with `name` and `judge`.
         threshold: The score in [0, 1] from which a span or response is flagged, for all levels or per level.
-        sources: The key of the sample's metadata that holds the sources, as in `veridical.check`; the score's metadata
-            have their ids and their own metadata.
-        must_cover: The key of the sample's metadata that holds texts the answer has to cover; it may be absent.
+        sources: The key of the sample's metadata that contains the sources, as in `veridical.check`. The score's
+            metadata repeat their ids and their own metadata.
+        must_cover: The key of the sample's metadata that contains texts that the answer has to cover. It may be absent.
     """
     from veridical.report.findings import reasons
 
@@ -59,7 +60,7 @@ def grounded(
             return Score.unscored(reason="; ".join(reasons(checked)), answer=answer)
         judgement = checked.judgements[0]
         return Score(
-            value=CORRECT if checked.outcome is Outcome.CLEAR else INCORRECT,
+            value=CORRECT if checked.outcome.passes else INCORRECT,
             answer=answer,
             explanation="\n".join(reasons(checked)),
             metadata={

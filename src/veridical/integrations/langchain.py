@@ -1,4 +1,4 @@
-"""LangChain: a callback and a runnable that check a chain's replies against the documents it retrieved."""
+"""A LangChain callback and a runnable that check a chain's replies against the documents that it retrieved."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from veridical.checking import DEFAULT_DETECTOR, check
-from veridical.core.detector import Detector, takes_detector
-from veridical.core.errors import MissingExtraError, VeridicalError
-from veridical.core.text import is_blank
-from veridical.core.types import Checked, Outcome
 from veridical.detectors import load_detector
+from veridical.records.detector import Detector, takes_detector
+from veridical.records.errors import MissingExtraError, VeridicalError
+from veridical.records.strings import is_blank
+from veridical.records.types import Checked
+from veridical.workflows.checking import DEFAULT_DETECTOR, check
 
 try:
     from langchain_core.callbacks import BaseCallbackHandler
@@ -26,7 +26,7 @@ __all__ = ["GroundednessCallback", "NotGroundedError", "groundedness_check"]
 
 
 class NotGroundedError(VeridicalError):
-    """A response is flagged, or could not be judged; `checked` is the result of its check."""
+    """Raised if a response is flagged or could not be judged. `checked` is the result of the check."""
 
     def __init__(self, checked: Checked) -> None:
         from veridical.report.findings import reasons
@@ -47,17 +47,17 @@ class _Run:
 class GroundednessCallback(BaseCallbackHandler):
     """Checks each reply of a language model against the documents that the same chain call retrieved before it.
 
-    Replies before the first retrieval, such as a rewritten question, are not checked, and neither are replies that only
-    call a tool. The last reply of a call is always checked: without sources if nothing was retrieved, and as an empty
-    reply if it only calls a tool. `results` holds every check, in the order of the replies. One callback may serve any
-    number of calls at the same time.
+    Replies before the first retrieval, such as a rewritten question, are not checked. Replies that only call a tool are
+    not checked either. The last reply of a call is always checked. If nothing was retrieved, it is checked without
+    sources, and if it only calls a tool, it is checked as an empty reply. `results` contains every check, in the order
+    of the replies. One callback may serve any number of calls at the same time.
 
     Args:
         detector: A spec, or an object with `name` and `judge`.
         threshold: The score in [0, 1] from which a span or response is flagged, for all levels or per level.
-        on_result: Called with each check.
-        strict: Raise `NotGroundedError` out of the chain if a reply is flagged or could not be judged. An empty reply,
-            or one without documents or with empty documents, cannot be judged.
+        on_result: A function that receives each check.
+        strict: Whether to raise `NotGroundedError` out of the chain if a reply is flagged or could not be judged. An
+            empty reply, or a reply without documents or with empty documents, cannot be judged.
     """
 
     @takes_detector
@@ -97,13 +97,13 @@ class GroundednessCallback(BaseCallbackHandler):
         self.results.append(checked)
         if self.on_result is not None:
             self.on_result(checked)
-        if self.strict and checked.outcome is not Outcome.CLEAR:
+        if self.strict and not checked.outcome.passes:
             raise NotGroundedError(checked)
 
     def on_chain_start(
         self, serialized: Any, inputs: Any, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
     ) -> None:
-        """Register a chain, or a part of one, as part of its call."""
+        """Register a chain, or a part of a chain, as part of its call."""
         self._start(run_id, parent_run_id)
 
     def on_tool_start(
@@ -127,7 +127,7 @@ class GroundednessCallback(BaseCallbackHandler):
     def on_llm_end(
         self, response: LLMResult, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
     ) -> None:
-        """Check the reply of a model if its call has retrieved documents before; else remember it as unchecked."""
+        """Check the reply of a model if its call has retrieved documents before. If not, remember it as unchecked."""
         run = self._runs.get(parent_run_id) if parent_run_id is not None else None
         for generation in (each for prompt in response.generations for each in prompt or [Generation(text="")]):
             calls_tool = is_blank(generation.text) and _calls_tool(generation)
@@ -141,7 +141,7 @@ class GroundednessCallback(BaseCallbackHandler):
                 self._check(generation.text, run.documents)
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any) -> None:
-        """At the end of a call, forget it and check its last reply if that is unchecked."""
+        """At the end of a call, forget the call, and check its last reply if it is still unchecked."""
         run = self._end(run_id, parent_run_id)
         if run is not None and run.unchecked is not None:
             self._check(run.unchecked, run.documents or ())
@@ -161,13 +161,13 @@ def groundedness_check(
     answer: str = "answer",
     context: str = "context",
 ) -> RunnableLambda[dict[str, Any], dict[str, Any]]:
-    """Return a runnable that adds the key `check` (a `Checked`) to a chain's output.
+    """Make a runnable that adds the key `check` (a `Checked`) to the output of a chain.
 
     Args:
         detector: A spec, or an object with `name` and `judge`.
         threshold: The score in [0, 1] from which a span or response is flagged, for all levels or per level.
-        answer: The key of the response: a text, a message or None.
-        context: The key of the sources, as in `veridical.check`: documents or texts, a single one, or None.
+        answer: The key of the response, which is a text, a message or None.
+        context: The key of the sources, as in `veridical.check`: a document or text, a list of them, or None.
     """
     loaded = load_detector(detector)
 

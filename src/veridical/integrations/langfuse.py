@@ -1,10 +1,10 @@
-"""Langfuse: the result of a check as scores of a trace."""
+"""Send the result of a check to Langfuse, as scores of a trace."""
 
 from __future__ import annotations
 
-from veridical.core.errors import MissingExtraError
-from veridical.core.types import Checked
 from veridical.integrations.scores import named_scores
+from veridical.records.errors import MissingExtraError
+from veridical.records.types import Checked
 
 try:
     from langfuse import Langfuse, get_client
@@ -21,9 +21,9 @@ def send_scores(
 
     Args:
         checked: The result of a check.
-        trace_id: The trace to score; None = the current one.
-        observation_id: The observation of the trace; None = the trace as a whole.
-        client: The client; None = that of the environment.
+        trace_id: The trace to score. Default: the current trace.
+        observation_id: The observation to score within the trace. Default: the trace as a whole.
+        client: The Langfuse client. Default: the client of the environment.
     """
     client = client or get_client()
     trace_id = trace_id or client.get_current_trace_id()

@@ -1,15 +1,15 @@
-"""LlamaIndex: an evaluator that checks responses against their retrieved contexts."""
+"""A LlamaIndex evaluator that checks responses against their retrieved contexts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from veridical.checking import DEFAULT_DETECTOR, acheck
-from veridical.core.detector import Detector, takes_detector
-from veridical.core.errors import MissingExtraError
-from veridical.core.types import Checked, Outcome
 from veridical.detectors import load_detector
+from veridical.records.detector import Detector, takes_detector
+from veridical.records.errors import MissingExtraError
+from veridical.records.types import Checked, Outcome
+from veridical.workflows.checking import DEFAULT_DETECTOR, acheck
 
 try:
     from llama_index.core.base.response.schema import Response
@@ -22,16 +22,17 @@ __all__ = ["GroundednessEvaluator"]
 
 
 class GroundednessEvaluator(BaseEvaluator):
-    """Passes a response in which nothing is flagged, and asks no language model of LlamaIndex.
+    """Passes a response if nothing in it is flagged, without asking a language model of LlamaIndex.
 
-    The `score` of a result is 1 minus the hallucination score: 1 is best, as in LlamaIndex's own evaluators. A response
-    that could not be judged gives an invalid result, which neither passes nor fails. `feedback` holds the flagged words
-    and the reasons.
+    The `score` of a result is 1 minus the hallucination score, so that 1 is best, as in LlamaIndex's own evaluators. A
+    response that could not be judged gives an invalid result, which neither passes nor fails. `feedback` contains the
+    flagged words and the reasons.
 
     Args:
         detector: A spec, or an object with `name` and `judge`.
         threshold: The score in [0, 1] from which a span or response is flagged, for all levels or per level.
-        on_result: Called with each check; its sources have the ids and the metadata of the response's nodes.
+        on_result: A function that receives each check. Its sources have the ids and the metadata of the response's
+            nodes.
     """
 
     @takes_detector
@@ -74,7 +75,7 @@ class GroundednessEvaluator(BaseEvaluator):
         contexts: Sequence[str] | None = None,
         **kwargs: Any,
     ) -> EvaluationResult:
-        """Check `response` against `contexts`; the result is invalid if one of them is missing."""
+        """Check a response against its contexts. The result is invalid if the response or the contexts are missing."""
         from veridical.report.findings import reasons
 
         nodes: Sequence[NodeWithScore] | None = kwargs.get("source_nodes")
@@ -94,7 +95,7 @@ class GroundednessEvaluator(BaseEvaluator):
             query=query,
             response=response,
             contexts=contexts,
-            passing=None if unjudged else checked.outcome is Outcome.CLEAR,
+            passing=None if unjudged else checked.outcome.passes,
             score=None if score is None or unjudged else 1 - score,
             feedback="\n".join(lines),
             invalid_result=unjudged,

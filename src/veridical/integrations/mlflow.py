@@ -1,11 +1,11 @@
-"""MLflow: the result of a check as feedback on a trace."""
+"""Send the result of a check to MLflow, as feedback on a trace."""
 
 from __future__ import annotations
 
 import veridical
-from veridical.core.errors import InputError, MissingExtraError
-from veridical.core.types import Checked
 from veridical.integrations.scores import named_scores
+from veridical.records.errors import InputError, MissingExtraError
+from veridical.records.types import Checked
 
 try:
     import mlflow
@@ -21,8 +21,8 @@ def log_scores(checked: Checked, *, trace_id: str | None = None, span_id: str | 
 
     Args:
         checked: The result of a check.
-        trace_id: The trace; None = the last one of this thread.
-        span_id: A span of the trace; None = the trace as a whole.
+        trace_id: The trace. Default: the last trace of this thread.
+        span_id: A span of the trace. Default: the trace as a whole.
     """
     trace_id = trace_id or mlflow.get_last_active_trace_id(thread_local=True)
     if trace_id is None:

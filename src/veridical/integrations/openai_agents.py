@@ -1,16 +1,16 @@
-"""OpenAI Agents SDK: an output guardrail that stops an answer which its sources do not support."""
+"""An output guardrail for the OpenAI Agents SDK, which stops an answer that its sources do not support."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from veridical.checking import DEFAULT_DETECTOR, acheck
-from veridical.core.detector import Detector, takes_detector
-from veridical.core.errors import MissingExtraError
-from veridical.core.types import Outcome
 from veridical.detectors import load_detector
-from veridical.sources import Sources
+from veridical.io.sources import Sources
+from veridical.records.detector import Detector, takes_detector
+from veridical.records.errors import MissingExtraError
+from veridical.records.types import Outcome
+from veridical.workflows.checking import DEFAULT_DETECTOR, acheck
 
 try:
     from agents import Agent, GuardrailFunctionOutput, OutputGuardrail, RunContextWrapper
@@ -29,23 +29,24 @@ def grounded_output(
     text: Callable[[Any], str] = str,
     allow_unjudged: bool = False,
 ) -> OutputGuardrail[Any]:
-    """Return a guardrail for the `output_guardrails` of an agent.
+    """Make a guardrail for the `output_guardrails` of an agent.
 
-    It ends the run with `OutputGuardrailTripwireTriggered` if the answer is flagged, or could not be judged. Its
-    `output_info` is the `Checked` of the answer.
+    The guardrail ends the run with `OutputGuardrailTripwireTriggered` if the answer is flagged or could not be judged.
+    Its `output_info` is the `Checked` of the answer.
 
     Args:
-        sources: Returns the sources, given the context of the run: what its tools have retrieved.
+        sources: A function that returns the sources, given the context of the run. The sources are what its tools have
+            retrieved.
         detector: A spec, or an object with `name` and `judge`.
         threshold: The score in [0, 1] from which a span or response is flagged, for all levels or per level.
-        text: Returns the text of the agent's output.
-        allow_unjudged: Let an answer pass that could not be judged.
+        text: A function that returns the text of the agent's output.
+        allow_unjudged: Whether to let an answer pass that could not be judged.
     """
     loaded = load_detector(detector)
 
     async def check_output(context: RunContextWrapper[Any], agent: Agent[Any], output: Any) -> GuardrailFunctionOutput:
         checked = await acheck(text(output), sources(context.context), detector=loaded, threshold=threshold)
-        passing = (Outcome.CLEAR, Outcome.UNJUDGED) if allow_unjudged else (Outcome.CLEAR,)
-        return GuardrailFunctionOutput(output_info=checked, tripwire_triggered=checked.outcome not in passing)
+        passes = checked.outcome.passes or (allow_unjudged and checked.outcome is Outcome.UNJUDGED)
+        return GuardrailFunctionOutput(output_info=checked, tripwire_triggered=not passes)
 
     return OutputGuardrail(check_output, name="veridical")

@@ -1,11 +1,11 @@
-"""The result of a check as named scores, in the form that services for evaluation take."""
+"""Turn the result of a check into named scores, in the form that evaluation services take."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from veridical.core.types import Checked
+from veridical.records.types import Checked
 from veridical.report.findings import findings, reasons
 
 __all__ = ["OUTCOME", "NamedScore", "named_scores"]
@@ -15,7 +15,10 @@ OUTCOME = "veridical.outcome"
 
 @dataclass(frozen=True, slots=True)
 class NamedScore:
-    """A score of a response: `value` from 0 to 1, where 1 = hallucinated or omitted; None for the outcome alone."""
+    """A score of a response.
+
+    `value` lies in [0, 1], where 1 means hallucinated or omitted, or is None for the outcome alone.
+    """
 
     name: str
     label: str
@@ -24,9 +27,11 @@ class NamedScore:
 
 
 def named_scores(checked: Checked) -> Iterator[NamedScore]:
-    """Yield the outcome of a check, then each response-level score, named by its kind and, among several, its detector.
+    """Yield the outcome of a check, then each response-level score.
 
-    >>> from veridical.checking import check
+    A score is named by its kind, and also by its detector if there are several detectors.
+
+    >>> from veridical.workflows.checking import check
     >>> for score in named_scores(check("It is blue.", "It is red.", detector="overlap")):
     ...     print(score.name, score.label, score.value)
     veridical.outcome flagged None

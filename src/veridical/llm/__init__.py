@@ -1,6 +1,6 @@
-"""Chat models behind one small protocol, `veridical.llm.protocol.ChatModel`: requests in, replies out.
+"""Talk to chat models behind one small protocol, `veridical.llm.protocol.ChatModel`: requests in, replies out.
 
-Backends: an OpenAI-compatible server (`openai`), a local transformers model (`local`) and a scripted stand-in
+The backends are an OpenAI-compatible server (`openai`), a local transformers model (`local`) and a scripted stand-in
 (`scripted`). `cache` stores their replies, `reply_parser` reads replies without trusting them, and `prompts` fences
 quoted texts. The questions themselves belong to the detectors.
 """

@@ -1,4 +1,4 @@
-"""A chat model that is asked as the user wishes, and once more where a reply ended before its answer began."""
+"""Ask a chat model with the user's settings, and ask once more if a reply ended before its answer began."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from veridical.core.types import Usage
 from veridical.llm.protocol import ChatModel, Failure, Reply, Request, model_fingerprint
 from veridical.llm.reply_parser import strip_reasoning, yes_no, yes_no_mass
+from veridical.records.types import Usage
 
 __all__ = ["ROOM", "Asking"]
 
@@ -20,15 +20,15 @@ WORD = 32
 
 
 class Asking:
-    """Passes requests on to `model`, with the user's limits in place of their own.
+    """Passes requests on to a chat model, after replacing their limits by the user's limits.
 
-    Where a reply was cut at `max_tokens` while the model still reasoned, the request is sent once more with `ROOM`
+    If a reply was cut at `max_tokens` while the model was still reasoning, the request is sent once more with `ROOM`
     tokens, unless the user has set `max_tokens`. The usage counts both calls.
 
     Args:
-        model: The model to ask.
-        max_tokens: The most tokens of every reply; None = what each request allows.
-        temperature: The temperature of requests that are greedy otherwise; None = greedy.
+        model: The chat model to ask.
+        max_tokens: The largest number of tokens in every reply. Default: as each request says.
+        temperature: The temperature of requests that would otherwise be greedy. Default: they stay greedy.
     """
 
     def __init__(self, model: ChatModel, *, max_tokens: int | None = None, temperature: float | None = None) -> None:

@@ -1,15 +1,15 @@
-"""Budgets: limits on the calls and the money that chat models may spend.
+"""Limit the calls and the money that chat models may spend.
 
-The highest possible cost is reserved before a request goes out, so that parallel requests cannot overspend.
+The highest possible cost is reserved before a request is sent, so that parallel requests cannot overspend.
 """
 
 from __future__ import annotations
 
 import threading
 
-from veridical.core.errors import InputError
-from veridical.core.types import Usage
 from veridical.llm.protocol import Request
+from veridical.records.errors import InputError
+from veridical.records.types import Usage
 
 __all__ = ["Budget", "Prices", "most_tokens"]
 
@@ -17,7 +17,9 @@ Prices = tuple[float, float]  # money per million prompt tokens and per million 
 
 
 def most_tokens(request: Request) -> tuple[int, int]:
-    """Return the most prompt and completion tokens that a request can cost: a token has at least one byte of UTF-8.
+    """Return the largest numbers of prompt tokens and completion tokens that a request can cost.
+
+    They are upper bounds, because a token has at least one byte of UTF-8.
 
     >>> from veridical.llm.protocol import Message
     >>> most_tokens(Request((Message("user", "é"),), max_tokens=5))
@@ -30,24 +32,24 @@ def most_tokens(request: Request) -> tuple[int, int]:
 
 
 class Budget:
-    """A limit on calls and on cost; safe for threads.
+    """Limits the number of calls and their cost. It is safe for threads.
 
-    A request is allowed if the money suffices even when it and all running requests cost the most they can. If not,
-    it waits until the true cost of the running ones is known. So spending never exceeds the limit, and the unspent
-    rest is less than the most that one request can cost.
+    A request is allowed if the money suffices even when this request and all running requests cost as much as they can.
+    If not, it waits until the true cost of the running requests is known. So spending never exceeds the limit, and the
+    unspent rest is less than the highest cost of one request.
 
     Args:
-        prices: Price per million prompt tokens and per million completion tokens.
-        max_cost: None = no limit.
-        max_calls: None = no limit.
+        prices: The price per million prompt tokens, and per million completion tokens.
+        max_cost: The most money to spend. None for no limit.
+        max_calls: The largest number of calls. None for no limit.
 
     Attributes:
-        calls: How many requests were allowed.
-        refused: How many requests were refused.
+        calls: The number of requests that were allowed.
+        refused: The number of requests that were refused.
         cost: The money spent so far.
 
     Raises:
-        InputError: If `max_cost` is given without prices, or a number is below 0.
+        InputError: `max_cost` is given without prices, or a number is below 0.
     """
 
     def __init__(
@@ -72,7 +74,7 @@ class Budget:
         return (prompt_tokens * self.prices[0] + completion_tokens * self.prices[1]) / 1e6
 
     def reserve(self, request: Request) -> float | None:
-        """Set aside the most that `request` can cost and return it; return None if the budget does not allow it."""
+        """Reserve the highest possible cost of a request and return it; None if the budget does not allow it."""
         most = self.cost_of(*most_tokens(request)) or 0.0
         with self._changed:
             while self._exceeded(self.cost + sum(self._reserved) + most):
@@ -90,7 +92,10 @@ class Budget:
         return no_calls_left or (self.max_cost is not None and cost > self.max_cost)
 
     def settle(self, reserved: float, usage: Usage | None) -> None:
-        """Replace a reserved amount by the amount spent; where `usage` or its cost is unknown, count all as spent."""
+        """Replace a reserved amount by the amount that was spent.
+
+        If `usage` or its cost is unknown, the whole reserved amount counts as spent.
+        """
         spent = reserved if usage is None or (usage.calls and usage.cost is None) else usage.cost or 0.0
         with self._changed:
             self._reserved.remove(reserved)

@@ -1,12 +1,15 @@
-"""A chat model that stores the replies of another one in an SQLite file and asks it only new requests.
+"""Store the replies of a chat model in an SQLite file, so that only new requests are asked.
 
-Safe for several threads and processes. Failures are not stored, nor the texts of requests, only their hash.
+The file is safe for several threads and processes. It contains neither failures nor the texts of requests, only hashes
+of these texts. A stored reply is only returned to those who hold the key that it was paid with, and only its owner can
+read a new file.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sqlite3
 import threading
 import time
@@ -16,9 +19,18 @@ from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
-from veridical.core.errors import InputError, OutputError
-from veridical.core.types import Usage
-from veridical.llm.protocol import ChatModel, Failure, Incremental, Reply, Request, TokenLogprob, model_fingerprint
+from veridical.llm.protocol import (
+    ChatModel,
+    Failure,
+    Incremental,
+    Reply,
+    Request,
+    TokenLogprob,
+    WithAccess,
+    model_fingerprint,
+)
+from veridical.records.errors import InputError, OutputError
+from veridical.records.types import Usage
 
 __all__ = ["Cached", "request_key"]
 
@@ -32,12 +44,14 @@ _INSERT = "INSERT OR IGNORE INTO replies (key, model, stage, prompt, reply) VALU
 
 
 def request_key(request: Request, fingerprint: Mapping[str, Any], nth: int = 0) -> str:
-    """Return the SHA-256 of everything a reply depends on: model, server, messages, parameters and prompt version.
+    """Return the SHA-256 hash of everything that a reply depends on: model, server, messages, parameters, prompt
+    version.
 
     Args:
-        request: The request; its `stage` is not part of the key.
-        fingerprint: The model's (`model_fingerprint`).
-        nth: The index of the sample: a request that is repeated with a temperature and no seed wants another answer.
+        request: The request. Its `stage` is not part of the key.
+        fingerprint: The fingerprint of the model (`model_fingerprint`).
+        nth: The index of the sample, because a request that is repeated with a temperature and without a seed should
+            get another answer.
     """
     parameters = astuple(replace(request, stage=""))
     text = json.dumps(["veridical reply", FORMAT, fingerprint, nth, parameters], ensure_ascii=True, sort_keys=True)
@@ -52,7 +66,10 @@ class _InFlight:
         self._changed = threading.Condition()
 
     def claim(self, path: Path, keys: Iterable[str]) -> list[str]:
-        """Claim and return those of `keys` that no other thread has claimed; wait until there is at least one."""
+        """Claim and return the keys that no other thread has claimed.
+
+        If there are none, wait until there is at least one.
+        """
         with self._changed:
             while not (free := [key for key in keys if (path, key) not in self._keys]):
                 self._changed.wait()
@@ -70,16 +87,16 @@ _IN_FLIGHT = _InFlight()
 
 
 class Cached:
-    """A chat model that stores the replies of `model` in the file `path`, and creates the file if it is missing.
+    """Stores the replies of another chat model in a file, which is created if it is missing.
 
-    A stored reply comes back with `cached=True` and no cost. A request that occurs twice in one batch is asked once;
-    sampled requests (a temperature and no seed) are the exception, and each occurrence gets its own reply. Each reply
-    is stored as soon as it arrives, so an interrupted run continues where it stopped. If another thread is already
-    asking a request, this one waits for its reply.
+    A stored reply is returned with `cached=True` and no cost. A request that occurs twice in one batch is asked only
+    once. Sampled requests (with a temperature and without a seed) are the exception, because each occurrence gets its
+    own reply. Each reply is stored as soon as it arrives, so an interrupted run continues where it stopped. If another
+    thread is already asking a request, this one waits for the reply.
 
     Raises:
-        InputError: If the file is not such a cache, or is damaged.
-        OutputError: If the file cannot be written.
+        InputError: The file is not such a cache, or is damaged.
+        OutputError: The file cannot be written.
     """
 
     def __init__(self, model: ChatModel, path: str | Path) -> None:
@@ -91,11 +108,11 @@ class Cached:
         return f"Cached({self.model!r}, {str(self.path)!r})"
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return the model's own fingerprint, since a stored reply equals a fresh one."""
+        """Return the fingerprint of the cached model, because a stored reply equals a new one."""
         return model_fingerprint(self.model)
 
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
-        """Return one reply or failure for each request, in order; raise the errors that the model raises."""
+        """Return one reply or failure for each request, in order. Errors that the model raises pass through."""
         keys = self._keys(requests)
         missing = dict(zip(keys, requests, strict=True))
         outcomes: dict[str, Reply | Failure] = {}
@@ -119,6 +136,8 @@ class Cached:
     def _keys(self, requests: Sequence[Request]) -> list[str]:
         """Return the key of each request; repeated sampled requests get different keys."""
         fingerprint = model_fingerprint(self.model)
+        if isinstance(self.model, WithAccess) and (access := self.model.access()) is not None:
+            fingerprint["access"] = access
         counts: dict[str, int] = {}
         keys = []
         for request in requests:
@@ -174,8 +193,11 @@ class Cached:
         """Open the file, and translate the errors of SQLite inside the context."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            os.close(os.open(self.path, os.O_CREAT | os.O_RDONLY, 0o600))  # SQLite gives its other files the same mode
         except OSError as error:
-            raise OutputError(f"the folder {self.path.parent} cannot be created: {error.strerror}") from None
+            raise OutputError(
+                f"the reply cache {self.path} cannot be used: {error.strerror}", hint="name another file"
+            ) from None
         file = None
         try:
             file = sqlite3.connect(self.path, timeout=LOCK_TIMEOUT, isolation_level=None)

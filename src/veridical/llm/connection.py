@@ -1,7 +1,7 @@
-"""Chat models by name: on a server, in a local folder, or from a script, with one budget and one cache for all.
+"""Find chat models by name, on a server, in a local folder, or in a script, with a shared budget and cache.
 
-The command line's options become a `Connection`, and so do the options in a detector's spec
-(`judge:cot,model=NAME,base_url=URL`). A key is never among them: it comes from the environment.
+The options of the command line become a `Connection`, and so do the options in a detector's spec
+(`judge:cot,model=NAME,base_url=URL`). A key is never an option; it comes from the environment.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from veridical.core.errors import InputError
-from veridical.core.registry import Registry
 from veridical.llm.asking import Asking
 from veridical.llm.budget import Budget, Prices
 from veridical.llm.cache import Cached
@@ -22,6 +20,8 @@ from veridical.llm.endpoint import check_api
 from veridical.llm.protocol import ChatModel
 from veridical.llm.scripted import Scripted
 from veridical.models.load import is_gguf
+from veridical.records.errors import InputError
+from veridical.records.registry import Registry
 
 __all__ = ["CHAT_MODELS", "OPTIONS", "REMOTE_OPTIONS", "Connection", "read_prices"]
 
@@ -43,36 +43,37 @@ CHAT_MODELS = Registry("chat model", {}, group="veridical.chat_models")
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """Settings for reaching chat models; all models of one connection share its budget and its cache.
+    """Holds the settings for reaching chat models, which share one budget and one cache.
 
     Attributes:
-        model: The default model: its name on the server, a local folder, or `scripted:FILE` (JSON: an object of
-            replies by words of the question, or a list of replies).
-        base_url: The server; None = $OPENAI_BASE_URL, else OpenAI's.
+        model: The default model: its name on the server, a local folder, or `scripted:FILE`. The file is JSON, either
+            an object of replies by words of the question, or a list of replies.
+        base_url: The base URL of the server. Default: $OPENAI_BASE_URL, or OpenAI's server.
         key_env: The environment variable that holds the key.
         api: "chat", or "completions" for base models (see `veridical.llm.openai.OpenAIChat`).
-        prices: Price per million prompt tokens and per million completion tokens.
-        max_cost: The most money that all models together may spend; needs `prices`.
-        max_calls: The most requests that all models together may send.
-        concurrency: How many requests a model sends at once.
-        timeout: Seconds that one whole request may take.
+        prices: The price per million prompt tokens, and per million completion tokens.
+        max_cost: The most money that all models together may spend. It needs `prices`.
+        max_calls: The largest number of requests that all models together may send.
+        concurrency: The number of requests that a model sends at once.
+        timeout: The time that one whole request may take, in seconds.
         cache: The file that stores replies.
-        max_tokens: The most tokens of every reply; None = what each question needs, and once more with room where the
-            model was still reasoning.
-        temperature: The temperature of requests that are greedy otherwise; None = greedy.
-        retries: How many times a server's failed request is repeated.
-        per_minute: The most requests per minute to a server; None = no limit.
-        headers: Further headers of each request to a server.
-        body: Further fields of the JSON of each request to a server; they win over Veridical's own.
-        device: Where a local folder's model runs (see `veridical.llm.local.LocalChat`).
-        dtype: The precision of a local folder's model.
-        dry_run: Send nothing; every model is a `DryRun` that counts.
-        budget: A budget shared with other connections, in place of one made from `prices`, `max_cost`, `max_calls`.
+        max_tokens: The largest number of tokens in every reply. Default: as many as each question needs, and once more
+            with additional room if the model was still reasoning.
+        temperature: The temperature of requests that would otherwise be greedy. Default: they stay greedy.
+        retries: How often a failed request to a server is repeated.
+        per_minute: The largest number of requests per minute to a server. None for no limit.
+        headers: Additional headers for each request to a server.
+        body: Additional JSON fields for each request to a server. They replace Veridical's own fields.
+        device: The device for the model in a local folder (see `veridical.llm.local.LocalChat`).
+        dtype: The precision for the model in a local folder.
+        dry_run: Whether to send nothing. Every model is then a `DryRun` that counts requests.
+        budget: A budget that is shared with other connections, instead of a new one from `prices`, `max_cost` and
+            `max_calls`.
         models: The models made so far, by name and settings.
-        budgets: All budgets of this connection and of those made by `with_options`.
+        budgets: All budgets of this connection and of the connections that `with_options` made.
 
     Raises:
-        InputError: If `max_cost` is given without `prices`, or `api` is unknown.
+        InputError: `max_cost` is given without `prices`, or `api` is unknown.
     """
 
     model: str | None = None
@@ -120,10 +121,10 @@ class Connection:
             self.budgets.append(budget)
 
     def chat(self, name: str | None = None) -> ChatModel:
-        """Return the chat model called `name` (None: `model`), the same object each time.
+        """Return the chat model called `name`, or the default `model`. It is the same object each time.
 
         Raises:
-            InputError: If no model is named, or an option does not apply to this kind of model.
+            InputError: No model is named, or an option does not apply to this kind of model.
         """
         from veridical.llm.openai import OpenAIChat
 
@@ -161,8 +162,8 @@ class Connection:
         elif name.startswith("scripted:"):
             model = Scripted.read(name.removeprefix("scripted:"))
         else:
+            from veridical.inference.artifact import described_kind
             from veridical.llm.local import LocalChat
-            from veridical.models.artifact import described_kind
 
             kind = described_kind(name)
             local = CHAT_MODELS.load(kind) if kind and kind in CHAT_MODELS else LocalChat
@@ -172,10 +173,12 @@ class Connection:
         return self.models[key]
 
     def with_options(self, options: Mapping[str, str]) -> Connection:
-        """Return a connection with some `options` replaced (names from `OPTIONS`, values as texts); models are shared.
+        """Return a connection with some options replaced, which shares the models of this connection.
+
+        The names are those in `OPTIONS`, and the values are texts.
 
         Raises:
-            InputError: If a value cannot be read.
+            InputError: A value cannot be read.
         """
         if not options:
             return self
@@ -197,7 +200,11 @@ class Connection:
         return budget.cost_of(prompt_tokens, completion_tokens)
 
     def check_model_used(self, detectors: Sequence[str]) -> None:
-        """Raise `InputError` if a model is named but none of the `detectors` asked for one."""
+        """Check that a detector used the model, if a model was named.
+
+        Raises:
+            InputError: None of the `detectors` asked for a model.
+        """
         if self.model and not self.models:
             raise InputError(
                 f"the model {self.model} is named, and {', '.join(detectors)} asks no language model",
@@ -211,7 +218,10 @@ class Connection:
 
 
 def read_prices(text: str) -> Prices:
-    """Read the prices in "IN,OUT" or "IN/OUT"; raise `InputError` for anything else.
+    """Read the prices in a text of the form "IN,OUT" or "IN/OUT".
+
+    Raises:
+        InputError: The text has another form.
 
     >>> read_prices("0.15/0.60")
     (0.15, 0.6)

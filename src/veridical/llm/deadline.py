@@ -1,7 +1,8 @@
-"""One deadline for a whole call, since an HTTP client's own timeouts start anew with every byte from the server.
+"""Limit the time and the size of a whole call to a server.
 
-`DeadlineTransport` puts a network backend beneath the HTTP client, through its public interfaces. That backend gives
-each read and write only the remaining time of the call.
+This is needed because the timeouts of an HTTP client start again with every byte from the server, and because the
+client reads replies of any size. `DeadlineTransport` puts a network backend beneath the HTTP client, through its public
+interfaces. That backend gives each read and write only the remaining time of the call.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from urllib.request import getproxies, proxy_bypass
 
 __all__ = ["Deadline", "DeadlineTransport"]
 
+_MOST_BYTES = 16 * 1024 * 1024  # of a reply
+
 _ERRORS = (
     *("ConnectTimeout", "ReadTimeout", "WriteTimeout", "PoolTimeout"),
     *("ConnectError", "ReadError", "WriteError", "ProxyError"),
@@ -25,9 +28,9 @@ _ERRORS = (
 
 
 class Deadline:
-    """A limit of `seconds` on all network operations of a thread inside `running()`; safe for threads.
+    """Limits all network operations of a thread inside `running()` to a number of seconds. It is safe for threads.
 
-    It cannot cut short the system's look-up of a host name.
+    The limit cannot cut short the system's look-up of a host name.
     """
 
     def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
@@ -45,10 +48,12 @@ class Deadline:
             self._of_thread.end = None
 
     def limit(self, timeout: float | None, late: type[Exception] = TimeoutError) -> float | None:
-        """Return the seconds that an operation may take: `timeout` (None = no limit) or the remaining time, if less.
+        """Return the seconds that an operation may take: `timeout`, or the remaining time if it is shorter.
+
+        With `timeout` None, only the remaining time counts.
 
         Raises:
-            late: If no time is left.
+            late: No time is left.
         """
         end: float | None = getattr(self._of_thread, "end", None)
         if end is None:
@@ -60,15 +65,16 @@ class Deadline:
 
 
 class DeadlineTransport:
-    """A transport for an httpx client to one server; its connections keep to a deadline and read whole bodies.
+    """Connects an httpx client to one server so that its calls keep a deadline and a size limit.
 
-    It uses the proxy that the environment names for the server (HTTPS_PROXY, NO_PROXY …).
+    Each connection reads the whole body and serves only one call. The transport uses the proxy that the environment
+    names for the server (HTTPS_PROXY, NO_PROXY …).
 
     Args:
-        deadline: The limit for each call; a late call raises one of httpx's timeouts.
-        url: The server.
-        httpx: The HTTP library: httpx or httpx2.
-        httpcore: The matching connection library: httpcore or httpcore2.
+        deadline: The time limit for each call. A late call raises one of httpx's timeouts.
+        url: The URL of the server.
+        httpx: The HTTP library, which is httpx or httpx2.
+        httpcore: The matching connection library, which is httpcore or httpcore2.
     """
 
     def __init__(self, deadline: Deadline, url: str, httpx: ModuleType, httpcore: ModuleType) -> None:
@@ -76,7 +82,7 @@ class DeadlineTransport:
         self._errors = {getattr(httpcore, name): getattr(httpx, name) for name in _ERRORS}
         options = {
             "ssl_context": httpx.create_ssl_context(),
-            "keepalive_expiry": 5.0,
+            "max_keepalive_connections": 0,  # bytes behind the end of a reply would become the next reply
             "network_backend": _Backend(httpcore, deadline),
         }
         address, proxies = urlsplit(url), getproxies()
@@ -89,7 +95,10 @@ class DeadlineTransport:
             self._pool = pool_class(str(proxy.url), proxy_auth=proxy.raw_auth, max_connections=None, **options)
 
     def handle_request(self, request: Any) -> Any:
-        """Send a request and return the response with its whole body read."""
+        """Send a request, and return the HTTP response after reading its whole body.
+
+        A response that is too large, or could become so because it is compressed, raises httpx's `DecodingError`.
+        """
         raw_request = self._httpcore.Request(
             request.method,
             str(request.url),
@@ -100,14 +109,20 @@ class DeadlineTransport:
         try:
             response = self._pool.handle_request(raw_request)
             try:
-                body = response.read()
+                if b"content-encoding" in {name.lower() for name, value in response.headers if value != b"identity"}:
+                    raise self._httpx.DecodingError("the reply is compressed, which was not asked for")
+                body = bytearray()
+                for part in response.iter_stream():
+                    body += part
+                    if len(body) > _MOST_BYTES:
+                        raise self._httpx.DecodingError(f"the reply has more than {_MOST_BYTES:,} bytes")
             finally:
                 response.close()
         except tuple(self._errors) as error:
             httpx_error = next(to for source, to in self._errors.items() if isinstance(error, source))
             raise httpx_error(str(error)) from error
         return self._httpx.Response(
-            response.status, headers=response.headers, content=body, extensions=response.extensions
+            response.status, headers=response.headers, content=bytes(body), extensions=response.extensions
         )
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
-"""A chat model that sends nothing, to count the calls and tokens of a run before paying for it.
+"""Count the calls and tokens of a run before paying for it, with a chat model that sends nothing.
 
-It answers the prompts of this package's stages in the way that causes the most calls.
+The model answers this package's prompts in the way that causes the largest number of calls.
 """
 
 from __future__ import annotations
@@ -8,23 +8,23 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from veridical.core.segment import sentences
 from veridical.llm.prompts import prompt
 from veridical.llm.protocol import Failure, Reply, Request
+from veridical.text.segment import sentences
 
 __all__ = ["DryRun"]
 
 
 class DryRun:
-    """A stand-in for the model `name` that records every request and answers so that the most calls follow.
+    r"""Stands in for a chat model, records every request, and answers so that the largest number of calls follows.
 
-    Every sentence is a claim, every claim is wrong, every revision changes something. A request with a `prefill` fails
-    and is not recorded in `requests`: it would only follow an answer that cannot be read.
+    Every sentence is a claim, every claim is wrong, and every revision changes something. A request with a `prefill`
+    fails and is not recorded in `requests`, because it would only follow an answer that cannot be read.
 
     >>> from veridical.llm.protocol import Message
     >>> model = DryRun("m")
     >>> model.chat([Request((Message("user", "Is it so?"),), stage="check")])[0].text
-    'Feedback: wrong.\\nSupported: No'
+    'Feedback: wrong.\nSupported: No'
     """
 
     def __init__(self, name: str) -> None:
@@ -32,7 +32,7 @@ class DryRun:
         self.requests: list[Request] = []
 
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
-        """Return one answer for each request; the same request always gets the same answer."""
+        """Return one answer for each request. The same request always gets the same answer."""
         self.requests += [request for request in requests if not request.prefill]
         replies: list[Reply | Failure] = []
         for request in requests:
@@ -57,5 +57,5 @@ class DryRun:
         return replies
 
 
-_RESPONSE = re.compile(r"<<<response (\w+)\n(.*)\nresponse \1>>>", re.DOTALL)
+_RESPONSE = re.compile(r"\A(?>.*?<<<response (\w+)\n)(.*)\nresponse \1>>>", re.DOTALL)
 _PAPER = re.compile(r"^Paper \d+: (.+?)(?:, (\d{4}\w?))?$", re.MULTILINE)

@@ -1,6 +1,6 @@
-"""A server's base URL and its key.
+"""Find the base URL and the key of a server.
 
-Keys come from the environment or a file, never from an option's value, and are never shown.
+Keys come from the environment or a file, never from the value of an option, and are never shown.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
-from veridical.core.errors import CannotJudgeError, InputError
+from veridical.records.errors import CannotJudgeError, InputError
 
 __all__ = ["APIS", "OPENAI", "Endpoint", "check_api", "resolve_server", "resolve_url"]
 
@@ -22,14 +23,27 @@ APIS = ("chat", "completions")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A server's base URL and its key (None = it needs none); the key is left out of `repr`."""
+    """The base URL of a server, and its key, or None if it needs no key. The key is left out of `repr`."""
 
     url: str
     key: str | None = field(repr=False)
 
     def scrub(self, text: str) -> str:
-        """Mask the key in `text` from the server or a library; call this before shortening the text."""
+        """Mask the key in a text from the server or a library. Call this before shortening the text."""
         return text.replace(self.key, "***") if self.key else text
+
+    def scrub_document(self, document: dict[str, Any]) -> None:
+        """Mask the key in every text of a JSON document from the server, including the names of fields."""
+        values: list[Any] = [document] if self.key else []
+        while values:
+            value = values.pop()
+            for place, inner in list(value.items() if isinstance(value, dict) else enumerate(value)):
+                if isinstance(inner, str):
+                    value[place] = self.scrub(inner)
+                elif isinstance(inner, dict | list):
+                    values.append(inner)
+                if isinstance(place, str) and self.scrub(place) != place:
+                    value[self.scrub(place)] = value.pop(place)
 
 
 def check_api(api: str) -> None:
@@ -39,10 +53,12 @@ def check_api(api: str) -> None:
 
 
 def resolve_url(base_url: str | None, environment: Mapping[str, str] = os.environ) -> str:
-    """Return `base_url`, else $OPENAI_BASE_URL, else OpenAI's own; without a slash at its end.
+    """Return the base URL of the server, without a slash at its end.
+
+    Without `base_url`, this is $OPENAI_BASE_URL, or OpenAI's own URL.
 
     Raises:
-        InputError: If it is not a plain http(s) address.
+        InputError: The URL is not a plain http(s) address.
     """
     url = base_url or environment.get("OPENAI_BASE_URL") or OPENAI
     try:
@@ -62,19 +78,19 @@ def resolve_url(base_url: str | None, environment: Mapping[str, str] = os.enviro
 def resolve_server(
     base_url: str | None, key_env: str | None, key_file: str | Path | None, environment: Mapping[str, str] = os.environ
 ) -> Endpoint:
-    """Return the server and its key.
+    """Return the base URL and the key of the server.
 
-    Without `key_env` and `key_file`, the key is $OPENAI_API_KEY. It goes to OpenAI's own server or $OPENAI_BASE_URL
-    only, never to another server.
+    Without `key_env` and `key_file`, the key is $OPENAI_API_KEY. It is only sent to OpenAI's own server or
+    $OPENAI_BASE_URL, never to another server.
 
     Args:
-        base_url: The server; None = $OPENAI_BASE_URL, else OpenAI's.
+        base_url: The base URL. Default: $OPENAI_BASE_URL, or OpenAI's own URL.
         key_env: The environment variable that holds the key.
-        key_file: The file that holds the key; it takes precedence.
+        key_file: The file that holds the key. It takes precedence.
         environment: The environment variables.
 
     Raises:
-        CannotJudgeError: If a key is needed or named, and cannot be found.
+        CannotJudgeError: A key is needed or named, but cannot be found.
     """
     url = resolve_url(base_url, environment)
     if key_file is not None:

@@ -1,6 +1,6 @@
-"""A chat model in a local folder, run with transformers.
+"""Run a chat model from a local folder with transformers.
 
-It sorts requests of equal settings into batches; `veridical.models.generation` writes the answers.
+Requests with equal settings are answered in batches; `veridical.models.generation` writes the answers.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from veridical.core.errors import CannotJudgeError, InputError
-from veridical.core.spans import Span
-from veridical.core.types import Usage
+from veridical.inference.chat_template import render_chat
+from veridical.inference.local_model import LocalModel
+from veridical.inference.tokenization import tokenize
 from veridical.llm.protocol import Failure, Reply, Request, TokenLogprob
 from veridical.models.cached_forward import bytes_per_token, shared_beginnings
-from veridical.models.chat_template import render_chat
 from veridical.models.generation import Generated, generate
 from veridical.models.load import is_gguf, load, out_of_memory
-from veridical.models.local_model import LocalModel
 from veridical.models.sampling import Sampler
-from veridical.models.tokenization import tokenize
+from veridical.records.errors import CannotJudgeError, InputError
+from veridical.records.spans import Span
+from veridical.records.types import Usage
 
 __all__ = ["LocalChat"]
 
@@ -34,23 +34,23 @@ _MOST_PADDING = 2  # most tokens read for a batch, as a multiple of the tokens i
 
 
 class LocalChat:
-    """A language model in a local folder (config.json, tokenizer, safetensors; or a GGUF file), as a chat model.
+    """Runs a language model from a local folder (config.json, tokenizer, safetensors; or a GGUF file) as a chat model.
 
     The requests of one `chat` are answered in batches, and a common beginning of their messages (the document) is read
-    once. Messages go through the tokenizer's chat template; without one, each becomes a line "role: content". Special
-    tokens written in a message are plain text. A request fails with the kind "context" if its prompt and `max_tokens`
-    together exceed the model's positions. A sampled request without a seed gets one from its own text and its index, so
-    the same requests give the same replies. The weights load on the first `chat`.
+    once. Messages go through the tokenizer's chat template. Without a template, each message becomes a line "role:
+    content". Special tokens inside a message are treated as plain text. A request fails with the kind "context" if its
+    prompt and `max_tokens` together exceed the model's positions. A sampled request without a seed gets a seed from its
+    own text and its index, so that the same requests give the same replies. The weights are loaded on the first `chat`.
 
     Args:
-        folder: The model's folder, or a file that ends in .gguf.
-        device: "auto" (a GPU if there is one), "cpu", "cuda", "cuda:N" or "mps".
-        dtype: "auto" (bf16 where the device computes in it, else fp32), "fp32", "bf16" or "fp16". In fp32 a reply does
-            not depend on the batch.
+        folder: The folder of the model, or a file with the extension .gguf.
+        device: The device: "auto" (a GPU if there is one), "cpu", "cuda", "cuda:N" or "mps".
+        dtype: The precision: "auto" (bf16 if the device computes in it, otherwise fp32), "fp32", "bf16" or "fp16". In
+            fp32, a reply does not depend on the batch.
 
     Raises:
-        InputError: If the folder holds no such model.
-        MissingExtraError: If torch or transformers is not installed.
+        InputError: The folder contains no such model.
+        MissingExtraError: torch or transformers is not installed.
     """
 
     def __init__(self, folder: str | Path, *, device: str = "auto", dtype: str = "auto") -> None:
@@ -61,7 +61,9 @@ class LocalChat:
         self._lock = threading.Lock()
 
     def fingerprint(self) -> dict[str, str]:
-        """Return the name, a hash over the folder and its weight files (size, date), and the precision if given."""
+        """Return the name, a hash of the folder and its weight files (by size and date), and the precision if it was
+        given.
+        """
         files = [self.folder] if is_gguf(self.folder) else self.folder.glob("*.safetensors")
         weights = sorted((f.name, f.stat().st_size, f.stat().st_mtime_ns) for f in files)
         folder = hashlib.sha256(repr((str(self.folder.resolve()), weights)).encode()).hexdigest()[:16]

@@ -1,7 +1,8 @@
-"""Chat models on any server with OpenAI's interface (hosted, vLLM, llama.cpp, Ollama …), over the official client.
+"""Use chat models on any server with OpenAI's interface (hosted, vLLM, llama.cpp, Ollama …), with the official client.
 
-Requests run in a bounded number of threads behind synchronous calls. The model learns from a server's errors which
-parameters it rejects, and leaves them out from then on. `veridical.llm.response_parser` reads the answers.
+Requests run in a bounded number of threads behind synchronous calls. The class learns from a server's errors which
+parameters the server rejects, and leaves them out from then on. `veridical.llm.response_parser` reads the HTTP
+responses.
 """
 
 from __future__ import annotations
@@ -16,9 +17,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from veridical.core.errors import CannotJudgeError, InputError, MissingExtraError
-from veridical.core.text import shorten, visible
-from veridical.core.types import Usage
 from veridical.llm.budget import Budget, Prices
 from veridical.llm.deadline import Deadline, DeadlineTransport
 from veridical.llm.endpoint import Endpoint, check_api, resolve_server, resolve_url
@@ -26,6 +24,10 @@ from veridical.llm.prompts import plain_prompt
 from veridical.llm.protocol import Failure, Reply, Request
 from veridical.llm.rate_limit import RateLimiter, retry_after
 from veridical.llm.response_parser import read_response
+from veridical.records.detector import digest_of
+from veridical.records.errors import CannotJudgeError, InputError, MissingExtraError
+from veridical.records.strings import shorten, visible
+from veridical.records.types import Usage
 
 if TYPE_CHECKING:
     import openai
@@ -47,35 +49,35 @@ class _Accepted:
 
 
 class OpenAIChat:
-    """The model called `model` on an OpenAI-compatible server. It reads and sends nothing before the first `chat`.
+    """Asks a chat model on an OpenAI-compatible server. It reads and sends nothing before the first `chat`.
 
-    With `api="completions"`, messages are joined to one text, as base models need it (`prompts.plain_prompt`). After
-    few-shot examples an answer then ends at a blank line, unless the request has a `stop`. This interface can also
-    score a `Request.continuation`.
+    With `api="completions"`, messages are joined to one text, because base models need this (`prompts.plain_prompt`).
+    After few-shot examples, an answer then ends at a blank line, unless the request has a `stop`. This interface can
+    also score a `Request.continuation`.
 
     Args:
-        model: The model's name on the server.
-        base_url: The server; None = $OPENAI_BASE_URL, else OpenAI's.
-        key_env: The environment variable that holds the key (rules: `veridical.llm.endpoint.resolve_server`).
+        model: The name of the model on the server.
+        base_url: The base URL of the server. Default: $OPENAI_BASE_URL, or OpenAI's server.
+        key_env: The environment variable that holds the key, by the rules of `veridical.llm.endpoint.resolve_server`.
         key_file: The file that holds the key.
         api: "chat" (/chat/completions) or "completions" (/completions).
-        concurrency: How many requests to send at once.
-        timeout: Seconds that one whole call may take, however slowly its bytes arrive.
-        retries: How many times to repeat a failed request, where that can help.
-        per_minute: The most requests per minute; None = no limit.
-        prices: Price per million prompt tokens and per million completion tokens.
-        max_cost: The most money this object may spend; needs `prices`.
-        max_calls: The most requests this object may send.
-        headers: Further headers of each request.
-        body: Further fields of the JSON of each request; they win over those made here.
-        budget: A budget that several models share, in place of `prices`, `max_cost` and `max_calls`.
-        rate_limiter: A rate limiter that several models share, in place of `per_minute`.
+        concurrency: The number of requests to send at once.
+        timeout: The time that one whole call may take, in seconds, however slowly its bytes arrive.
+        retries: How often to repeat a failed request, if repeating can help.
+        per_minute: The largest number of requests per minute. None for no limit.
+        prices: The price per million prompt tokens, and per million completion tokens.
+        max_cost: The most money that this object may spend. It needs `prices`.
+        max_calls: The largest number of requests that this object may send.
+        headers: Additional headers for each request.
+        body: Additional JSON fields for each request. They replace the fields that this class makes.
+        budget: A budget that several models share, instead of `prices`, `max_cost` and `max_calls`.
+        rate_limiter: A rate limiter that several models share, instead of `per_minute`.
 
     Attributes:
-        logprobs: Whether the server gives log-probabilities; None until it has answered a request for them.
+        logprobs: Whether the server gives log-probabilities. None until it has answered a request for them.
 
     Raises:
-        InputError: If the model has no name, or a value is out of its range.
+        InputError: The model has no name, or a value is out of its range.
     """
 
     def __init__(
@@ -125,9 +127,22 @@ class OpenAIChat:
         return f"OpenAIChat({self.name!r}, base_url={self._address[0]!r})"
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return the model's name, the server, its interface and further fields, which decide replies, too."""
+        """Return everything that decides replies: the model's name, the server, its interface, and the additional
+        fields.
+        """
         facts: dict[str, Any] = {"model": self.name, "server": resolve_url(self._address[0]), "api": self._api}
         return {**facts, "body": self._extra_body} if self._extra_body else facts
+
+    def access(self) -> str | None:
+        """Return a hash of the key and of the additional headers, or None if there are neither.
+
+        Raises:
+            CannotJudgeError: A key is needed, but there is none.
+        """
+        with self._lock:
+            key = self._resolved().key
+        headers = {name.lower(): value for name, value in self._headers.items()}
+        return digest_of([key, headers]) if key or headers else None
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -143,16 +158,17 @@ class OpenAIChat:
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
         """Return one reply or failure for each request, in order.
 
-        The very first request goes alone, so a wrong configuration costs one request only.
+        The very first request is sent alone, so that a wrong configuration costs only one request.
 
         Raises:
-            CannotJudgeError: If no request can succeed: no key or a wrong one, an unknown model, no server.
+            CannotJudgeError: No request can succeed, because the key is missing or wrong, the model is unknown, or no
+                server answers.
         """
         outcomes = dict(self.each(requests))
         return [outcomes[i] for i in range(len(requests))]
 
     def each(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply | Failure]]:
-        """Yield (index of the request, its outcome) as they are ready; raise the errors that `chat` raises."""
+        """Yield the index and the outcome of each request as soon as it is ready. The errors are those of `chat`."""
         self._connect()
         first = 0 if self._proven else 1
         yield from ((i, self._ask(request)) for i, request in enumerate(requests[:first]))
@@ -172,6 +188,11 @@ class OpenAIChat:
             self._client.close()
             self._client = None
 
+    def _resolved(self) -> Endpoint:
+        if self._server is None:
+            self._server = resolve_server(*self._address)
+        return self._server
+
     def _connect(self) -> tuple[openai.OpenAI, Endpoint]:
         """Return the client and the server, which are resolved on the first call.
 
@@ -180,14 +201,13 @@ class OpenAIChat:
             CannotJudgeError: If there is no key, or the library's version does not allow a deadline.
         """
         with self._lock:
-            if self._server is None:
-                self._server = resolve_server(*self._address)
+            server = self._resolved()
             if self._client is None:
                 try:
                     import openai
                 except ImportError as error:
                     raise MissingExtraError("a chat model on a server", "llm") from error
-                url, key = self._server.url, self._server.key or "none"
+                url, key = server.url, server.key or "none"
                 try:
                     base: Any = openai.DefaultHttpxClient.__base__  # httpx.Client; from openai 3 on httpx2.Client
                     library = base.__module__.partition(".")[0]
@@ -199,7 +219,7 @@ class OpenAIChat:
                         base_url=url,
                         timeout=self._timeout,
                         max_retries=0,
-                        default_headers=self._headers,
+                        default_headers={"Accept-Encoding": "identity", **self._headers},
                         http_client=http_client,
                     )
                     weakref.finalize(self, http_client.close)
@@ -208,7 +228,7 @@ class OpenAIChat:
                         f"a call with openai {openai.__version__} cannot be given a time limit: {error}",
                         hint="pip install 'openai>=1.60,<4'",
                     ) from error
-            return self._client, self._server
+            return self._client, server
 
     def _ask(self, request: Request) -> Reply | Failure:
         """Return the outcome of a request after as many tries as needed, within retries, budget and rate limit."""
@@ -273,6 +293,8 @@ class OpenAIChat:
                 return Failure(f"timed out after {self._timeout:g} s", "timeout", True, Usage(1)), None
             except openai.APIConnectionError as error:
                 cause = type(error.__cause__).__name__
+                if cause == "DecodingError":
+                    return Failure(str(error.__cause__), "malformed", False, Usage(1)), None
                 if cause == "ConnectError" and not self._proven:
                     raise CannotJudgeError(
                         f"{server.url}: no server answers there", hint="check the base URL"

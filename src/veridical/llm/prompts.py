@@ -1,8 +1,8 @@
-"""Prompts as versioned files (`llm/prompts/*.txt`) with placeholders {{name}} for quoted texts, which are fenced.
+"""Read prompts from versioned files (`llm/prompts/*.txt`), and fill in quoted texts between fences.
 
-A fence is two lines around the text with its hash. The hash occurs in none of the texts, so no text can close a fence.
-Each hash depends on one text only: the beginning of a prompt (the sources) stays the same from claim to claim, and a
-server can serve it from its prefix cache.
+A placeholder {{name}} stands for a quoted text. A fence is two lines around the text with a hash. This hash occurs in
+none of the texts, so that no text can close a fence. Each hash depends on only one text. Therefore the beginning of a
+prompt (the sources) stays the same from claim to claim, and a server can take it from its prefix cache.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.files import read_text
+from veridical.io.files import read_text
 from veridical.llm.protocol import Message
+from veridical.records.errors import InputError, UnknownNameError
 
 __all__ = ["PromptTemplate", "fill", "make", "names", "plain_prompt", "prompt", "read_prompt"]
 
@@ -25,7 +25,7 @@ _PLACEHOLDER = re.compile(r"\{\{(\w+)(!?)\}\}")
 
 @dataclass(frozen=True, slots=True)
 class PromptTemplate:
-    """A prompt's text, and its hash (12 hexadecimal digits), which goes into requests and results."""
+    """The text of a prompt, and its hash (12 hexadecimal digits), which requests and results repeat."""
 
     name: str
     text: str
@@ -44,7 +44,11 @@ def names(package: str = "veridical.llm") -> list[str]:
 
 
 def prompt(name: str, package: str = "veridical.llm") -> PromptTemplate:
-    """Return the prompt called `name` in a package's folder `prompts`; raise `UnknownNameError` if there is none."""
+    """Return the prompt called `name` from the folder `prompts` of a package.
+
+    Raises:
+        UnknownNameError: There is no such prompt.
+    """
     available = names(package)
     if name not in available:
         raise UnknownNameError("prompt", name, available)
@@ -52,7 +56,11 @@ def prompt(name: str, package: str = "veridical.llm") -> PromptTemplate:
 
 
 def read_prompt(path: str | Path, like: PromptTemplate) -> PromptTemplate:
-    """Return the prompt in a file; raise `InputError` unless it has the placeholders of the prompt `like`."""
+    """Return the prompt in a file.
+
+    Raises:
+        InputError: The file's placeholders differ from those of the prompt `like`.
+    """
     own = make(Path(path).name, read_text(Path(path)))
     if set(own.placeholders) != set(like.placeholders):
         placeholders = ", ".join(f"{{{{{name}}}}}" for name in like.placeholders)
@@ -64,7 +72,7 @@ def read_prompt(path: str | Path, like: PromptTemplate) -> PromptTemplate:
 
 
 def make(name: str, text: str) -> PromptTemplate:
-    r"""Make a prompt of your own; line endings at its end are dropped.
+    r"""Make a prompt of your own. Line breaks at its end are dropped.
 
     >>> make("mine", "Is it so?\n{{claim}}\n").placeholders
     ('claim',)
@@ -74,14 +82,13 @@ def make(name: str, text: str) -> PromptTemplate:
 
 
 def fill(prompt: PromptTemplate, **texts: str) -> str:
-    r"""Fill a prompt's placeholders: {{name}} with the text between fences, {{name!}} with the bare text.
+    r"""Fill the placeholders of a prompt: {{name}} with the text between fences, {{name!}} with the bare text.
 
-    {{name!}} is for trusted words only (a number, a label), so it takes one short line. Placeholders that occur inside
+    {{name!}} is only for trusted words (a number, a label), so it takes one short line. Placeholders that occur inside
     a text stay as they are. The same texts always give the same prompt.
 
     Raises:
-        InputError: If `texts` misses a placeholder of the prompt or names an unknown one, or a bare text is not one
-            short line.
+        InputError: A placeholder has no text, a text has no placeholder, or a bare text is not one short line.
 
     >>> print(fill(make("mine", "Is it so?\n{{claim}}"), claim="It rains."))
     Is it so?
@@ -113,10 +120,11 @@ def fill(prompt: PromptTemplate, **texts: str) -> str:
 
 
 def plain_prompt(messages: Sequence[Message]) -> str:
-    r"""Join messages to one text for a base model: each answer follows its question, and a blank line ends an example.
+    r"""Join messages to one text for a base model.
 
-    George and Stuhlmüller 2023, A.1.2, use this form: few-shot examples that end in "Supported: Yes", then a question
-    that ends in "Supported:", so that the next token is the answer.
+    Each answer follows its question, and a blank line ends an example. George and Stuhlmüller 2023, A.1.2, use this
+    form: few-shot examples that end in "Supported: Yes", then a question that ends in "Supported:", so that the next
+    token is the answer.
 
     >>> from veridical.llm.protocol import Message
     >>> turns = Message("user", "1 = 1?\nTrue:"), Message("assistant", "Yes"), Message("user", "1 = 2?\nTrue:")

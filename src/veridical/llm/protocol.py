@@ -1,6 +1,6 @@
-"""The protocol of chat models: a batch of requests goes in, one reply or failure for each comes out, in order.
+"""The protocol of chat models: a batch of requests goes in, and one reply or failure for each comes out, in order.
 
-The records are frozen and hold no policy. A failure is a value, so one bad answer never loses the others.
+The records are frozen and hold no policy. A failure is a value, so that one bad answer never loses the others.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from veridical.core.errors import InputError
-from veridical.core.types import Usage
+from veridical.records.errors import InputError
+from veridical.records.types import Usage
 
 __all__ = [
     "ChatModel",
@@ -21,6 +21,7 @@ __all__ = [
     "Reply",
     "Request",
     "TokenLogprob",
+    "WithAccess",
     "model_fingerprint",
 ]
 
@@ -44,21 +45,21 @@ class Request:
     """One question to a model.
 
     Attributes:
-        messages: The turns so far, the question last.
-        temperature: 0 = greedy, 1 = the model's own distribution.
-        max_tokens: The most tokens that the answer may have.
-        top_logprobs: How many alternatives to report for each token of the answer, from 0 (only the tokens
-            themselves) to 20; None = no log-probabilities at all.
+        messages: The turns so far, with the question last.
+        temperature: The sampling temperature, where 0 is greedy and 1 is the model's own distribution.
+        max_tokens: The largest number of tokens in the answer.
+        top_logprobs: The number of alternatives to report for each token of the answer, from 0 (only the tokens
+            themselves) to 20. None for no log-probabilities at all.
         stop: Texts at which the answer ends.
-        seed: For sampling; None = the server's choice.
-        stage: The purpose of the call, to count cost by stage. It is not sent.
+        seed: The seed for sampling. None leaves the choice to the server.
+        stage: The purpose of the call, so that cost can be counted by stage. It is not sent.
         prompt: The hash of the prompt files behind the messages. It is not sent, but it is part of the cache key.
-        continuation: An answer to score. Nothing is generated; the reply holds this text and the log-probabilities of
-            its tokens. Only `OpenAIChat` with `api="completions"` can do this.
-        prefill: The beginning of the answer; the reply holds the text after it. Only `LocalChat` can do this.
+        continuation: An answer to score. Nothing is generated, and the reply holds this text with the log-probabilities
+            of its tokens. Only `OpenAIChat` with `api="completions"` can do this.
+        prefill: The beginning of the answer. The reply holds the text after it. Only `LocalChat` can do this.
 
     Raises:
-        InputError: If there are no messages, or a number is out of its range.
+        InputError: There are no messages, or a number is out of its range.
     """
 
     messages: tuple[Message, ...]
@@ -89,7 +90,9 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprob:
-    """One token of an answer: its text, its natural log-probability, and the likeliest (token, logprob) there."""
+    """One token of an answer, with its natural log-probability, and the most likely alternatives as (token, logprob)
+    pairs.
+    """
 
     token: str
     logprob: float
@@ -98,15 +101,16 @@ class TokenLogprob:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer.
+    """The answer of a chat model.
 
     Attributes:
-        text: The answer.
-        tokens: Its tokens with their log-probabilities. None where the server gives none; never read that as
-            certainty.
-        usage: Its cost; all zero if `cached`.
-        finish: Why it ended, in the server's words: "stop", "length" (cut at max_tokens) …; "" = not known.
-        cached: Whether it came from a cache and cost nothing.
+        text: The text of the answer.
+        tokens: The tokens of the answer with their log-probabilities. None if the server gives no log-probabilities;
+            never read this as certainty.
+        usage: The cost of the answer. All zero if `cached`.
+        finish: Why the answer ended, in the server's words, such as "stop" or "length" (cut at max_tokens). "" if the
+            reason is not known.
+        cached: Whether the answer came from a cache and cost nothing.
     """
 
     text: str
@@ -121,12 +125,12 @@ class Failure:
     """A request without a usable answer.
 
     Attributes:
-        reason: Why, in one line.
-        kind: A word to count by: "budget" (not sent, the budget is spent), "timeout", "connection", "rate_limit",
-            "server", "rejected" (the server says the request is wrong), "malformed" (the answer breaks the
-            protocol), "refusal", "empty", "cut" (at max_tokens before an answer), "auth" (the key was refused),
-            "context" (longer than the model's context), "unsupported" (the model cannot score a given text, or
-            continue one), "script" (a scripted model has no answer).
+        reason: The reason, in one line.
+        kind: The kind of failure, for counting: "budget" (not sent, because the budget is spent), "timeout",
+            "connection", "rate_limit", "server", "rejected" (the server calls the request wrong), "malformed" (the
+            answer breaks the protocol), "refusal", "empty", "cut" (at max_tokens before an answer), "auth" (the key was
+            refused), "context" (longer than the model's context), "unsupported" (the model cannot score or continue a
+            given text), or "script" (a scripted model has no answer).
         retryable: Whether the same call may succeed later.
         usage: The cost of the failed call.
     """
@@ -139,14 +143,15 @@ class Failure:
 
 @runtime_checkable
 class ChatModel(Protocol):
-    """A chat model with synchronous calls. Each model decides how many requests run at once."""
+    """Answers requests with synchronous calls. Each model decides how many requests run at once."""
 
     name: str
 
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
         """Return one reply or failure for each request, in the same order.
 
-        Raise only for an unusable configuration (no key, unknown model, no server), where no request can succeed.
+        Raise an error only for an unusable configuration in which no request can succeed, such as a missing key, an
+        unknown model, or no server.
         """
         ...
 
@@ -156,21 +161,37 @@ class Incremental(ChatModel, Protocol):
     """A chat model that yields each outcome as soon as it is ready, so that a cache stores it even if the run dies."""
 
     def each(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply | Failure]]:
-        """Yield (index of the request, its outcome), each index once, in the order in which they are ready."""
+        """Yield the index and the outcome of each request, in the order in which they become ready.
+
+        Each index occurs once.
+        """
         ...
 
 
 @runtime_checkable
 class Fingerprinted(ChatModel, Protocol):
-    """A chat model that can say which facts, besides the request, decide its replies; see `model_fingerprint`."""
+    """A chat model that can name the facts, besides the request, that decide its replies (see `model_fingerprint`)."""
 
     def fingerprint(self) -> Mapping[str, Any]:
-        """Return name, server (without credentials), version of the weights …, as JSON values."""
+        """Return facts such as the name, the server (without credentials) and the version of the weights, as JSON
+        values.
+        """
+        ...
+
+
+@runtime_checkable
+class WithAccess(ChatModel, Protocol):
+    """A chat model whose replies are only for those who hold its key."""
+
+    def access(self) -> str | None:
+        """Return a hash of everything that gives access to the model, or None if everyone has access."""
         ...
 
 
 def model_fingerprint(model: ChatModel) -> dict[str, Any]:
-    """Return the facts that decide the model's replies besides the request; only its name if it declares none.
+    """Return the facts that decide the model's replies, besides the request.
+
+    If the model declares no fingerprint, this is only its name.
 
     >>> from veridical.llm.scripted import Scripted
     >>> model_fingerprint(Scripted([], name="m"))

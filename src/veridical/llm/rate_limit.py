@@ -1,6 +1,6 @@
-"""Waiting before requests: for the rate limit, because the server asks for it, and after failures.
+"""Wait before requests, to keep a rate limit, because the server asks for it, or after failures.
 
-`RateLimiter` waits; `retry_after` reads the wait that a server asks for.
+`RateLimiter` waits, and `retry_after` reads how long a server asks to wait.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ __all__ = ["RateLimiter", "retry_after"]
 
 
 class RateLimiter:
-    """The rate limit and backoff for all requests to one server; safe for threads.
+    """Keeps the rate limit and the backoff for all requests to one server. It is safe for threads.
 
-    After the n-th failure of a request (counted from 0) the wait is random, between half and all of
-    `base_wait` · 2^n seconds.
+    After the n-th failure of a request (counted from 0), the wait is random, between half and all of `base_wait` · 2^n
+    seconds.
 
     Args:
-        per_minute: How many requests may be sent per minute, evenly spaced; None = no limit.
+        per_minute: The number of requests that may be sent per minute, evenly spaced. None for no limit.
         base_wait: The wait after a first failure, in seconds.
         max_wait: The longest wait after a failure, in seconds.
-        now: Returns the time in seconds.
-        sleep: Waits for a number of seconds.
-        jitter: Returns a random number in [0, 1).
+        now: A function that returns the time in seconds.
+        sleep: A function that waits for a number of seconds.
+        jitter: A function that returns a random number in [0, 1).
     """
 
     def __init__(
@@ -59,15 +59,15 @@ class RateLimiter:
                 now, slot = self._now(), max(slot, self._paused_until)
 
     def back_off(self, failures: int, requested_wait: float | None, *, all_wait: bool) -> bool:
-        """Wait before the next try of a failed request.
+        """Wait before the next attempt of a failed request.
 
         Args:
             failures: How often the request had failed before this failure.
-            requested_wait: The seconds that the server asked to wait; None if it did not ask.
-            all_wait: Make all requests wait, in their next `wait`, instead of blocking here.
+            requested_wait: The seconds that the server asked to wait. None if it did not ask.
+            all_wait: Whether to make all requests wait, in their next `wait`, instead of blocking here.
 
         Returns:
-            False, without waiting, if the server asks for more than `max_wait`.
+            False, without waiting, if the server asks for more than `max_wait`. Otherwise True.
         """
         if requested_wait is not None and requested_wait > self.max_wait:
             return False
@@ -82,9 +82,9 @@ class RateLimiter:
 
 
 def retry_after(headers: Mapping[str, str], now: Callable[[], float] = time.time) -> float | None:
-    """Return the seconds that a server asks to wait, from Retry-After (seconds or a date) or retry-after-ms.
+    """Return the seconds that a server asks to wait, from the header Retry-After (seconds or a date) or retry-after-ms.
 
-    Return None if it does not ask, or the header cannot be read.
+    The result is None if the server does not ask to wait, or if the header cannot be read.
 
     >>> retry_after({"retry-after": "7"}), retry_after({"retry-after-ms": "250"}), retry_after({"retry-after": "soon"})
     (7.0, 0.25, None)

@@ -1,7 +1,8 @@
-"""Readers of replies that do not trust them: each returns what a reply plainly says, or None, or an empty result.
+"""Read the replies of models without trusting them.
 
-A reply may quote a source that was written to look like a reply. So an ambiguous reply counts as unreadable, and a part
-of a broken answer never stands for the whole. Nothing here raises, and nothing is evaluated.
+Each function returns what a reply plainly says, or None or an empty result. A reply may quote a source that was written
+to look like a reply. So an ambiguous reply counts as unreadable, and a part of a broken answer never stands for the
+whole. No function raises an error, and nothing is evaluated.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from itertools import accumulate
 from math import exp, isclose, isnan
 from typing import Any
 
-from veridical.core.errors import WireError
-from veridical.core.strict_json import STRICT
-from veridical.core.text import answer_start
+from veridical.io.strict_json import STRICT
 from veridical.llm.protocol import Reply, TokenLogprob
+from veridical.records.errors import WireError
+from veridical.records.strings import answer_start
 
 __all__ = [
     "continuation_probability",
@@ -39,21 +40,21 @@ _MARKS = " \t\r\n▁Ġ*_`'\"“”‘’«».,:;!?()[]{}<>#-"
 
 
 def strip_reasoning(text: str) -> str:
-    """Return `text` without the tagged reasoning that some models put first; "" if no answer follows it.
+    r"""Return `text` without the tagged reasoning that some models put first.
 
-    An ambiguous reply gives "" (see `core.text.answer_start`).
+    The result is "" if no answer follows, or if the reply is ambiguous (see `records.strings.answer_start`).
 
-    >>> strip_reasoning("<think>Is it? Yes.</think> No"), strip_reasoning("Is it? Yes.\\n</think> No")
+    >>> strip_reasoning("<think>Is it? Yes.</think> No"), strip_reasoning("Is it? Yes.\n</think> No")
     (' No', ' No')
     """
     return text[answer_start(text) :]
 
 
 def json_object(text: str) -> dict[str, Any] | None:
-    """Return the one JSON object in `text`, ignoring prose and code fences around it; None if there is not exactly one.
+    """Return the only JSON object in a text, ignoring prose and code fences around it.
 
-    Also return None for an object that is broken or breaks off, for two different objects, for a key that occurs twice
-    in one object, for NaN and infinity, and for half a surrogate pair.
+    The result is None if there is no object, or two different objects. It is also None if the object is broken or
+    incomplete, or contains a repeated key, NaN, infinity, or half of a surrogate pair.
 
     >>> json_object('Here you are: {"supported": "Yes"} Anything else?')
     {'supported': 'Yes'}
@@ -81,10 +82,11 @@ def _alternation(words: Sequence[str]) -> str:
 
 
 def yes_no(text: str, *, yes: Sequence[str] = YES, no: Sequence[str] = NO) -> bool | None:
-    """Return True if `text` begins with a word for yes, False for no; None if with neither, or if it wavers.
+    """Return True if a text begins with a word for yes, and False if it begins with a word for no.
 
-    A label before the word ("Answer: Yes"), its case and marks around it do not matter. The text wavers if the opposite
-    word also stands where an answer could stand ("No. Yes, …", "yes or no").
+    A label before the word ("Answer: Yes"), its letter case and punctuation around it do not matter. The result is None
+    if the text begins with neither, or if the opposite word also stands where an answer could stand ("No. Yes, …", "yes
+    or no").
 
     >>> yes_no("**Yes**, there is no doubt."), yes_no("Supported: No"), yes_no("Maybe"), yes_no("Yes or no?")
     (True, False, None, None)
@@ -107,16 +109,15 @@ def yes_no(text: str, *, yes: Sequence[str] = YES, no: Sequence[str] = NO) -> bo
 
 
 def yes_no_mass(reply: Reply, *, yes: Sequence[str] = YES, no: Sequence[str] = NO) -> tuple[float, float] | None:
-    """Return the probabilities that the answer's first token is a word for yes, and that it is a word for no.
+    """Return the probabilities that the first token of the answer is a word for yes, and that it is a word for no.
 
-    Tokens of reasoning before the answer are skipped, in the reply's text or beside it.
-
-    Case, spaces and marks around a token do not matter; its variants add up. Tokens without a letter or digit before
-    the answer are skipped. A side without a token among the alternatives gets 0. Where the server gave no alternatives
-    to the chosen token, the rest of its probability counts for the other side.
+    Tokens of reasoning before the answer are skipped, whether they are in the reply's text or beside it. So are tokens
+    without a letter or digit. Letter case, spaces and punctuation around a token do not matter, and its variants add
+    up. A side without a token among the alternatives gets 0. If the server gave no alternatives to the chosen token,
+    the rest of its probability counts for the other side.
 
     Returns:
-        P(yes) and P(no), each in [0, 1]; None where the reply has no log-probabilities.
+        P(yes) and P(no), each in [0, 1]. None if the reply has no log-probabilities.
     """
     first = next((t for t in _answer_tokens(reply) if any(c.isalnum() for c in t.token.strip(_MARKS))), None)
     if first is None:
@@ -149,17 +150,18 @@ def _answer_tokens(reply: Reply) -> Sequence[TokenLogprob]:
 def yes_probability(
     reply: Reply, yes: Sequence[str] = YES, no: Sequence[str] = NO, *, least_mass: float = 0.0
 ) -> float | None:
-    """Return P(yes) / (P(yes) + P(no)) of the answer's first token, in [0, 1] (George and Stuhlmüller 2023, §2.2).
+    """Return P(yes) / (P(yes) + P(no)) for the first token of the answer (George and Stuhlmüller 2023, §2.2).
 
     Args:
-        reply: The reply; only its log-probabilities are read.
-        yes: Words for yes.
-        no: Words for no.
-        least_mass: In [0, 1]. If P(yes) + P(no) is not above it, the model was about to say something else.
+        reply: The reply, of which only the log-probabilities are read.
+        yes: The words for yes.
+        no: The words for no.
+        least_mass: The value in [0, 1] that P(yes) + P(no) must exceed. If it does not, the model was about to say
+            something else.
 
     Returns:
-        The probability; None where the server gave no log-probabilities, where neither side is among the alternatives,
-        or where P(yes) + P(no) is not above `least_mass`.
+        The probability in [0, 1]. None if the server gave no log-probabilities, if neither side is among the
+        alternatives, or if P(yes) + P(no) does not exceed `least_mass`.
     """
     masses = yes_no_mass(reply, yes=yes, no=no)
     if masses is None or sum(masses) <= least_mass:
@@ -168,9 +170,9 @@ def yes_probability(
 
 
 def continuation_probability(reply: Reply, continuation: str) -> float | None:
-    """Return the probability, in [0, 1], of the whole `continuation` that a model scored (`Request.continuation`).
+    """Return the probability in [0, 1] of a whole continuation that a model scored (`Request.continuation`).
 
-    Return None where the reply is not that text, or has no log-probabilities.
+    The result is None if the reply is another text, or has no log-probabilities.
 
     >>> from veridical.llm.protocol import TokenLogprob
     >>> continuation_probability(Reply(" Yes", (TokenLogprob(" Yes", 0.0),)), " Yes")
@@ -182,9 +184,11 @@ def continuation_probability(reply: Reply, continuation: str) -> float | None:
 
 
 def labelled(text: str, label: str) -> str | None:
-    """Return the text after `label:` at the start of a line; None if there is no such line, or if two of them differ.
+    r"""Return the text after `label:` at the start of a line.
 
-    >>> labelled("Reason: it says so.\\n**Supported:** Yes", "Supported")
+    The result is None if there is no such line, or if two such lines differ.
+
+    >>> labelled("Reason: it says so.\n**Supported:** Yes", "Supported")
     'Yes'
     """
     pattern = rf"^[ \t>*_#-]*{re.escape(label)}[ \t*_]*[:=][ \t*_]*(\S.*)$"
@@ -194,20 +198,20 @@ def labelled(text: str, label: str) -> str | None:
 
 
 def listed(text: str) -> list[str]:
-    """Return the items of the numbered or bulleted list in `text`, without numbers; [] without a list.
+    r"""Return the items of the numbered or bulleted list in a text, without their numbers.
 
-    Prose before and after the list is skipped. A line directly beneath an item belongs to it.
+    Prose before and after the list is skipped. A line directly beneath an item belongs to the item.
 
-    >>> listed("Claims:\\n1. It rains.\\n2) It is\\n   cold.\\n\\nThat is all.")
+    >>> listed("Claims:\n1. It rains.\n2) It is\n   cold.\n\nThat is all.")
     ['It rains.', 'It is cold.']
     """
     return [item for _, item in _items(strip_reasoning(text))]
 
 
 def numbered(text: str) -> dict[int, str]:
-    """Return the items of the numbered list in `text` by number; leave out a number that has two different texts.
+    r"""Return the items of the numbered list in a text by number. A number that has two different texts is left out.
 
-    >>> numbered("1. Yes\\n2. No\\n2. Yes")
+    >>> numbered("1. Yes\n2. No\n2. Yes")
     {1: 'Yes'}
     """
     by_number: dict[int, set[str]] = {}
@@ -234,7 +238,7 @@ def _items(text: str) -> list[tuple[int | None, str]]:
 
 
 def quotes(text: str) -> list[str]:
-    """Return the texts between double quotation marks in `text`, verbatim, in order.
+    """Return the texts between double quotation marks, verbatim and in order.
 
     >>> quotes('It says "in 1989" and “the tower”.')
     ['in 1989', 'the tower']

@@ -1,6 +1,7 @@
-"""The reader of a server's answer: it gives a `Reply` only if the body follows the protocol, else a `Failure`.
+"""Read the HTTP responses of a server.
 
-`reply_parser` then reads the reply's text.
+A response becomes a `Reply` only if its body follows the protocol, and a `Failure` otherwise. `reply_parser` then reads
+the reply's text.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from collections.abc import Callable
 from math import isnan
 from typing import Any
 
-from veridical.core.text import shorten, visible
-from veridical.core.types import Usage
 from veridical.llm.prompts import plain_prompt
 from veridical.llm.protocol import Failure, Reply, Request, TokenLogprob
+from veridical.records.strings import shorten, visible
+from veridical.records.types import Usage
 
 __all__ = ["read_response"]
 
@@ -31,17 +32,17 @@ def read_response(
     cost_of: Callable[[int, int], float | None] = lambda prompt_tokens, completion_tokens: None,
     scrub: Callable[[str], str] = lambda text: text,
 ) -> Reply | Failure:
-    """Read the reply to `request` from the body of an answer.
+    """Read the reply to a request from the body of an HTTP response.
 
-    HTML, JSON that breaks off, no choices, no content, a refusal: each becomes a failure that says so. Malformed
+    HTML, incomplete JSON, a body without choices or content, or a refusal becomes a failure that says so. Malformed
     log-probabilities are dropped as a whole.
 
     Args:
-        body: The raw bytes.
+        body: The raw bytes of the body.
         request: The request that was sent.
         api: "chat" or "completions".
-        cost_of: Returns the cost of prompt and completion tokens, None where it is not known.
-        scrub: Removes secrets from the server's texts.
+        cost_of: A function that returns the cost of prompt and completion tokens, or None if the cost is not known.
+        scrub: A function that removes secrets from the server's texts.
 
     >>> from veridical.llm.protocol import Message
     >>> request = Request((Message("user", "Is it so?"),))

@@ -1,6 +1,6 @@
-"""A chat model with replies from a script: for tests, for examples, and to replay a run.
+"""Take replies from a script, for tests, for examples, and to replay a run.
 
-It needs no server, and `yes_no_reply` makes replies with log-probabilities for it.
+The scripted model needs no server. `yes_no_reply` makes replies with log-probabilities for it.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from math import log
 from pathlib import Path
 from typing import Self
 
-from veridical.core.errors import DataError
-from veridical.core.files import read_text
-from veridical.core.types import Usage
+from veridical.io.files import read_text
 from veridical.llm.protocol import Failure, Reply, Request, TokenLogprob
+from veridical.records.errors import DataError
+from veridical.records.types import Usage
 
 __all__ = ["Scripted", "ScriptedReply", "yes_no_reply"]
 
@@ -23,15 +23,15 @@ Script = Sequence[ScriptedReply] | Mapping[str, ScriptedReply] | Callable[[Reque
 
 
 class Scripted:
-    """A chat model that answers from a script and records every request in `requests`.
+    """Answers from a script, and records every request in `requests`.
 
-    A text in the script becomes a `Reply` without log-probabilities, whose usage counts words. Where the script has no
+    A text in the script becomes a `Reply` without log-probabilities, whose usage counts words. If the script has no
     answer, the outcome is a `Failure` of the kind "script". Only a function can continue a `Request.prefill`.
 
     Args:
-        script: A sequence (used up in order), a mapping (the first key that occurs in the last message selects the
-            reply), or a function of the request.
-        name: The model's name.
+        script: A sequence of replies, which are used up in order, a mapping whose first key that occurs in the last
+            message selects the reply, or a function of the request.
+        name: The name of the model.
 
     >>> model = Scripted({"Paris": "Yes"})
     >>> from veridical.llm.protocol import Message
@@ -71,10 +71,11 @@ class Scripted:
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
-        """Read a script from a JSON file: an object of replies by words of the question, or a list of replies.
+        """Read a script from a JSON file, which holds an object of replies by words of the question, or a list of
+        replies.
 
         Raises:
-            DataError: If the file holds neither.
+            DataError: The file contains neither of these.
         """
         path = Path(path)
         try:
@@ -90,11 +91,11 @@ class Scripted:
 
 
 def yes_no_reply(probability: float, *, mass: float = 1.0, yes: str = "Yes", no: str = "No") -> Reply:
-    """Return a reply "Yes" or "No" with the log-probabilities of both.
+    """Make a reply "Yes" or "No" with the log-probabilities of both words.
 
     Args:
-        probability: P(yes) / (P(yes) + P(no)), in [0, 1].
-        mass: P(yes) + P(no), in (0, 1].
+        probability: The value of P(yes) / (P(yes) + P(no)), in [0, 1].
+        mass: The value of P(yes) + P(no), in (0, 1].
         yes: The token for yes.
         no: The token for no.
     """

@@ -1,16 +1,17 @@
-"""Metrics of predictions against gold, on responses, tokens, characters, spans and coverage: pure functions.
+"""Metrics that compare predictions with gold labels, on responses, tokens, characters, spans and coverage.
 
-The numeric modules take arrays (labels: True = hallucinated; scores: 1 = hallucinated) and an optional `weight`: how
-often each item counts. `alignment` and `coverage` turn examples and judgements into such arrays; `registry.METRICS`
-lists the metrics by name. An undefined value raises `UndefinedMetricError` instead of getting a default.
+All metrics are pure functions. The numeric modules take arrays of labels (True = hallucinated) and scores (1 =
+hallucinated). An optional `weight` says how often each item counts. `alignment` and `coverage` turn examples and
+judgements into such arrays, and `registry.METRICS` lists the metrics by name. An undefined value raises
+`UndefinedMetricError` instead of getting a default.
 """
 
 from __future__ import annotations
 
-from veridical.core.errors import InputError
+from veridical.records.errors import InputError
 
 __all__ = ["UndefinedMetricError"]
 
 
 class UndefinedMetricError(InputError):
-    """The metric has no value on these data, such as an area under a curve with one class only."""
+    """Raised if a metric has no value on the data, such as an area under a curve if all items have the same label."""

@@ -1,8 +1,8 @@
-"""Turn an example and a judgement into labels and scores of the response; `coverage` does so for the sources.
+"""Turn an example and a judgement into labels and scores of the response. `coverage` does the same for sources.
 
-**Only characters that both gold and prediction judged count.** If there are none, or gold or prediction says nothing
-about hallucination, the result is None: the case does not count and is reported as not judged. A gold score of 0.5 or
-more is positive.
+**Only characters that both gold and prediction judged count.** If there are no such characters, or if gold or
+prediction has no finding about hallucination, the result is None. The case then does not count and is reported as not
+judged. A gold score of 0.5 or more is positive.
 """
 
 from __future__ import annotations
@@ -11,18 +11,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from veridical.core.decide import decide, hallucinated, merge, unjudged
-from veridical.core.spans import Span, intersection
-from veridical.core.types import GOLD_THRESHOLD, Example, Judgement, Thresholds, check_judgement, judged_spans
 from veridical.metrics.arrays import Bools, Floats
 from veridical.metrics.tokens import Units, any_in, highest_in, mask, runs, scores_of_characters
+from veridical.records.decide import decide, hallucinated, merge, unjudged
+from veridical.records.spans import Span, intersection
+from veridical.records.types import GOLD_THRESHOLD, Example, Judgement, Thresholds, check_judgement, judged_spans
 
 __all__ = ["Characters", "as_decided", "characters", "response_pair"]
 
 
 @dataclass(frozen=True, slots=True)
 class Characters:
-    """One response as arrays of *shape* (characters,): gold score, predicted score, and whether both judged it."""
+    """Holds one response as arrays with one entry per character.
+
+    The arrays hold the gold score, the predicted score, and whether both gold and prediction judged the character.
+    Their *shape* is (characters,).
+    """
 
     text: str
     gold: Floats
@@ -34,13 +38,17 @@ class Characters:
         return (self.gold >= GOLD_THRESHOLD) & self.judged
 
     def predicted_mask(self, threshold: float) -> Bools:
-        """Mark the judged characters with a score of at least `threshold`, *shape* (characters,)."""
+        """Mark the judged characters whose predicted score is at least `threshold`.
+
+        The result has *shape* (characters,).
+        """
         return (self.score >= threshold) & self.judged
 
     def spans(self, threshold: float) -> tuple[list[Span], list[Span]]:
-        """Return the gold and the predicted spans, both joined by `core.decide.merge`.
+        """Return the gold spans and the predicted spans, after joining neighbouring spans by `records.decide.merge`.
 
-        Joining makes a detector that scores single words comparable with one that marks whole phrases.
+        Because of the joining, a detector that scores single words can be compared with a detector that marks whole
+        phrases.
         """
         masks = self.gold_mask(), self.predicted_mask(threshold)
         gold, predicted = (merge(self.text, runs(marked)) for marked in masks)
@@ -51,17 +59,24 @@ class Characters:
         return units[any_in(self.judged, units)]
 
     def unit_scores(self, units: Units) -> tuple[Bools, Floats]:
-        """Return the gold label and highest score of each unit over its judged characters, both *shape* (units,)."""
+        """Return the gold label and the highest predicted score of each unit, over the characters that were judged.
+
+        Both results have *shape* (units,).
+        """
         return any_in(self.gold_mask(), units), highest_in(np.where(self.judged, self.score, 0.0), units)
 
 
 def characters(example: Example, judgement: Judgement) -> Characters | None:
-    """Return the response as arrays; None if no character was judged by both, or gold does not say where.
+    """Return the response as arrays of gold and predicted scores.
 
-    Gold does not say where if it calls the response hallucinated but marks nothing. Raises `SpanError` or
-    `InputError` for a judgement that does not fit the case.
+    The result is None if gold and prediction judged no character in common. It is also None if gold calls the response
+    hallucinated but marks no span.
 
-    >>> from veridical.core.types import Case, Verdict
+    Raises:
+        InputError: The judgement does not fit the case.
+        SpanError: A span of the judgement runs past the end of its text.
+
+    >>> from veridical.records.types import Case, Verdict
     >>> case = Case("1", "In Rome")
     >>> gold = Judgement("1", "human:a", verdicts=(Verdict(Span(3, 7), 1.0),))
     >>> aligned = characters(Example(case, gold), Judgement("1", "me", hallucination=0.0, judged=(Span(0, 4),)))
@@ -79,13 +94,14 @@ def characters(example: Example, judgement: Judgement) -> Characters | None:
 
 
 def response_pair(example: Example, judgement: Judgement) -> tuple[bool, float] | None:
-    """Return whether gold calls the response hallucinated, and the predicted score; None if one of them does not say.
+    """Return whether gold calls the response hallucinated, together with the predicted score.
 
-    Gold counts by its response-level score, or else its highest verdict. The prediction counts by its response-level
-    score. Without one, its highest verdict on judged characters counts; likewise if it has verdicts and gold judged
-    only a part of the response (HaDes: one phrase).
+    The gold label comes from the response-level score or, without such a score, from the highest verdict. The
+    prediction also counts by its response-level score. Its highest verdict on judged characters counts instead if it
+    has no such score, or if it has verdicts and gold judged only a part of the response (as in HaDes, where gold judges
+    one phrase). The result is None if gold or prediction has no finding about hallucination.
 
-    >>> from veridical.core.types import Case
+    >>> from veridical.records.types import Case
     >>> case = Case("1", "In Rome")
     >>> response_pair(Example(case, Judgement("1", "human:a", hallucination=1.0)), Judgement("1", "me", 0.7))
     (True, 0.7)
@@ -106,12 +122,13 @@ def response_pair(example: Example, judgement: Judgement) -> tuple[bool, float] 
 
 
 def as_decided(example: Example, judgement: Judgement, thresholds: Thresholds) -> Judgement:
-    """Replace the scores of `judgement` by the decision on the response (`core.decide`): 1 = flagged, 0 = not flagged.
+    """Replace the scores of a judgement by its decision on the response (`records.decide`), 1 for flagged and 0 for not
+    flagged.
 
-    If gold judged only a part of the response, the verdicts on that part decide. A judgement that says nothing about
+    If gold judged only a part of the response, the verdicts on that part decide. A judgement without any finding about
     the response is returned unchanged.
 
-    >>> from veridical.core.types import Case, Verdict
+    >>> from veridical.records.types import Case, Verdict
     >>> example = Example(Case("1", "In Rome"), Judgement("1", "human:a", hallucination=1.0))
     >>> judged = Judgement("1", "me", 0.3, verdicts=(Verdict(Span(3, 7), 0.6),))
     >>> as_decided(example, judged, Thresholds()).hallucination
@@ -130,8 +147,8 @@ def as_decided(example: Example, judgement: Judgement, thresholds: Thresholds) -
 def _shared(example: Example, judgement: Judgement) -> list[Span]:
     """Return the spans that gold and prediction both judged for hallucination; [] if one says nothing about it.
 
-    A prediction with neither score nor verdict says nothing (as in `core.decide.outcome`). Such a gold means "clean",
-    unless it is about coverage alone.
+    A prediction with neither score nor verdict says nothing (as in `records.decide.outcome`). Such a gold means
+    "clean", unless it is about coverage alone.
     """
     case, gold = example.case, example.gold
     check_judgement(case, judgement)

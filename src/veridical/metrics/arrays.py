@@ -1,4 +1,4 @@
-"""Convert and check the arguments of the numeric functions: one-dimensional labels, scores and weights."""
+"""Check the arguments of the numeric functions, and convert them to one-dimensional arrays."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from veridical.core.errors import InputError
 from veridical.metrics import UndefinedMetricError
+from veridical.records.errors import InputError
 
 __all__ = ["Bools", "Floats", "as_labels", "as_probabilities", "as_scores", "as_weight", "labels_and_scores"]
 
@@ -17,7 +17,10 @@ Floats: TypeAlias = NDArray[np.float64]
 
 
 def as_labels(values: ArrayLike, what: str = "labels") -> Bools:
-    """Convert `values` to a bool array, *shape* (n,); raise `InputError` unless all are booleans or 0 and 1.
+    """Convert `values` to a bool array of *shape* (n,).
+
+    Raises:
+        InputError: The values are not one-dimensional, or contain something else than booleans, 0 and 1.
 
     >>> as_labels([0, 1])
     array([False,  True])
@@ -33,7 +36,10 @@ def as_labels(values: ArrayLike, what: str = "labels") -> Bools:
 
 
 def as_scores(values: ArrayLike, what: str = "scores") -> Floats:
-    """Convert `values` to a float array, *shape* (n,); raise `UndefinedMetricError` if one is NaN or infinite.
+    """Convert `values` to a float array of *shape* (n,).
+
+    Raises:
+        UndefinedMetricError: A value is NaN or infinite.
 
     >>> as_scores([0, 0.5])
     array([0. , 0.5])
@@ -50,7 +56,10 @@ def as_scores(values: ArrayLike, what: str = "scores") -> Floats:
 
 
 def as_probabilities(values: ArrayLike, what: str = "scores") -> Floats:
-    """Convert `values` as `as_scores` does; raise `InputError` unless all lie in [0, 1].
+    """Convert `values` to a float array of probabilities, *shape* (n,).
+
+    Raises:
+        InputError: A value lies outside [0, 1].
 
     >>> as_probabilities([0, 1])
     array([0., 1.])
@@ -62,9 +71,12 @@ def as_probabilities(values: ArrayLike, what: str = "scores") -> Floats:
 
 
 def as_weight(weight: ArrayLike | None, n: int) -> Floats:
-    """Return how often each of `n` items counts, *shape* (n,); all 1 for None.
+    """Return how often each of `n` items counts, as an array of *shape* (n,).
 
-    Raises `InputError` if a weight is negative or there are not `n` of them.
+    With None, every item counts once.
+
+    Raises:
+        InputError: A weight is negative, or the number of weights is not `n`.
 
     >>> as_weight(None, 2)
     array([1., 1.])
@@ -82,7 +94,10 @@ def as_weight(weight: ArrayLike | None, n: int) -> Floats:
 def labels_and_scores(
     labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None
 ) -> tuple[Bools, Floats, Floats]:
-    """Convert labels, scores and weights to arrays of *shape* (n,); raise `UndefinedMetricError` if no item counts.
+    """Convert labels, scores and weights to three arrays of *shape* (n,).
+
+    Raises:
+        UndefinedMetricError: There are no items, or all weights are 0.
 
     >>> labels_and_scores([True], [0.5])
     (array([ True]), array([0.5]), array([1.]))

@@ -1,4 +1,4 @@
-"""Measure how well scores match probabilities: reliability curves and the expected calibration error."""
+"""Measure how well scores match probabilities, by reliability curves and the expected calibration error."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from veridical.core.errors import InputError
 from veridical.metrics.arrays import Floats, as_probabilities, labels_and_scores
+from veridical.records.errors import InputError
 
 __all__ = [
     "Bin",
@@ -23,7 +23,7 @@ BINS = 10
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """One bar of a reliability curve: its mean score, its share of positives, and its total weight."""
+    """One bar of a reliability curve, with its mean score, its proportion of positives, and its total weight."""
 
     score: float
     rate: float
@@ -38,10 +38,10 @@ def reliability(
     bins: int = BINS,
     equal_mass: bool = False,
 ) -> list[Bin]:
-    """Return the reliability curve: at most `bins` bars by ascending score, without empty ones.
+    """Return the reliability curve as at most `bins` bars in ascending order of score. Empty bars are left out.
 
-    Bins have equal width over [0, 1] and are closed on the right (Guo et al. 2017 §2), or have equal mass; equal
-    scores always share a bin.
+    By default, the bins have equal width over [0, 1] and are closed on the right (Guo et al. 2017 §2). With
+    `equal_mass`, they have equal total weight. Equal scores always share a bin.
 
     >>> reliability([0, 1, 1], [0.05, 0.9, 1.0], bins=2)
     [Bin(score=0.05, rate=0.0, weight=1.0), Bin(score=0.95, rate=1.0, weight=2.0)]
@@ -71,10 +71,11 @@ def ece(
     bins: int = BINS,
     equal_mass: bool = False,
 ) -> float:
-    """Compute the expected calibration error: [0, 1], 0 = calibrated, 1 = always sure and wrong; lower is better.
+    """Compute the expected calibration error of scores that are meant as probabilities of the positive class.
 
-    It is the weighted mean gap between score and share of positives over the bars of `reliability` (Naeini et al.
-    2015), for the probability of the positive class; `equal_mass` as in Nixon et al. 2019.
+    It is the weighted mean gap between score and proportion of positives over the bars of `reliability` (Naeini et al.
+    2015). It lies in [0, 1], where 0 means calibrated and 1 means always sure and always wrong. `equal_mass` follows
+    Nixon et al. 2019.
 
     >>> round(ece([0, 1, 1], [0.05, 0.9, 1.0], bins=2), 4)
     0.05
@@ -84,9 +85,10 @@ def ece(
 
 
 def bin_terms(labels: ArrayLike, scores: ArrayLike) -> Floats:
-    """Return the terms of each item in the sums behind `ece` (10 bins of equal width), *shape* (items, 30).
+    """Return what each item adds to the sums behind `ece`, for 10 bins of equal width.
 
-    The sums are the weights of the 10 bins, then their scores, then their positives.
+    The sums are the weights of the 10 bins, then their scores, then their positives. The result has *shape* (items,
+    30).
     """
     gold, score, _ = labels_and_scores(labels, as_probabilities(scores))
     terms = np.zeros((gold.size, 3, BINS))

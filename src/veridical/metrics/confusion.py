@@ -1,7 +1,7 @@
-"""The four counts of a yes/no decision and their ratios. Hallucinated is the positive class.
+"""The four counts of a yes/no decision, and the ratios between them. Hallucinated is the positive class.
 
-A ratio of 0 to 0 is undefined and raises. F1 alone has a value where only one of precision and recall has: with gold
-positives and no predicted ones (or the reverse) it is 0.
+A ratio of 0 to 0 is undefined and raises an error. F1 alone has a value if only one of precision and recall is defined:
+it is 0 if there are gold positives but nothing was flagged, or the reverse.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ __all__ = ["Confusion"]
 
 @dataclass(frozen=True, slots=True)
 class Confusion:
-    """The number of items found (tp), wrongly flagged (fp), missed (fn) and rightly not flagged (tn); may be weighted.
+    """Counts the items found (tp), wrongly flagged (fp), missed (fn) and rightly not flagged (tn).
 
-    `tn` is None if it cannot be counted, as with spans.
+    The counts may be weighted sums. `tn` is None if it cannot be counted, as with spans.
 
     >>> Confusion(tp=3, fp=1, fn=2, tn=4).f1()
     0.6666666666666666
@@ -30,7 +30,7 @@ class Confusion:
     tn: float | None = None
 
     def swapped(self) -> Confusion:
-        """Return the same decisions with "not hallucinated" as the positive class.
+        """Return the counts of the same decisions with "not hallucinated" as the positive class.
 
         >>> Confusion(3, 1, 2, 4).swapped().precision()
         0.6666666666666666
@@ -38,7 +38,7 @@ class Confusion:
         return Confusion(self._tn("the other class"), self.fn, self.fp, self.tp)
 
     def precision(self) -> float:
-        """Compute the share of flagged items that are positives, tp / (tp + fp): [0, 1], 0 = none is, 1 = all are.
+        """Compute precision, the proportion of flagged items that are gold positives: tp / (tp + fp), in [0, 1].
 
         >>> Confusion(3, 1, 2).precision()
         0.75
@@ -46,7 +46,9 @@ class Confusion:
         return _ratio("precision", self.tp, self.tp + self.fp, "nothing was flagged")
 
     def recall(self) -> float:
-        """Compute the share of positives that were flagged (sensitivity), tp / (tp + fn): [0, 1], 0 = none, 1 = all.
+        """Compute recall, the proportion of gold positives that were flagged: tp / (tp + fn), in [0, 1].
+
+        Recall is also called sensitivity.
 
         >>> Confusion(3, 1, 2).recall()
         0.6
@@ -54,7 +56,7 @@ class Confusion:
         return _ratio("recall", self.tp, self.tp + self.fn, "there are no gold positives")
 
     def specificity(self) -> float:
-        """Compute the share of negatives that were not flagged, tn / (tn + fp): [0, 1], 0 = none, 1 = all.
+        """Compute specificity, the proportion of gold negatives that were not flagged: tn / (tn + fp), in [0, 1].
 
         >>> Confusion(3, 1, 2, 4).specificity()
         0.8
@@ -63,7 +65,8 @@ class Confusion:
         return _ratio("specificity", tn, tn + self.fp, "there are no gold negatives")
 
     def false_alarms(self) -> float:
-        """Compute the share of negatives that were flagged, fp / (fp + tn): [0, 1], 0 = none, 1 = all.
+        """Compute the false positive rate, the proportion of gold negatives that were flagged: fp / (fp + tn), in [0,
+        1].
 
         >>> Confusion(3, 1, 2, 4).false_alarms()
         0.2
@@ -71,10 +74,10 @@ class Confusion:
         return _ratio("the share of false alarms", self.fp, self._tn("it") + self.fp, "there are no gold negatives")
 
     def f1(self) -> float:
-        """Compute F1, the harmonic mean of precision and recall: [0, 1], 0 = nothing found, 1 = perfect.
+        """Compute F1, the harmonic mean of precision and recall: 2 tp / (2 tp + fp + fn).
 
-        2 tp / (2 tp + fp + fn); at response level F1-R of CH-Wang et al. 2024, §4.3. Undefined only if there are
-        neither gold nor flagged positives.
+        F1 lies in [0, 1], where 0 means that nothing was found. At response level it is F1-R of CH-Wang et al. 2024,
+        §4.3. It is undefined only if there are neither gold nor flagged positives.
 
         >>> Confusion(0, 0, 5).f1()
         0.0
@@ -82,9 +85,10 @@ class Confusion:
         return _ratio("F1", 2 * self.tp, 2 * self.tp + self.fp + self.fn, "there are no positives, gold or flagged")
 
     def iou(self) -> float:
-        """Compute intersection over union of gold and flagged, tp / (tp + fp + fn): [0, 1], 0 = disjoint, 1 = equal.
+        """Compute the intersection over union of the gold and the flagged items: tp / (tp + fp + fn).
 
-        Also called Jaccard's index. Undefined if both are empty.
+        It is also called the Jaccard index and lies in [0, 1], where 0 means disjoint and 1 means equal. It is
+        undefined if there are neither gold nor flagged positives.
 
         >>> Confusion(3, 1, 2).iou()
         0.5
@@ -92,7 +96,7 @@ class Confusion:
         return _ratio("IoU", self.tp, self.tp + self.fp + self.fn, "there are no positives, gold or flagged")
 
     def accuracy(self) -> float:
-        """Compute the share of right decisions, (tp + tn) / all: [0, 1], 0 = all wrong, 1 = all right.
+        """Compute accuracy, the proportion of decisions that are right: (tp + tn) / all, in [0, 1].
 
         >>> Confusion(3, 1, 2, 4).accuracy()
         0.7
@@ -101,9 +105,9 @@ class Confusion:
         return _ratio("accuracy", self.tp + tn, self.tp + self.fp + self.fn + tn, "there are no items")
 
     def balanced_accuracy(self) -> float:
-        """Compute the mean of recall and specificity: [0, 1], 0.5 = as good as a coin, below = worse, 1 = all right.
+        """Compute balanced accuracy, the mean of recall and specificity (Brodersen et al. 2010).
 
-        Brodersen et al. 2010. Undefined unless both classes are present.
+        It lies in [0, 1], where 0.5 is as good as tossing a coin. It is undefined unless both classes are present.
 
         >>> Confusion(3, 1, 2, 4).balanced_accuracy()
         0.7
@@ -111,9 +115,10 @@ class Confusion:
         return (self.recall() + self.specificity()) / 2
 
     def g_mean(self) -> float:
-        """Compute the geometric mean of recall and specificity: [0, 1], 0 = one class wholly wrong, 1 = all right.
+        """Compute the geometric mean of recall and specificity (Liu et al. 2022, §5).
 
-        Liu et al. 2022, §5. Undefined unless both classes are present.
+        It lies in [0, 1], where 0 means that all items of one class were judged wrongly. It is undefined unless both
+        classes are present.
 
         >>> round(Confusion(3, 1, 2, 4).g_mean(), 4)
         0.6928
@@ -121,9 +126,10 @@ class Confusion:
         return sqrt(self.recall() * self.specificity())
 
     def mcc(self) -> float:
-        """Compute the Matthews correlation of labels and decisions: [-1, 1], 0 = as good as a coin, 1 = all right.
+        """Compute the Matthews correlation coefficient of labels and decisions (Matthews 1975).
 
-        Matthews 1975. It is 0 if everything or nothing is flagged, and undefined unless both classes are present.
+        It lies in [-1, 1], where 0 is as good as tossing a coin and 1 means all right. It is 0 if everything or nothing
+        is flagged, and undefined unless both classes are present.
 
         >>> round(Confusion(3, 1, 2, 4).mcc(), 4)
         0.4082

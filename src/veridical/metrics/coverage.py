@@ -1,8 +1,8 @@
 """Turn an example and a judgement into labels and scores of omission, per case, per source or per word.
 
-Only sources that must be covered count, and only their **characters that both gold and prediction judged**
-(`Judgement.judged_sources`). If there are none, or gold or prediction says nothing about coverage, the result is None:
-the case does not count and is reported as not judged. A gold score of 0.5 or more is positive.
+Only sources that must be covered count, and only those **characters that both gold and prediction judged**
+(`Judgement.judged_sources`). If there are no such characters, or if gold or prediction has no finding about coverage,
+the result is None. The case then does not count and is reported as not judged. A gold score of 0.5 or more is positive.
 """
 
 from __future__ import annotations
@@ -11,17 +11,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from veridical.core.spans import Span, intersection
-from veridical.core.types import (
-    GOLD_THRESHOLD,
-    Example,
-    Judgement,
-    Source,
-    check_judgement,
-    judged_source_spans,
-)
 from veridical.metrics.arrays import Bools, Floats
 from veridical.metrics.tokens import any_in, highest_in, mask, scores_of_characters, word_units
+from veridical.records.spans import Span, intersection
+from veridical.records.types import GOLD_THRESHOLD, Example, Judgement, Source, check_judgement, judged_source_spans
 
 __all__ = ["coverage_pair", "source_scores", "source_words"]
 
@@ -33,11 +26,12 @@ def _omission_score(judgement: Judgement) -> float | None:
 
 
 def coverage_pair(example: Example, judgement: Judgement) -> tuple[bool, float] | None:
-    """Return whether gold has an omission, and the predicted score; None if gold or prediction says nothing about it.
+    """Return whether gold has an omission, together with the predicted omission score.
 
-    Each side's score is its response-level omission score, or else its highest omission.
+    Both come from the omission score of the whole response or, without such a score, from the highest single omission.
+    The result is None if gold or prediction has no finding about coverage.
 
-    >>> from veridical.core.types import Case
+    >>> from veridical.records.types import Case
     >>> example = Example(Case("1", "a"), Judgement("1", "human:a", omission=0.0))
     >>> coverage_pair(example, Judgement("1", "me", omission=0.3))
     (False, 0.3)
@@ -69,11 +63,11 @@ def _shared_sources(example: Example, judgement: Judgement) -> list[tuple[Source
 def source_scores(example: Example, judgement: Judgement) -> tuple[Bools, Floats] | None:
     """Return the gold label and the predicted score of each source that must be covered.
 
-    A source is positive if gold calls any part of it omitted. Its score is that of its highest omission, 0 without
-    one. A source counts only if gold and prediction both judged some character of it. The result is None if no source
-    counts, or if gold or prediction does not say which sources were omitted.
+    A source is positive if gold calls any part of it omitted. Its score is the score of its highest omission, or 0 if
+    it has no omission. A source counts only if gold and prediction judged at least one character of it in common. The
+    result is None if no source counts, or if gold or prediction does not say which sources were omitted.
 
-    >>> from veridical.core.types import Case, Omission, Source, Span
+    >>> from veridical.records.types import Case, Omission, Source, Span
     >>> case = Case("1", "a", (Source("pro", "yes", must_cover=True), Source("con", "no", must_cover=True)))
     >>> gold = Judgement("1", "human:a", omissions=(Omission("con", Span(0, 2), 1.0),))
     >>> source_scores(Example(case, gold), Judgement("1", "me", omission=0.2))
@@ -99,11 +93,11 @@ def source_scores(example: Example, judgement: Judgement) -> tuple[Bools, Floats
 def source_words(
     example: Example, judgement: Judgement, *, is_stop_word: Callable[[str], bool] | None = None
 ) -> tuple[Bools, Floats] | None:
-    """Return the gold label and the score of each word of the sources that must be covered (Chang et al. 2024, §5.3).
+    """Return the gold label and the score of each word in the sources that must be covered (Chang et al. 2024, §5.3).
 
-    The result is None under the conditions of `source_scores`.
+    The result is None under the same conditions as for `source_scores`.
 
-    >>> from veridical.core.types import Case, Omission, Source, Span
+    >>> from veridical.records.types import Case, Omission, Source, Span
     >>> case = Case("1", "a", (Source("pro", "very good", must_cover=True),))
     >>> gold = Judgement("1", "human:a", omissions=(Omission("pro", Span(5, 9), 1.0),))
     >>> source_words(Example(case, gold), gold)

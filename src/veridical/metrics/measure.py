@@ -1,8 +1,8 @@
-"""Measure any metric in two steps: rows for each case, then one value of all rows.
+"""Measure any metric in two steps: first make rows for each case, then compute one value from all rows.
 
-One loop measures every metric, and a bootstrap by document only changes how often rows count. The rows are None if a
-case does not count (`alignment` and `coverage` say when). First ask `Metric.fits` whether the detector scores, and the
-data set labels, the metric's level: a single judgement does not show that.
+The same code measures every metric, and a bootstrap by document only changes how often rows count. If a case does not
+count, it has None in place of rows (see `alignment` and `coverage`). First ask `Metric.fits` whether the detector
+scores the metric's level and the data set labels it, because a single judgement does not show this.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from veridical.core.errors import InputError
-from veridical.core.types import DEFAULT_THRESHOLD, Example, Judgement, Level, Thresholds, check_threshold
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.alignment import as_decided
 from veridical.metrics.arrays import Floats, as_weight
 from veridical.metrics.significance import draw_documents, percentile_interval
+from veridical.records.errors import InputError
+from veridical.records.types import DEFAULT_THRESHOLD, Example, Judgement, Level, Thresholds, check_threshold
 
 __all__ = [
     "METRIC_LEVELS",
@@ -52,26 +52,33 @@ METRIC_LEVELS: dict[str, tuple[set[Level], set[str]]] = {
 
 
 class Statistic(Protocol):
-    """Computes a metric's value from rows, once and under resampling of documents."""
+    """Computes a metric's value from rows, for the data as they are and for resampled documents."""
 
     def value(self, rows: Floats, weight: Floats) -> float:
-        """Compute the value of rows *(n, columns)*, each counted `weight` times; may raise `UndefinedMetricError`."""
+        """Compute the value of `rows`, in which each row counts `weight` times.
+
+        *Shape:* `rows` is (n, columns).
+
+        Raises:
+            UndefinedMetricError: The metric has no value on these rows.
+        """
         ...
 
     def resampled(self, rows: Floats, document: NDArray[np.int64], times: Floats) -> Floats:
-        """Compute the value in each sample, *shape* (samples,); NaN where it is undefined.
+        """Compute the value in each bootstrap sample of documents.
 
-        Row i belongs to document `document[i]`, which counts `times[s, document[i]]` times in sample s.
+        Row i belongs to document `document[i]`, which counts `times[s, document[i]]` times in sample s. The result has
+        *shape* (samples,) and is NaN for samples in which the value is undefined.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionOfSums:
-    """A statistic that is a function of sums over the rows.
+    """A statistic that is computed from sums over the rows.
 
-    `terms` turns rows *(n, columns)* into their terms in the sums, *(n, k)*; `formula` turns the k sums into the value
-    and raises `UndefinedMetricError` if it is undefined.
+    `terms` turns rows of *shape* (n, columns) into what they add to the k sums, *shape* (n, k). `formula` turns the k
+    sums into the value, and raises `UndefinedMetricError` if there is no value.
     """
 
     terms: Callable[[Floats], Floats]
@@ -88,7 +95,10 @@ class FunctionOfSums:
         return self.values(times @ per_document)
 
     def values(self, sums: Floats) -> Floats:
-        """Compute the value for each row of `sums` *(m, k)*, *shape* (m,); NaN where it is undefined."""
+        """Compute the value for each row of `sums`, which has *shape* (m, k).
+
+        The result has *shape* (m,), with NaN for undefined values.
+        """
         values = np.full(len(sums), np.nan)
         for i, row in enumerate(sums):
             try:
@@ -100,10 +110,10 @@ class FunctionOfSums:
 
 @dataclass(frozen=True, slots=True)
 class RankingArea:
-    """An area under a curve over (label, score) rows.
+    """A statistic that is an area under a curve, computed from rows of label and score.
 
-    `area` computes it from labels, scores and one weight per row; `areas` from weights of *shape* (samples, n), with
-    NaN for samples of one class only.
+    `area` computes the area from labels, scores and one weight per row. `areas` computes many areas from weights of
+    *shape* (samples, n), with NaN for samples in which all items have the same label.
     """
 
     area: Callable[[ArrayLike, ArrayLike, ArrayLike], float]
@@ -122,10 +132,11 @@ class RankingArea:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric: its name, its definition, and its two steps (`project` makes rows, `statistic` the value).
+    """Defines one metric and computes it in two steps.
 
-    `level` is one of `METRIC_LEVELS`: it names the counted units and the threshold that applies to them.
-    `low` and `high` are the range of the value.
+    In the first step, `project` turns a case into rows. In the second, `statistic` turns all rows into the value.
+    `level` is one of `METRIC_LEVELS` and names the units that are counted and the threshold that applies to them. `low`
+    and `high` are the lowest and highest possible values.
     """
 
     name: str
@@ -142,13 +153,16 @@ class Metric:
     def rows(
         self, example: Example, judgement: Judgement, threshold: float | Thresholds | None = None
     ) -> Floats | None:
-        """Return the rows of one case, *shape* (k, columns); None if the case does not count.
+        """Return the rows of one case, or None if the case does not count.
 
-        A single number applies to the scores of the metric's level. With `Thresholds`, a metric of responses flags as
-        `core.decide` does, by the response's score or by a verdict; other metrics use the threshold of their level.
-        Raises `InputError` if the metric needs a threshold and none is given.
+        A threshold given as a single number applies to the scores of the metric's level. With `Thresholds`, a metric of
+        responses flags as `records.decide` does, by the response's score or by a verdict. Other metrics use the
+        threshold of their own level. The result has *shape* (k, columns).
 
-        >>> from veridical.core.types import Case
+        Raises:
+            InputError: The metric needs a threshold, but there is no threshold.
+
+        >>> from veridical.records.types import Case
         >>> from veridical.metrics.registry import METRICS
         >>> example = Example(Case("1", "In Rome"), Judgement("1", "human:a", hallucination=1.0))
         >>> METRICS["accuracy"].rows(example, Judgement("1", "me", hallucination=0.3), 0.5)
@@ -163,7 +177,12 @@ class Metric:
         return self.project(example, judgement, DEFAULT_THRESHOLD if threshold is None else check_threshold(threshold))
 
     def value(self, rows: ArrayLike, weight: ArrayLike | None = None) -> float:
-        """Compute the metric over rows *(n, columns)*, each counted `weight` times; may raise `UndefinedMetricError`.
+        """Compute the metric over `rows`, in which each row counts `weight` times.
+
+        *Shape:* `rows` is (n, columns).
+
+        Raises:
+            UndefinedMetricError: The metric has no value on these rows.
 
         >>> from veridical.metrics.registry import METRICS
         >>> METRICS["accuracy"].value([[1, 0], [1, 1]], weight=[1, 3])
@@ -175,7 +194,7 @@ class Metric:
         return self.statistic.value(table, as_weight(weight, len(table)))
 
     def fits(self, detector: Collection[str], data: Collection[str]) -> bool:
-        """Return whether the metric applies to a detector and a data set with these `levels`.
+        """Return whether the metric can be computed for a detector and a data set with the given levels.
 
         >>> from veridical.metrics.registry import METRICS
         >>> METRICS["f1_sp"].fits(["response"], ["span"]), METRICS["f1"].fits(["span"], ["span"])
@@ -187,9 +206,10 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A value over `n` counted cases, with its interval.
+    """A value measured over `n` cases, with its confidence interval.
 
-    `value` is None if it is undefined, `low` and `high` are None if there is no interval; `note` then says why.
+    `value` is None if it is undefined. `low` and `high` are None if there is no interval. In both cases, `note` says
+    why.
     """
 
     value: float | None
@@ -208,21 +228,24 @@ def interval(
     seed: int = 0,
     level: float = 0.95,
 ) -> tuple[float, float]:
-    """Compute the percentile bootstrap interval of `metric` by resampling documents (`significance.bootstrap`).
+    """Compute the percentile bootstrap interval of a metric by resampling documents (`significance.bootstrap`).
+
+    Only documents with at least one case that counts are drawn.
 
     Args:
-        metric: The metric.
-        rows_per_case: The rows of each case (`Metric.rows`), None if it does not count.
-        documents: The document of each case; None = the case is a document of its own.
+        metric: The metric to measure.
+        rows_per_case: The rows of each case (`Metric.rows`), or None for a case that does not count.
+        documents: The document of each case. None makes the case a document of its own.
         resamples: The number of bootstrap samples, 1 or more.
-        seed: The seed of the samples; the same seed gives the same interval.
-        level: The level of the interval, in (0, 1).
+        seed: The seed of the random samples. The same seed gives the same interval.
+        level: The confidence level of the interval, in (0, 1).
 
     Returns:
-        The lower and the upper bound. Only documents with a case that counts are drawn.
+        The lower and the upper bound.
 
     Raises:
-        UndefinedMetricError: No case counts, there is one document only, or too many samples have no value.
+        UndefinedMetricError: No case counts, there is only one document, or the metric is undefined in too many
+            samples.
 
     >>> from veridical.metrics.registry import METRICS
     >>> interval(METRICS["accuracy"], [np.array([[1.0, 1.0]]), None, np.array([[1.0, 0.0]])], ["a", "a", "b"])
@@ -241,9 +264,10 @@ def difference_interval(
     seed: int = 0,
     level: float = 0.95,
 ) -> tuple[float, float]:
-    """Compute the percentile interval of the second system's value minus the first's, on the same document samples.
+    """Compute the percentile bootstrap interval of the difference between two systems.
 
-    Arguments and errors are those of `interval`; `systems` holds the rows per case of both systems.
+    The difference is the second system's value minus the first system's value, on the same samples of documents.
+    `systems` holds the rows per case of both systems. All other arguments and the errors are those of `interval`.
 
     >>> from veridical.metrics.registry import METRICS
     >>> right, wrong = np.array([[1.0, 1.0]]), np.array([[1.0, 0.0]])
@@ -296,22 +320,23 @@ def measure(
     seed: int = 0,
     level: float = 0.95,
 ) -> Measured:
-    """Measure `metric` over paired examples and judgements, with its interval by document.
+    """Measure a metric over examples and their judgements, with a confidence interval by document.
 
     Args:
-        metric: The metric.
+        metric: The metric to measure.
         examples: The labelled cases.
         judgements: The judgement of each case, in the same order.
-        threshold: The score from which an item is flagged, if the metric needs one (`Metric.rows`).
-        documents: The document of each example; None = `Example.document`.
+        threshold: The score from which an item is flagged, if the metric needs a threshold (`Metric.rows`).
+        documents: The document of each example. Default: the example's own `document`.
         resamples: The number of bootstrap samples, 1 or more.
-        seed: The seed of the samples.
-        level: The level of the interval, in (0, 1).
+        seed: The seed of the random samples.
+        level: The confidence level of the interval, in (0, 1).
 
     Returns:
-        The value, its interval, and the number of counted cases; an undefined value or interval is None, with a note.
+        The value, its interval, and the number of cases that count. An undefined value or interval is None, and a note
+        says why.
 
-    >>> from veridical.core.types import Case
+    >>> from veridical.records.types import Case
     >>> from veridical.metrics.registry import METRICS
     >>> examples = [Example(Case(i, "a"), Judgement(i, "human:a", hallucination=float(i))) for i in "01"]
     >>> judgements = [Judgement("0", "me", hallucination=0.2), Judgement("1", "me", judged=())]
@@ -334,7 +359,10 @@ def measure_rows(
     seed: int = 0,
     level: float = 0.95,
 ) -> Measured:
-    """Measure `metric` over rows made before; arguments as in `interval`, result as in `measure`."""
+    """Measure a metric over rows that were made before.
+
+    The arguments are those of `interval`, and the result is that of `measure`.
+    """
     counted = [rows for rows in rows_per_case if rows is not None]
     if not counted:
         return Measured(None, note="no case counts: not judged, or not labelled for it")

@@ -1,6 +1,6 @@
 """Score pairs of a right and a hallucinated response to the same input, as in BUMP and HaluEval.
 
-The members of a pair share their case id up to the last slash; the part after it equals the example's group "version".
+The case ids of a pair are equal up to the last slash. The part after the slash equals the example's group "version".
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ import hashlib
 
 import numpy as np
 
-from veridical.core.types import Example
 from veridical.metrics.arrays import Floats
+from veridical.records.types import Example
 
 __all__ = ["pair_name", "pair_number", "pair_outcomes"]
 
 
 def pair_name(example: Example) -> str | None:
-    """Return the name of the example's pair; None if it is not in a pair.
+    """Return the name of the example's pair, or None if the example belongs to no pair.
 
-    >>> from veridical.core.types import Case, Judgement
+    >>> from veridical.records.types import Case, Judgement
     >>> case = Case("qa/7/right", "In Rome")
     >>> pair_name(Example(case, Judgement(case.id, "human:a"), group=(("version", "right"),)))
     'qa/7'
@@ -29,15 +29,16 @@ def pair_name(example: Example) -> str | None:
 
 
 def pair_number(name: str) -> int:
-    """Hash the name of a pair to a number below 2**48, which a float holds exactly."""
+    """Hash the name of a pair to a number below 2**48, which a float can hold exactly."""
     return int.from_bytes(hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=6).digest(), "big")
 
 
 def pair_outcomes(rows: Floats) -> Floats:
-    """Return the terms of each (pair, label, score) row in the two sums behind pair accuracy, *shape* (rows, 2).
+    """Return what each row adds to the two sums behind pair accuracy.
 
-    A hallucinated member adds its outcomes against the right members of its pair (1 = it scores higher, 0.5 = a tie,
-    0 = it scores lower), and the number of these members; a right member adds nothing.
+    The rows have the columns pair, label and score. A hallucinated response is compared with each right response of its
+    pair. It adds the sum of the outcomes (1 if its score is higher, 0.5 for a tie, 0 if its score is lower) and the
+    number of comparisons. A right response adds nothing. The result has *shape* (rows, 2).
 
     >>> pair_outcomes(np.array([[7, 0, 0.2], [7, 1, 0.9], [8, 1, 0.5], [8, 0, 0.5], [9, 1, 0.4]])).tolist()
     [[0.0, 0.0], [1.0, 1.0], [0.5, 1.0], [0.0, 0.0], [0.0, 0.0]]

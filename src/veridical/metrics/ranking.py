@@ -1,6 +1,6 @@
 """Measure how well scores order items, without a threshold: ROC AUC, average precision and rank correlation.
 
-All depend on the order of the scores only; equal scores share a rank.
+All these measures depend only on the order of the scores. Equal scores share a rank.
 """
 
 from __future__ import annotations
@@ -10,18 +10,22 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from veridical.core.errors import InputError
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Bools, Floats, as_scores, labels_and_scores
+from veridical.records.errors import InputError
 
 __all__ = ["average_precision", "average_precisions", "ranks", "roc_auc", "roc_aucs", "spearman"]
 
 
 def roc_auc(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
-    """Compute the area under the ROC curve: [0, 1], 0.5 = no order, 1 = perfect, below 0.5 = the wrong way round.
+    """Compute the area under the ROC curve.
 
     It is the chance that a random positive scores above a random negative, where ties count half (Chang et al. 2024,
-    §5.1; Liu et al. 2022, §5; Hanley and McNeil 1982). Raises `UndefinedMetricError` with one class only.
+    §5.1; Liu et al. 2022, §5; Hanley and McNeil 1982). It lies in [0, 1], where 0.5 means no order, 1 a perfect order,
+    and values below 0.5 a reversed order.
+
+    Raises:
+        UndefinedMetricError: All items have the same label.
 
     >>> roc_auc([1, 0, 1, 0], [0.9, 0.1, 0.4, 0.4])
     0.875
@@ -30,10 +34,14 @@ def roc_auc(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = Non
 
 
 def average_precision(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
-    """Compute the mean over positives of the precision at their score: [0, 1], 1 = perfect; random = the base rate.
+    """Compute average precision: for each positive, the precision at its score, averaged over all positives.
 
-    This is the area under the precision-recall curve **as a step function** (as in scikit-learn); trapezoids would
-    overestimate it (Davis and Goadrich 2006). Raises `UndefinedMetricError` with one class only.
+    This is the area under the precision-recall curve **as a step function** (as in scikit-learn). Trapezoids would
+    overestimate this area (Davis and Goadrich 2006). The value lies in [0, 1], and random scores reach the proportion
+    of positives.
+
+    Raises:
+        UndefinedMetricError: All items have the same label.
 
     >>> average_precision([1, 0, 1, 0], [0.9, 0.8, 0.7, 0.1]) == (1 / 1 + 2 / 3) / 2
     True
@@ -52,7 +60,10 @@ def _single(
 
 
 def roc_aucs(labels: ArrayLike, scores: ArrayLike, weights: Floats) -> Floats:
-    """Compute `roc_auc` for each row of `weights` *(samples, n)*, *shape* (samples,); NaN with one class only.
+    """Compute `roc_auc` once for each row of `weights`.
+
+    `weights` has *shape* (samples, n), and the result has *shape* (samples,). A value is NaN if all items that count in
+    this sample have the same label.
 
     >>> roc_aucs([1, 0, 1, 0], [0.9, 0.1, 0.4, 0.4], np.array([[1.0, 1, 1, 1], [1, 1, 0, 0], [1, 0, 1, 0]]))
     array([0.875, 1.   ,   nan])
@@ -64,7 +75,10 @@ def roc_aucs(labels: ArrayLike, scores: ArrayLike, weights: Floats) -> Floats:
 
 
 def average_precisions(labels: ArrayLike, scores: ArrayLike, weights: Floats) -> Floats:
-    """Compute `average_precision` for each row of `weights` *(samples, n)*, *shape* (samples,); NaN with one class.
+    """Compute `average_precision` once for each row of `weights`.
+
+    `weights` has *shape* (samples, n), and the result has *shape* (samples,). A value is NaN if all items that count in
+    this sample have the same label.
 
     >>> average_precisions([1, 0], [0.9, 0.1], np.array([[1.0, 1.0], [1.0, 0.0]]))
     array([ 1., nan])
@@ -94,7 +108,7 @@ def _divided(part: Floats, whole: Floats) -> Floats:
 
 
 def ranks(values: ArrayLike) -> Floats:
-    """Return the rank of each value from 1, *shape* (n,); equal values share their mean rank.
+    """Return the rank of each value, where the lowest value has rank 1 and equal values share their mean rank.
 
     >>> ranks([10, 30, 20, 20])
     array([1. , 4. , 2.5, 2.5])
@@ -106,9 +120,12 @@ def ranks(values: ArrayLike) -> Floats:
 
 
 def spearman(a: ArrayLike, b: ArrayLike) -> float:
-    """Compute Spearman's rank correlation: [-1, 1], 0 = no monotone relation, negative = opposed.
+    """Compute Spearman's rank correlation of two sequences.
 
-    Raises `UndefinedMetricError` if one side is constant.
+    It lies in [-1, 1], where 0 means no monotone relation and negative values mean opposite orders.
+
+    Raises:
+        UndefinedMetricError: All values of one sequence are equal.
 
     >>> spearman([1, 2, 3], [1, 8, 9])
     1.0

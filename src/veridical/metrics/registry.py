@@ -1,6 +1,7 @@
-"""All metrics by name (`METRICS`): how each makes rows of a case, and a value of all rows.
+"""All metrics by name (`METRICS`), with the way each metric turns cases into rows and rows into a value.
 
-Use `word_roc_auc` and `source_word_roc_auc` to make these two metrics with other stop words than NLTK's.
+The metrics `word_roc_auc` and `source_word_roc_auc` ignore NLTK's stop words. Use the functions of the same names to
+make these metrics with other stop words.
 """
 
 from __future__ import annotations
@@ -10,9 +11,6 @@ from functools import partial
 
 import numpy as np
 
-from veridical.core.errors import UnknownNameError
-from veridical.core.stopwords import STOP_WORDS
-from veridical.core.types import Example, Judgement
 from veridical.metrics import UndefinedMetricError, calibration, ranking, spans
 from veridical.metrics.alignment import Characters, characters, response_pair
 from veridical.metrics.arrays import Bools, Floats, as_probabilities
@@ -21,6 +19,9 @@ from veridical.metrics.coverage import coverage_pair, source_scores, source_word
 from veridical.metrics.measure import FunctionOfSums, Metric, Project, RankingArea, Statistic
 from veridical.metrics.pairs import pair_name, pair_number, pair_outcomes
 from veridical.metrics.tokens import runs, white_space_tokens, word_units
+from veridical.records.errors import UnknownNameError
+from veridical.records.types import Example, Judgement
+from veridical.text.stopwords import STOP_WORDS
 
 __all__ = ["LABELLED_SCORES", "METRICS", "metric", "source_word_roc_auc", "word_roc_auc"]
 
@@ -202,7 +203,8 @@ def word_roc_auc(
     """Make the metric "ROC AUC over the words of responses that are not stop words" (Chang et al. 2024, §5.3).
 
     Args:
-        is_stop_word: Tells whether a lower-cased word is a stop word; default: NLTK's English ones, None = no word is.
+        is_stop_word: A function that tells whether a lower-case word is a stop word. Default: NLTK's English stop
+            words. With None, no word is a stop word.
         name: The name of the metric.
 
     >>> word_roc_auc(lambda word: word in {"the", "of"}).level
@@ -216,7 +218,7 @@ def word_roc_auc(
 def source_word_roc_auc(
     is_stop_word: Callable[[str], bool] | None = STOP_WORDS.__contains__, *, name: str = "source_word_roc_auc"
 ) -> Metric:
-    """Make the same metric over the words of sources that must be covered; see `word_roc_auc`.
+    """Make the metric of `word_roc_auc` over the words of sources that must be covered.
 
     >>> source_word_roc_auc().level
     'source'
@@ -439,7 +441,10 @@ LABELLED_SCORES: dict[str, Project] = {
 
 
 def metric(name: str) -> Metric:
-    """Return the metric called `name`; raise `UnknownNameError` if there is none.
+    """Return the metric called `name`.
+
+    Raises:
+        UnknownNameError: There is no such metric.
 
     >>> metric("f1").definition
     'F1-R: 2 tp / (2 tp + fp + fn)'

@@ -1,17 +1,18 @@
 """Metrics of decisions and probabilities on whole responses, or on any other items with one label each.
 
-Functions of decisions take `labels` and `predicted` (bools); those of probabilities take `labels` and `scores` in
-[0, 1]. All take `weight`: how often each item counts. For metrics of the order alone see `ranking`.
+Functions for decisions take `labels` and `predicted`, both as booleans. Functions for probabilities take `labels` and
+`scores` in [0, 1]. In all of them, `weight` says how often each item counts. For metrics that depend only on the order
+of scores, see `ranking`.
 """
 
 from __future__ import annotations
 
 from numpy.typing import ArrayLike
 
-from veridical.core.errors import InputError
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import as_labels, as_probabilities, as_weight, labels_and_scores
 from veridical.metrics.confusion import Confusion
+from veridical.records.errors import InputError
 
 __all__ = [
     "accuracy",
@@ -27,7 +28,7 @@ __all__ = [
 
 
 def confusion(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None = None) -> Confusion:
-    """Count the decisions `predicted` against `labels`.
+    """Count how the decisions in `predicted` agree with `labels`.
 
     >>> confusion([1, 1, 0, 0], [1, 0, 0, 0])
     Confusion(tp=1.0, fp=0.0, fn=1.0, tn=2.0)
@@ -43,9 +44,9 @@ def confusion(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None 
 
 
 def accuracy(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None = None) -> float:
-    """Compute the share of right decisions: [0, 1], 1 = all right.
+    """Compute accuracy, the proportion of decisions that are right, in [0, 1].
 
-    Liu et al. 2022, §5 (Acc); George and Stuhlmüller 2023, §2.4.
+    See Liu et al. 2022, §5 (Acc), and George and Stuhlmüller 2023, §2.4.
 
     >>> accuracy([1, 1, 0, 0], [1, 0, 0, 0])
     0.75
@@ -54,7 +55,9 @@ def accuracy(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None =
 
 
 def balanced_accuracy(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None = None) -> float:
-    """Compute the mean of both classes' recalls: [0, 1], 0.5 = a coin, 1 = all right. Brodersen et al. 2010.
+    """Compute the mean of both classes' recalls (Brodersen et al. 2010).
+
+    It lies in [0, 1], where 0.5 is as good as tossing a coin.
 
     >>> balanced_accuracy([1, 1, 0, 0], [1, 0, 0, 0])
     0.75
@@ -63,10 +66,10 @@ def balanced_accuracy(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike
 
 
 def g_mean(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None = None) -> float:
-    """Compute the geometric mean of both classes' recalls: [0, 1], 0 = one class wholly wrong, 1 = all right.
+    """Compute the geometric mean of both classes' recalls (Liu et al. 2022, §5).
 
-    Liu et al. 2022, §5. Their Table 2 agrees with this, except for the RoBERTa row (recalls 74.76 and 70.67 give 72.69,
-    not 70.94).
+    It lies in [0, 1], where 0 means that all items of one class were judged wrongly. Table 2 of the paper agrees with
+    this formula, except for the RoBERTa row, whose recalls 74.76 and 70.67 give 72.69, not 70.94.
 
     >>> g_mean([1, 1, 0, 0], [1, 0, 0, 0]) == (0.5 * 1.0) ** 0.5
     True
@@ -77,9 +80,10 @@ def g_mean(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None = N
 def precision(
     labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None = None, *, positive: bool = True
 ) -> float:
-    """Compute the share of flagged items that are positives: [0, 1], 1 = no false alarm; undefined if none is flagged.
+    """Compute precision, the proportion of flagged items that are gold positives, in [0, 1].
 
-    `positive=False` gives the precision of the class "not hallucinated" (Liu et al. 2022, §5, report both).
+    Precision is undefined if no item is flagged. Use `positive=False` for the precision of the class "not hallucinated"
+    (Liu et al. 2022, §5, report both).
 
     >>> precision([1, 1, 0, 0], [1, 0, 0, 0]), precision([1, 1, 0, 0], [1, 0, 0, 0], positive=False)
     (1.0, 0.6666666666666666)
@@ -88,7 +92,9 @@ def precision(
 
 
 def recall(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None = None, *, positive: bool = True) -> float:
-    """Compute the share of the class `positive` that was found: [0, 1], 1 = all; undefined if the class is empty.
+    """Compute recall, the proportion of a class's items that were found, in [0, 1].
+
+    Use `positive=False` for the class "not hallucinated". Recall is undefined if the class has no items.
 
     >>> recall([1, 1, 0, 0], [1, 0, 0, 0]), recall([1, 1, 0, 0], [1, 0, 0, 0], positive=False)
     (0.5, 1.0)
@@ -97,10 +103,10 @@ def recall(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None = N
 
 
 def f1(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None = None, *, positive: bool = True) -> float:
-    """Compute F1, the harmonic mean of precision and recall: [0, 1], 0 = nothing found, 1 = perfect.
+    """Compute F1, the harmonic mean of precision and recall (F1-R of CH-Wang et al. 2024, §4.3).
 
-    F1-R of CH-Wang et al. 2024, §4.3. Undefined if the class is neither in the labels nor in the predictions; 0 if it
-    is in only one of them.
+    F1 lies in [0, 1]. It is 0 if the class is only in the labels or only in the predictions, and undefined if the class
+    is in neither.
 
     >>> f1([1, 1, 0, 0], [1, 0, 0, 0]), f1([1, 1, 0, 0], [1, 0, 0, 0], positive=False)
     (0.6666666666666666, 0.8)
@@ -114,12 +120,14 @@ def _of_class(labels: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None,
 
 
 def brier(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
-    """Compute the mean squared difference of score and label: [0, 1], 0 = sure and right, 1 = sure and wrong.
+    """Compute the Brier score, the mean squared difference between score and label (Brier 1950).
 
-    Lower is better. Brier 1950. **Tables 2 and 3 of Liu et al. 2022 print this value, times 100, as "BSS (↓)"**: their
-    §5 describes a mean squared error; the values of the seven transformers fall as their AUC rises (Pearson -0.95),
-    while a skill score would rise; and 19.06 lies below 24.9, the score of always predicting the base rate (0.472,
-    which follows from accuracy and recalls).
+    It lies in [0, 1]. Lower is better: 0 means always sure and right, 1 always sure and wrong.
+
+    **Tables 2 and 3 of Liu et al. 2022 print this value, times 100, as "BSS (↓)"**, for three reasons. Their §5
+    describes a mean squared error. The values of the seven transformers fall as their AUC rises (Pearson -0.95), while
+    a skill score would rise. And 19.06 lies below 24.9, the score of always predicting the base rate (0.472, which
+    follows from accuracy and recalls).
 
     >>> brier([1, 0], [0.8, 0.4])
     0.1
@@ -129,10 +137,11 @@ def brier(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None)
 
 
 def brier_skill(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
-    """Compute the Brier skill score: (-∞, 1], 1 = perfect, 0 = as good as the base rate, negative = worse.
+    """Compute the Brier skill score: 1 minus the Brier score divided by the score of always predicting the base rate.
 
-    It is 1 minus the Brier score divided by that of always predicting the base rate of `labels`. Undefined with one
-    class only. Liu et al. 2022 print another value as "BSS" (see `brier`): their 19.06 is a skill of 0.235.
+    It lies in (-∞, 1], where 1 is perfect, 0 is as good as the base rate, and negative values are worse. It is
+    undefined if all items have the same label. Liu et al. 2022 print another value as "BSS" (see `brier`): their 19.06
+    is a skill of 0.235.
 
     >>> round(brier_skill([1, 0], [0.8, 0.4]), 12)
     0.6

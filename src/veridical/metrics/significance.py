@@ -1,22 +1,23 @@
-"""Intervals and tests: bootstrap intervals by document, tests of two areas under ROC curves, Bonferroni's correction.
+"""Confidence intervals and significance tests.
 
-p-values are two-sided: small = unlikely without a difference.
+The module has bootstrap intervals by document, tests of two areas under ROC curves, and Bonferroni's correction. All
+p-values are two-sided; a small value means that the result is unlikely if there is no difference.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from math import erfc, sqrt
+from math import erfc, exp, lgamma, log, sqrt
 from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from veridical.core.errors import InputError
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Bools, Floats, labels_and_scores
 from veridical.metrics.ranking import ranks, roc_auc
+from veridical.records.errors import InputError
 
 __all__ = [
     "AreaTest",
@@ -26,6 +27,7 @@ __all__ = [
     "delong",
     "draw_documents",
     "hanley_mcneil",
+    "mcnemar",
     "percentile_interval",
     "wilson_interval",
 ]
@@ -41,17 +43,18 @@ def bootstrap(
     seed: int = 0,
     level: float = 0.95,
 ) -> tuple[float, float]:
-    """Compute the percentile interval of `value` by resampling whole documents (Efron & Tibshirani 1993 §13.3).
+    """Compute the percentile interval of a value by resampling whole documents (Efron & Tibshirani 1993 §13.3).
 
     Args:
-        value: Computes the value from how often each item counts, *shape* (items,); may raise `UndefinedMetricError`.
+        value: A function that computes the value from an array of how often each item counts, *shape* (items,). It may
+            raise `UndefinedMetricError`.
         documents: The document of each item.
-        resamples: The number of samples, 1 or more.
-        seed: The seed of the samples; the same seed gives the same interval.
-        level: The level of the interval, in (0, 1).
+        resamples: The number of bootstrap samples, 1 or more.
+        seed: The seed of the random samples. The same seed gives the same interval.
+        level: The confidence level of the interval, in (0, 1).
 
     Raises:
-        UndefinedMetricError: There is one document only, or more than a tenth of the samples have no value.
+        UndefinedMetricError: There is only one document, or the value is undefined in more than a tenth of the samples.
 
     >>> from veridical.metrics.response import accuracy
     >>> bootstrap(lambda weight: accuracy([1, 0, 1], [1, 0, 0], weight), ["a", "a", "b"], resamples=200)
@@ -69,9 +72,12 @@ def bootstrap(
 
 
 def draw_documents(count: int, *, resamples: int, seed: int, level: float = 0.95) -> Floats:
-    """Draw bootstrap samples; return how often each of `count` documents is in each, *shape* (resamples, count).
+    """Draw bootstrap samples of documents, and return how often each document occurs in each sample.
 
-    Raises `UndefinedMetricError` for fewer than two documents.
+    The result has *shape* (resamples, count).
+
+    Raises:
+        UndefinedMetricError: There are fewer than two documents.
 
     >>> draw_documents(3, resamples=2, seed=0).sum(axis=1)
     array([3., 3.])
@@ -85,9 +91,12 @@ def draw_documents(count: int, *, resamples: int, seed: int, level: float = 0.95
 
 
 def percentile_interval(values: Floats, documents: int, level: float = 0.95) -> tuple[float, float]:
-    """Compute the percentile interval of the `values` in bootstrap samples; NaN = undefined in that sample.
+    """Compute the percentile interval of the values in bootstrap samples.
 
-    Raises `UndefinedMetricError` if more than a tenth of the values are undefined; `documents` is for its message.
+    A value is NaN if it is undefined in its sample. `documents` is the number of documents, for the error message.
+
+    Raises:
+        UndefinedMetricError: More than a tenth of the values are undefined.
 
     >>> percentile_interval(np.arange(101.0), 10, level=0.5)
     (25.0, 75.0)
@@ -104,9 +113,10 @@ def percentile_interval(values: Floats, documents: int, level: float = 0.95) -> 
 
 
 def wilson_interval(count: float, n: float, level: float = 0.95) -> tuple[float, float]:
-    """Compute Wilson's interval (1927) of the share `count` of `n` independent items, in [0, 1]; `n` is positive.
+    """Compute Wilson's confidence interval (1927) of the proportion `count` / `n`, for independent items.
 
-    Both may be fractions: effective numbers of items.
+    Both numbers may be fractions if they are effective numbers of items. `n` must be positive. The bounds lie in [0,
+    1].
 
     >>> [round(bound, 3) for bound in wilson_interval(0, 20)]
     [0.0, 0.161]
@@ -118,11 +128,28 @@ def wilson_interval(count: float, n: float, level: float = 0.95) -> tuple[float,
     return max(0.0, centre - half) if count else 0.0, min(1.0, centre + half) if count < n else 1.0
 
 
+def mcnemar(only_a: int, only_b: int) -> float:
+    """Test whether two systems decide positive equally often on the same items (McNemar 1947, exact).
+
+    The arguments are the numbers of items that are positive for only one of the systems. Items on which the systems
+    agree do not count. The result is the two-sided p-value, in [0, 1], and 1 if there are no such items.
+
+    >>> round(mcnemar(9, 1), 4), mcnemar(0, 0)
+    (0.0215, 1.0)
+    """
+    n = only_a + only_b
+    if min(only_a, only_b) < 0:
+        raise InputError(f"{only_a} and {only_b} items", hint="numbers from 0")
+    tail = (lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) - n * log(2) for k in range(min(only_a, only_b) + 1))
+    return min(1.0, 2 * sum(map(exp, tail)))
+
+
 @dataclass(frozen=True, slots=True)
 class AreaTest:
-    """A test of two areas under ROC curves on the same cases: `z` > 0 if the first is larger, `p` two-sided in [0, 1].
+    """The result of testing whether two areas under ROC curves differ on the same cases.
 
-    `correlation` is the correlation of the two areas, in [-1, 1]: 0 = as on different cases, 1 = they move together.
+    `z` is positive if the first area is larger, and `p` is two-sided, in [0, 1]. `correlation` is the correlation of
+    the two areas, in [-1, 1]. It is 0 for areas that vary independently and 1 for areas that move together.
     """
 
     area_a: float
@@ -133,11 +160,12 @@ class AreaTest:
 
 
 def hanley_mcneil(labels: ArrayLike, scores_a: ArrayLike, scores_b: ArrayLike) -> AreaTest:
-    """Test two areas on the same cases, after Hanley & McNeil 1983 (Chang et al. 2024, §5.1).
+    """Test whether two areas under ROC curves on the same cases differ (Hanley & McNeil 1983; Chang et al. 2024, §5.1).
 
-    The standard error of each area is that of Hanley & McNeil 1982, with Q1 = A / (2 - A) and Q2 = 2 A² / (1 + A). The
+    The standard error of each area follows Hanley & McNeil 1982, with Q1 = A / (2 - A) and Q2 = 2 A² / (1 + A). The
     correlation r of the areas is `area_correlation`, from the mean area and the mean Pearson correlation of the
-    systems' scores within the two classes. Undefined with one class, or if the standard error is 0.
+    systems' scores within the two classes. The test is undefined if all items have the same label, or if the standard
+    error is 0.
 
     >>> test = hanley_mcneil([1, 1, 1, 0, 0, 0], [0.9, 0.8, 0.4, 0.5, 0.2, 0.1], [0.6, 0.3, 0.5, 0.4, 0.7, 0.1])
     >>> round(test.area_a, 3), round(test.area_b, 3), round(test.p, 2)
@@ -158,12 +186,13 @@ def hanley_mcneil(labels: ArrayLike, scores_a: ArrayLike, scores_b: ArrayLike) -
 
 
 def area_correlation(rating: float, area: float) -> float:
-    """Compute the correlation r of two areas from the mean correlation `rating` of the scores and the mean `area`.
+    """Compute the correlation r of two areas under ROC curves from the mean correlation of the scores and the mean
+    area.
 
     This replaces the table of Hanley & McNeil 1983. For two normal classes of equal spread and large samples, the
     covariance of the areas is proportional to P(c) - A². P(c) is the chance that two standard normals of correlation c
-    are both below z, the A-quantile; c is rating / 2 between the systems, 1/2 within one. By Plackett's identity
-    P(c) - A² is, up to a factor, the integral of exp(-z² / (1 + t)) / sqrt(1 - t²) from 0 to c.
+    are both below z, the A-quantile. Here c is `rating` / 2 between the systems, and 1/2 within one system. By
+    Plackett's identity, P(c) - A² is, up to a factor, the integral of exp(-z² / (1 + t)) / sqrt(1 - t²) from 0 to c.
     The printed table differs by at most 0.015 up to an area of 0.95, and by at most 0.022 at 0.975.
 
     >>> round(area_correlation(0.5, 0.9), 2)  # the table prints 0.41
@@ -183,10 +212,10 @@ def _orthant(c: float, area: float) -> float:
 
 
 def delong(labels: ArrayLike, scores_a: ArrayLike, scores_b: ArrayLike) -> AreaTest:
-    """Test two areas on the same cases, after DeLong, DeLong & Clarke-Pearson 1988.
+    """Test whether two areas under ROC curves on the same cases differ (DeLong, DeLong & Clarke-Pearson 1988).
 
-    Unlike `hanley_mcneil` it assumes nothing about the scores' distribution. It is computed from midranks (Sun & Xu
-    2014) and needs two positives and two negatives.
+    Unlike `hanley_mcneil`, this test assumes nothing about the distribution of the scores. It is computed from midranks
+    (Sun & Xu 2014) and needs at least two positives and two negatives.
 
     >>> test = delong([1, 1, 1, 0, 0, 0], [0.9, 0.8, 0.4, 0.5, 0.2, 0.1], [0.6, 0.3, 0.5, 0.4, 0.7, 0.1])
     >>> round(test.z, 3), round(test.p, 2)
@@ -233,9 +262,9 @@ def _tested(areas: tuple[float, float], r: float, variance: float) -> AreaTest:
 
 
 def bonferroni(p_values: Sequence[float]) -> list[float]:
-    """Multiply each p-value by their number, to at most 1 (Bonferroni; Chang et al. 2024, §5.1).
+    """Multiply each p-value by the number of p-values, up to 1 (Bonferroni; Chang et al. 2024, §5.1).
 
-    Without any difference, the chance that one of the results is below α is at most α.
+    If there is no real difference, the chance that any of the results falls below α is at most α.
 
     >>> bonferroni([0.01, 0.4, 0.2])
     [0.03, 1.0, 0.6000000000000001]

@@ -1,7 +1,8 @@
-"""Compare gold with predicted spans of the same text: partial credit, exact, any overlap, and Mu-SHROOM's two measures.
+"""Compare gold spans with predicted spans of the same text.
 
-Row functions take one text and return rows, so that cases can be weighted; value functions take the rows of all cases.
-`f1_sp` does both for a list of texts.
+The measures are partial credit, exact matches, any overlap, and the two measures of Mu-SHROOM. Row functions take one
+text and return rows, so that cases can be weighted. Value functions take the rows of all cases. `f1_sp` does both steps
+for a list of texts.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from veridical.core.errors import InputError
-from veridical.core.spans import Span, union
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Bools, Floats, as_scores, as_weight
 from veridical.metrics.confusion import Confusion
 from veridical.metrics.ranking import spearman
 from veridical.metrics.tokens import Units, any_in, mask
+from veridical.records.errors import InputError
+from veridical.records.spans import Span, union
 
 __all__ = [
     "character_counts",
@@ -34,7 +35,12 @@ __all__ = [
 
 
 def character_counts(gold: Bools, predicted: Bools, judged: Bools | None = None) -> Confusion:
-    """Count characters from masks of *shape* (n,); only characters in `judged` (None = all) count.
+    """Count the characters that are flagged rightly, flagged wrongly, missed, or rightly not flagged.
+
+    Args:
+        gold: Whether each character is in a gold span. *Shape:* (characters,)
+        predicted: Whether each character is in a predicted span. *Shape:* (characters,)
+        judged: Whether each character counts. Default: all characters count. *Shape:* (characters,)
 
     >>> character_counts(mask(6, [Span(0, 3)]), mask(6, [Span(2, 5)])).f1()
     0.3333333333333333
@@ -47,10 +53,17 @@ def character_counts(gold: Bools, predicted: Bools, judged: Bools | None = None)
 
 
 def coverage_rows(gold: Sequence[Span], predicted: Sequence[Span], units: Units | None = None) -> Floats:
-    """Return a row (1 if predicted or 0 if gold, share covered by the other side) per span, *shape* (spans, 2).
+    """Return, for each span, the proportion of it that the spans of the other side cover (CH-Wang et al. 2024, §4.3).
 
-    A span counts as the set of `units` (tokens) that share a character with it; None = its characters. A span without
-    a unit gets no row. The shares are the summands of both sums in CH-Wang et al. 2024, §4.3.
+    Args:
+        gold: The gold spans of one text.
+        predicted: The predicted spans of the text.
+        units: The tokens in which spans are measured. A span then consists of the tokens that share a character with
+            it, and a span without a token gets no row. Default: spans are measured in characters.
+
+    Returns:
+        A row for each span, with 0 for a gold span or 1 for a predicted span, then the covered proportion in [0, 1].
+        *Shape:* (spans, 2)
 
     >>> coverage_rows([Span(0, 4)], [Span(2, 5), Span(9, 10)]).round(2).tolist()
     [[0.0, 0.5], [1.0, 0.67], [1.0, 0.0]]
@@ -82,10 +95,19 @@ def _covered(spans: Sequence[Span], others: Sequence[Span], units: Units | None)
 
 
 def f1_of_coverages(rows: ArrayLike, weight: ArrayLike | None = None) -> float:
-    """Compute F1-Sp from rows of `coverage_rows`: [0, 1], 0 = no overlap anywhere, 1 = each side covers the other.
+    """Compute F1-Sp, the span F1 with partial credit, from the rows of all texts (CH-Wang et al. 2024, §4.3).
 
-    Recall is the mean share over the gold spans of all texts, precision that over the predicted ones (CH-Wang et al.
-    2024, §4.3). With spans on one side only it is 0; without any span it is undefined.
+    Recall is the mean covered proportion of the gold spans, and precision is that of the predicted spans.
+
+    Args:
+        rows: The rows of `coverage_rows`. *Shape:* (spans, 2)
+        weight: The weight of each row. Default: all rows have the same weight. *Shape:* (spans,)
+
+    Returns:
+        A value from 0 (no overlap anywhere, or spans on only one side) to 1 (each side covers the other).
+
+    Raises:
+        UndefinedMetricError: There are no spans.
 
     >>> f1_of_coverages([[0, 0.5], [1, 1.0], [1, 0.0]])
     0.5
@@ -95,16 +117,20 @@ def f1_of_coverages(rows: ArrayLike, weight: ArrayLike | None = None) -> float:
 
 
 def coverage_terms(rows: Floats) -> Floats:
-    """Return the terms of each row of `coverage_rows` in the four sums behind F1-Sp, *shape* (spans, 4).
+    """Return what each row of `coverage_rows` adds to the four sums behind F1-Sp.
 
-    The sums are: number of gold spans, their covered shares, number of predicted spans, their covered shares.
+    The sums are the number of gold spans, their covered proportions, the number of predicted spans, and their covered
+    proportions. The result has *shape* (spans, 4).
     """
     predicted = rows[:, 0] == 1
     return np.column_stack([~predicted, ~predicted * rows[:, 1], predicted, predicted * rows[:, 1]])
 
 
 def f1_of_coverage_sums(sums: Floats) -> float:
-    """Compute F1-Sp from the sums of `coverage_terms`; raise `UndefinedMetricError` if there are no spans at all.
+    """Compute F1-Sp from the sums of `coverage_terms`.
+
+    Raises:
+        UndefinedMetricError: There are no spans at all.
 
     >>> f1_of_coverage_sums(np.array([1, 0.5, 2, 1.0]))
     0.5
@@ -121,10 +147,18 @@ def f1_of_coverage_sums(sums: Floats) -> float:
 def f1_sp(
     gold: Sequence[Sequence[Span]], predicted: Sequence[Sequence[Span]], units: Sequence[Units] | None = None
 ) -> float:
-    """Compute F1-Sp, the span F1 with partial credit, over texts: [0, 1], 0 = no overlap anywhere, 1 = perfect.
+    """Compute F1-Sp, the span F1 with partial credit, over several texts (CH-Wang et al. 2024, §4.3).
 
-    CH-Wang et al. 2024, §4.3. `units[i]` are the tokens of text i (None = characters are the units). Join or clean the
-    spans first if needed. Undefined if no text has a gold or predicted span.
+    Args:
+        gold: The gold spans of each text.
+        predicted: The predicted spans of each text.
+        units: The tokens of each text, in which spans are measured. Default: spans are measured in characters.
+
+    Returns:
+        A value from 0 (no overlap anywhere) to 1 (equal spans).
+
+    Raises:
+        UndefinedMetricError: No text has a span.
 
     >>> f1_sp([[Span(0, 4)], []], [[Span(2, 6)], []])
     0.5
@@ -137,7 +171,9 @@ def f1_sp(
 
 
 def overlap_rows(gold: Sequence[Span], predicted: Sequence[Span]) -> Floats:
-    """Return rows like `coverage_rows`, with full credit for any shared character; `f1_of_coverages` is overlap F1.
+    """Return the rows of `coverage_rows`, but with full credit for any span that shares at least one character.
+
+    `f1_of_coverages` computes the overlap F1 from these rows.
 
     >>> overlap_rows([Span(0, 4)], [Span(2, 5), Span(9, 10)]).tolist()
     [[0.0, 1.0], [1.0, 1.0], [1.0, 0.0]]
@@ -148,9 +184,11 @@ def overlap_rows(gold: Sequence[Span], predicted: Sequence[Span]) -> Floats:
 
 
 def exact_counts(gold: Sequence[Span], predicted: Sequence[Span]) -> Confusion:
-    """Count the spans of one text that match exactly; repeated and empty spans do not count.
+    """Count the spans of one text that match exactly, the predicted spans without a match, and the gold spans without
+    one.
 
-    With the counts summed over texts, `f1()` is exact-span F1: [0, 1], 0 = no span matches exactly, 1 = all do.
+    Repeated and empty spans do not count. Add up the counts of all texts and call `f1()` to get the exact-span F1, from
+    0 (no span matches) to 1 (all match).
 
     >>> exact_counts([Span(0, 4), Span(6, 8)], [Span(0, 4), Span(6, 9)]).f1()
     0.5
@@ -162,10 +200,13 @@ def exact_counts(gold: Sequence[Span], predicted: Sequence[Span]) -> Confusion:
 
 
 def mushroom_iou(gold: Sequence[Span], predicted: Sequence[Span]) -> float:
-    """Compute the intersection over union of characters in one text: [0, 1], 0 = disjoint, 1 = equal or both empty.
+    """Compute the intersection over union of the characters in the gold and the predicted spans of one text.
 
-    This is Mu-SHROOM's first measure (SemEval-2025 task 3), averaged over texts there. Its hard gold labels are the
-    characters whose soft label is **above** 0.5.
+    Mu-SHROOM (SemEval-2025 task 3) averages this value over texts. Its gold spans are the characters whose soft label
+    is **above** 0.5.
+
+    Returns:
+        A value from 0 (disjoint) to 1 (equal, or both empty).
 
     >>> mushroom_iou([Span(0, 4)], [Span(2, 6)]), mushroom_iou([], [])
     (0.3333333333333333, 1.0)
@@ -178,10 +219,17 @@ def mushroom_iou(gold: Sequence[Span], predicted: Sequence[Span]) -> float:
 
 
 def mushroom_cor(gold: ArrayLike, predicted: ArrayLike) -> float:
-    """Compute Spearman's correlation of the characters' soft labels in one text: [-1, 1], 0 = none, negative = opposed.
+    """Compute Spearman's correlation of the gold and the predicted soft labels of the characters in one text.
 
-    This is Mu-SHROOM's second measure, averaged over texts there. If a side is constant (to 8 decimals), the value is
-    1 if both are constant, at whatever values, and 0 otherwise.
+    Mu-SHROOM (SemEval-2025 task 3) averages this value over texts. If all labels of one side are equal (to 8 decimals),
+    the value is 1 if all labels of the other side are equal, too, and 0 otherwise.
+
+    Args:
+        gold: The fraction of annotators who marked each character. *Shape:* (characters,)
+        predicted: The predicted probability of each character. *Shape:* (characters,)
+
+    Returns:
+        A value from -1 (opposite orders) over 0 (no correlation) to 1.
 
     >>> mushroom_cor([0.0, 0.5, 1.0], [0.1, 0.2, 0.3]), mushroom_cor([0, 0, 0], [1, 1, 1]), mushroom_cor([0, 1], [0, 0])
     (1.0, 1.0, 0.0)

@@ -1,6 +1,6 @@
-"""Split text into units (white-space tokens or words) and carry labels and scores from characters to units.
+"""Split text into units (white-space tokens or words), and carry labels and scores from characters to units.
 
-Units are arrays of half-open character spans, *shape* (k, 2), sorted and disjoint.
+Units are an array of half-open character spans with *shape* (k, 2), sorted and without overlaps.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.core.errors import SpanError
-from veridical.core.segment import words
-from veridical.core.spans import Span
-from veridical.core.types import GOLD_THRESHOLD, Example, judged_spans
 from veridical.metrics.arrays import Bools, Floats
+from veridical.records.errors import SpanError
+from veridical.records.spans import Span
+from veridical.records.types import GOLD_THRESHOLD, Example, judged_spans
+from veridical.text.segment import words
 
 __all__ = [
     "Units",
@@ -37,7 +37,9 @@ _PHRASE_WORDS = 12
 
 
 def white_space_tokens(text: str) -> Units:
-    """Split `text` at white space; return the tokens, *shape* (k, 2).
+    """Split `text` at white space and return the spans of the tokens.
+
+    The result has *shape* (k, 2), where k is the number of tokens.
 
     >>> white_space_tokens("It is  300 m.").tolist()
     [[0, 2], [3, 5], [7, 10], [11, 13]]
@@ -46,10 +48,11 @@ def white_space_tokens(text: str) -> Units:
 
 
 def word_units(text: str, *, is_stop_word: Callable[[str], bool] | None = None) -> Units:
-    """Return the words of `text` (`core.segment.words`) that are not stop words, *shape* (k, 2).
+    """Return the spans of the words of `text` (`text.segment.words`) that are not stop words.
 
-    `is_stop_word` gets the lower-cased word, with a plain apostrophe for a typographic one. Chang et al. 2024, §5.3,
-    measure over all words that are not stop words.
+    `is_stop_word` gets each word in lower case, with a plain apostrophe in place of a typographic apostrophe. Chang et
+    al. 2024, §5.3, measure over all words that are not stop words. The result has *shape* (k, 2), where k is the number
+    of words.
 
     >>> word_units("The tower is tall", is_stop_word={"the", "is"}.__contains__).tolist()
     [[4, 9], [13, 17]]
@@ -61,7 +64,12 @@ def word_units(text: str, *, is_stop_word: Callable[[str], bool] | None = None) 
 
 
 def mask(size: int, spans: Iterable[Span]) -> Bools:
-    """Mark which of `size` characters are in any span, *shape* (size,); raise `SpanError` if a span runs past them.
+    """Mark which of `size` characters lie in at least one span.
+
+    The result has *shape* (size,).
+
+    Raises:
+        SpanError: A span runs past the last character.
 
     >>> mask(4, [Span(1, 3), Span(2, 3)])
     array([False,  True,  True, False])
@@ -74,7 +82,9 @@ def mask(size: int, spans: Iterable[Span]) -> Bools:
 
 
 def scores_of_characters(size: int, scored: Iterable[tuple[Span, float]]) -> Floats:
-    """Return, for each of `size` characters, the highest score of a span on it, 0 without one, *shape* (size,).
+    """Return, for each of `size` characters, the highest score among the spans that cover it.
+
+    A character that no span covers scores 0. The result has *shape* (size,).
 
     >>> scores_of_characters(4, [(Span(0, 3), 0.5), (Span(2, 4), 0.25)])
     array([0.5 , 0.5 , 0.5 , 0.25])
@@ -94,7 +104,7 @@ def _check_inside(size: int, ends: Units) -> None:
 
 
 def runs(marked: Bools) -> list[Span]:
-    """Return the maximal runs of marked characters.
+    """Return the spans of marked characters, each as long as possible.
 
     >>> runs(np.array([True, False, True, True]))
     [Span(start=0, end=1), Span(start=2, end=4)]
@@ -104,7 +114,9 @@ def runs(marked: Bools) -> list[Span]:
 
 
 def any_in(marked: Bools, units: Units) -> Bools:
-    """Return whether each unit holds a marked character, *shape* (k,).
+    """Return whether each unit contains a marked character.
+
+    The units are start and end positions with *shape* (k, 2), and the result has *shape* (k,).
 
     >>> any_in(np.array([True, False, False]), np.array([[0, 2], [2, 3]]))
     array([ True, False])
@@ -115,7 +127,10 @@ def any_in(marked: Bools, units: Units) -> Bools:
 
 
 def highest_in(values: Floats, units: Units) -> Floats:
-    """Return the highest value of a character in each unit, *shape* (k,); units must not be empty.
+    """Return, for each unit, the highest of its characters' values.
+
+    `values` has one value per character. The units are start and end positions with *shape* (k, 2), and the result has
+    *shape* (k,). No unit may be empty.
 
     >>> highest_in(np.array([0.5, 0.0, 0.25]), np.array([[0, 2], [2, 3]]))
     array([0.5 , 0.25])
@@ -127,18 +142,18 @@ def highest_in(values: Floats, units: Units) -> Floats:
 
 
 def unit_labels(example: Example, units: Sequence[Span], *, soft: bool = False) -> tuple[Floats, Bools]:
-    """Return the gold label of each unit of a response, in [0, 1], and whether it has one; both *shape* (units,).
+    """Return the gold label of each unit of a response, and whether the unit has a label.
 
-    A unit has a label if gold judged a character of it that is not white space. Its label is 1 if such a character is
-    in a gold span with a score of 0.5 or more. No unit has a label if gold calls the response hallucinated without
-    marking a span, or if gold is about coverage alone.
+    A unit has a label if gold judged at least one of its characters that are not white space. The label is 1 if such a
+    character lies in a gold span with a score of 0.5 or more, and 0 otherwise. No unit has a label if gold calls the
+    response hallucinated without marking a span, or if gold is only about coverage. Both results have *shape* (units,).
 
     Args:
-        example: The case and its gold.
-        units: Spans of the response; empty spans have no label.
-        soft: Return the highest score of the verdicts on a unit as its label, instead of 0 or 1.
+        example: The case with its gold judgement.
+        units: The units, as spans of the response. Empty spans have no label.
+        soft: Whether to return the highest score of the verdicts on a unit as its label, instead of 0 or 1.
 
-    >>> from veridical.core.types import Case, Judgement, Verdict
+    >>> from veridical.records.types import Case, Judgement, Verdict
     >>> gold = Judgement("1", "human:a", verdicts=(Verdict(Span(3, 7), 0.8),))
     >>> unit_labels(Example(Case("1", "In Rome"), gold), [Span(0, 2), Span(3, 7)])
     (array([0., 1.]), array([ True,  True]))
@@ -163,11 +178,11 @@ def unit_labels(example: Example, units: Sequence[Span], *, soft: bool = False) 
 
 
 def labelled_phrase(example: Example) -> Span | None:
-    """Return the one phrase of a response that gold judges, as in HaDes (Liu et al. 2022, §3.1); None for other gold.
+    """Return the only phrase of a response that gold judges, as in HaDes (Liu et al. 2022, §3.1).
 
-    A phrase has at most 12 words and is not the whole response.
+    A phrase has at most 12 words and is not the whole response. The result is None if gold judges anything else.
 
-    >>> from veridical.core.types import Case, Judgement
+    >>> from veridical.records.types import Case, Judgement
     >>> labelled_phrase(Example(Case("1", "In Rome"), Judgement("1", "human:a", 1.0, judged=(Span(3, 7),))))
     Span(start=3, end=7)
     """

@@ -1,4 +1,4 @@
-"""Local transformers: loading, prompt templates, encoding, forward passes, generation.
+"""Run local transformers: loading, encoding, forward passes and generation.
 
-Only this package imports torch or transformers for inference, and only once a model is loaded.
+Only this package imports torch or transformers for inference, and only when a model is loaded.
 """

@@ -1,4 +1,4 @@
-"""The model that a trained detector belongs to: identify it, find it again, and reject any other one."""
+"""Identify the model that a trained detector belongs to, find it again, and reject any other model."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from veridical.core.errors import InputError
-from veridical.models.artifact import Base
-from veridical.models.fast_tokenizer import plain_backend
+from veridical.inference.artifact import Base
+from veridical.inference.fast_tokenizer import plain_backend
+from veridical.inference.local_model import DTYPE_NAMES, READERS, Kind, LocalModel
 from veridical.models.load import load
-from veridical.models.local_model import DTYPE_NAMES, READERS, Kind, LocalModel
+from veridical.records.errors import InputError
 
 __all__ = ["base_of", "check_base", "identity", "load_base"]
 
@@ -21,7 +21,10 @@ _weight_hashes: WeakKeyDictionary[Any, tuple[list[tuple[int, int]], str | None]]
 
 
 def base_of(model: LocalModel) -> Base:
-    """Return the record that identifies `model`; hash its tokenizer once, and its weights again only after a change."""
+    """Return the record that identifies a model.
+
+    The tokenizer is hashed once, and the weights are hashed again only after a change.
+    """
     config = model.model.config.get_text_config()
     if model.tokenizer not in _tokenizer_hashes:
         plain = plain_backend(model.tokenizer.backend_tokenizer.to_str()).to_str()
@@ -63,9 +66,12 @@ _COMPARED = {
 
 
 def check_base(wanted: Base, model: LocalModel, what: str = "the detector") -> None:
-    """Raise `InputError` with the first difference if `model` is not the one that `wanted` describes.
+    """Check that a model is the one that `wanted` describes.
 
-    `what` names the detector in the message.
+    `what` names the detector in the error message.
+
+    Raises:
+        InputError: The model is another one. The message names the first difference.
     """
     base = base_of(model)
     for name, title in _COMPARED.items():
@@ -87,18 +93,18 @@ def load_base(
     dtype: str | None = None,
     kinds: tuple[Kind, ...] = READERS,
 ) -> LocalModel:
-    """Load the model that an artifact was trained on.
+    """Load the model on which an artifact was trained.
 
     Args:
         base: The artifact's record of the model.
-        what: The artifact, for messages: "the probe in FOLDER".
-        model: The model's place now; None: its place at training.
+        what: A name for the artifact in messages, such as "the probe in FOLDER".
+        model: The current place of the model. Default: its place at training.
         device: As in `models.load`.
-        dtype: As in `models.load`; None: the precision at training.
+        dtype: As in `models.load`. Default: the precision at training.
         kinds: As in `models.load`.
 
     Raises:
-        InputError: If the model is gone, or differs from `base`; the message names the difference.
+        InputError: The model is gone, or differs from `base`. The message names the difference.
     """
     place, revision = (base.name, base.revision) if model is None else (model, None)
     if model is None and revision is None and not Path(place).exists():  # a folder, or a GGUF file
@@ -112,6 +118,6 @@ def load_base(
 
 
 def identity(model: LocalModel) -> dict[str, Any]:
-    """Return the fields that two models share if they give the same numbers; "weights" is None where it is unknown."""
+    """Return the fields that two models share if they give the same numbers. "weights" is None if it is unknown."""
     base = base_of(model)
     return {name: getattr(base, name) for name in _COMPARED}

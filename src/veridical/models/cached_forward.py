@@ -1,6 +1,6 @@
-"""Forward passes of a causal language model that cache the keys and values of all earlier tokens.
+"""Run forward passes of a causal language model, and cache the keys and values of all earlier tokens.
 
-Rows can be removed once their text has ended, and prompts that begin alike share one pass over their beginning.
+Rows can be removed when their text has ended. Prompts that begin alike share one pass over their beginning.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from functools import cache
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from veridical.core.errors import CannotJudgeError
+from veridical.inference.local_model import LocalModel
 from veridical.models.language_head import head_states
-from veridical.models.local_model import LocalModel
+from veridical.records.errors import CannotJudgeError
 
 if TYPE_CHECKING:
     import torch
@@ -24,14 +24,14 @@ _LEAST_SHARED = 0.5  # prompts share a pass if their common beginning is at leas
 
 
 def cache_argument(model: Any) -> str:
-    """Return the name of a transformers model's argument and output that holds the keys and values."""
+    """Return the name of the argument and output of a transformers model that holds the keys and values."""
     return "cache" if "cache" in signature(model.forward).parameters else "past_key_values"  # "cache" since 5.24
 
 
 def bytes_per_token(model: LocalModel) -> int:
-    """Return the bytes that the keys and values of one token take, by the model's configuration.
+    """Return the number of bytes that the keys and values of one token take, from the model's configuration.
 
-    For a model without attention heads, which keeps one state instead, the number is only a rough size.
+    For a model without attention heads, which keeps one state instead, this is only a rough size.
     """
     config = model.model.config.get_text_config()
     heads = getattr(config, "num_attention_heads", None) or 1
@@ -43,16 +43,16 @@ def bytes_per_token(model: LocalModel) -> int:
 
 
 class CachedForward:
-    """A model's forward passes over growing token sequences (rows), with a cache of all earlier keys and values.
+    """Runs a model's forward passes over growing token sequences (rows), with a cache of all earlier keys and values.
 
     Layers with a sliding window keep all keys and values, too, so that the cache can be cropped to any token.
 
     Attributes:
-        length: Tokens per row in the cache, padding included.
-        passes: Forward passes so far.
-        states: The head's input for the last logits, *shape* (rows, width); None where the model runs in fp32.
-        shares: Whether one row's cache can be copied to other rows. False where a layer keeps a state in place of keys
-            and values.
+        length: The number of tokens per row in the cache, including padding.
+        passes: The number of forward passes so far.
+        states: The head's input for the last logits, *shape* (rows, width). None if the model runs in fp32.
+        shares: Whether one row's cache can be copied to other rows. False if a layer keeps a state in place of keys and
+            values.
     """
 
     def __init__(self, model: LocalModel) -> None:
@@ -122,7 +122,7 @@ class CachedForward:
         return logits
 
     def copies(self, rows: int) -> Any:
-        """Repeat the cache of the only row for `rows` texts that continue it, as a transformers cache."""
+        """Repeat the cache of the only row for `rows` texts that continue it, and return it as a transformers cache."""
         from transformers.cache_utils import DynamicCache
 
         cache = DynamicCache()
@@ -131,7 +131,10 @@ class CachedForward:
         return cache
 
     def crop(self, length: int) -> None:
-        """Forget all but the first `length` tokens of each row; forget all tokens if the cache cannot be cropped."""
+        """Forget all but the first `length` tokens of each row.
+
+        If the cache cannot be cropped, all tokens are forgotten.
+        """
         if self.length <= length:
             return
         try:
@@ -141,14 +144,14 @@ class CachedForward:
             self._cache, self.length = None, 0
 
     def keep_rows(self, rows: Sequence[int], mask: torch.Tensor | None) -> torch.Tensor | None:
-        """Forget all rows but these, and the padding that none of them needs.
+        """Keep only the given rows, and forget padding that none of them needs.
 
         Args:
             rows: The indices of the rows to keep.
             mask: The mask of all rows, as in `__call__`.
 
         Returns:
-            The mask of the remaining rows; None where no padding is left.
+            The mask of the remaining rows. None if no padding is left.
         """
         import torch
 
@@ -166,12 +169,12 @@ class CachedForward:
         return None if bool(mask.all()) else mask
 
     def begin_with(self, beginnings: Sequence[Sequence[int]], rows: Sequence[tuple[int, int]], length: int) -> None:
-        """Read each beginning once, and start each row with the first tokens of one of them, behind left padding.
+        """Read each beginning once, and start each row with the first tokens of one beginning, after left padding.
 
         Args:
-            beginnings: Token ids of each beginning.
+            beginnings: The token ids of each beginning.
             rows: For each row, the index of its beginning and the number of tokens to take from it, at most `length`.
-            length: Tokens per row, padding included.
+            length: The number of tokens per row, including padding.
         """
         import torch
 
@@ -232,12 +235,12 @@ def shared_beginnings(prompts: Sequence[Sequence[int]]) -> list[tuple[list[int],
     """Group prompts by a common beginning of at least half the longest prompt.
 
     Args:
-        prompts: Token ids, none empty.
+        prompts: The token ids of each prompt. No prompt may be empty.
 
     Returns:
-        For each group the indices of its prompts and the number of tokens they share. At least the last token of each
-        prompt is not shared, since it must be read for the next token's logits. A prompt that shares nothing is a
-        group by itself.
+        For each group, the indices of its prompts and the number of tokens that they share. At least the last token of
+        each prompt is not shared, because it must be read for the next token's logits. A prompt that shares nothing is
+        a group of its own.
 
     >>> shared_beginnings([[1, 2, 3], [7, 8], [1, 2, 4, 5]])
     [([0, 2], 2), ([1], 1)]
@@ -258,17 +261,18 @@ def shared_beginnings(prompts: Sequence[Sequence[int]]) -> list[tuple[list[int],
 
 
 def read_prompts(forward: CachedForward, prompts: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Read prompts with `forward`, which must have read nothing yet; read shared beginnings once.
+    """Read prompts with a `CachedForward` that has read nothing yet. Shared beginnings are read only once.
 
-    Rows are padded at the left. Every row is read from the same column on: the one where the longest remainder of a
-    prompt begins. Rows with a shorter remainder read some shared tokens again, so that no row has a gap.
+    Rows are padded on the left. Every row is read from the same column on, which is the column where the longest
+    remainder of a prompt begins. Rows with a shorter remainder read some shared tokens again, so that no row has a gap.
 
     Args:
-        forward: It has one row for each prompt afterwards.
-        prompts: Token ids, none empty.
+        forward: The forward passes, which have one row for each prompt afterwards.
+        prompts: The token ids of each prompt. No prompt may be empty.
 
     Returns:
-        The logits of the next token, *shape* (rows, vocabulary), and the mask, (rows, tokens); None without padding.
+        The logits of the next token, *shape* (rows, vocabulary), and the mask, *shape* (rows, tokens). The mask is None
+        if there is no padding.
     """
     import torch
 

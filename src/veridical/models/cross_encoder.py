@@ -1,4 +1,4 @@
-"""Score pairs of texts with a Hugging Face sequence classifier: does the premise entail the hypothesis?"""
+"""Score pairs of texts with a Hugging Face sequence classifier that tells whether a premise entails a hypothesis."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.core.errors import InputError
-from veridical.core.spans import Span
-from veridical.models.checkpoint import ROLES, Role
-from veridical.models.load import kind_of
-from veridical.models.local_model import reads_any_length
-from veridical.models.pair_runner import PairRunner
-from veridical.models.pairs import PairForm, Window
-from veridical.models.tokenization import tokenize, tokenize_texts
+from veridical.inference.checkpoint import ROLES, Role
+from veridical.inference.local_model import kind_of, reads_any_length
+from veridical.inference.pair_runner import PairRunner
+from veridical.inference.pairs import PairForm, Window
+from veridical.inference.tokenization import tokenize, tokenize_texts
+from veridical.records.errors import InputError
+from veridical.records.spans import Span
 
 __all__ = ["CrossEncoder", "EncodedPair", "PairScores", "role_probabilities"]
 
@@ -27,13 +26,15 @@ _SHARD = 4096  # pairs whose windows are sorted by length and run together
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairScores:
-    """The probabilities for some pairs. *Shape:* (pairs,) each
+    """The probabilities for some pairs. All arrays have the *shape* (pairs,).
 
     Attributes:
-        entailment: The probability in [0, 1] that the premise entails the hypothesis; NaN if there is nothing to read.
-        contradiction: The probability that it contradicts it; None if the model does not tell this from absence.
-        read: The number of characters of the hypothesis that the model read: all, unless it is too long.
-        whole: Whether the model read all of the premise.
+        entailment: The probability in [0, 1] that the premise entails the hypothesis. NaN if there is nothing to read.
+        contradiction: The probability in [0, 1] that the premise contradicts the hypothesis. None if the model cannot
+            tell contradiction from absence.
+        read: The number of characters of the hypothesis that the model read, which is all of them unless it is too
+            long.
+        whole: Whether the model read the whole premise.
     """
 
     entailment: Floats
@@ -44,7 +45,10 @@ class PairScores:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedPair:
-    """A pair for the model; `window` is None if the hypothesis has no token, the rest is as in `PairScores`."""
+    """A pair for the model.
+
+    `window` is None if the hypothesis has no token. The other fields are as in `PairScores`.
+    """
 
     window: Window | None
     read: int
@@ -52,7 +56,9 @@ class EncodedPair:
 
 
 def role_probabilities(logits: Floats, roles: Sequence[Role]) -> dict[Role, Floats]:
-    """Return the probability of each role, *(pairs,)*, from logits *(pairs, classes)*: softmax, or sigmoid of one.
+    """Compute the probability of each role from logits, by softmax, or by the sigmoid of a single logit.
+
+    *Shape:* `logits` is (pairs, classes), and each result is (pairs,).
 
     >>> role_probabilities(np.array([[0.0]]), ["unsupported"])["entailment"]
     array([0.5])
@@ -69,23 +75,25 @@ def role_probabilities(logits: Floats, roles: Sequence[Role]) -> dict[Role, Floa
 
 
 class CrossEncoder:
-    """Scores pairs with a sequence classifier; each text is tokenised once, and pairs are batched by length.
+    """Scores pairs with a sequence classifier. Each text is tokenised once, and pairs are batched by length.
 
-    A hypothesis gets at most half of the model's tokens, its premise the rest; cuts are reported.
+    A hypothesis gets at most half of the model's tokens, and its premise gets the rest. If a text is cut, the scores
+    say so.
 
     Args:
-        runner: Runs a classifier.
-        roles: The meanings of its classes (`checkpoint.class_roles`).
-        joined: "pair": join the texts as the tokenizer does. "single": with one separator and no segments (MiniCheck).
-            Else a template with {premise} and {hypothesis}, in which special tokens are written out.
-        max_tokens: The most tokens of a pair; None: as many as the model has positions. It may be more for a model
-            that knows only distances (T5, DeBERTa-v3).
+        runner: The runner of the classifier.
+        roles: The roles of its classes (`checkpoint.class_roles`).
+        joined: How to join the two texts. "pair" joins them as the tokenizer does, and "single" with one separator and
+            without segments (MiniCheck). Any other text is a template with {premise} and {hypothesis}, in which special
+            tokens are written out.
+        max_tokens: The largest number of tokens in a pair. Default: as many as the model has positions. It may be
+            larger for a model that knows only distances (T5, DeBERTa-v3).
 
     Attributes:
-        room: The tokens of a pair without special tokens and template.
+        room: The number of tokens in a pair without special tokens and template.
 
     Raises:
-        InputError: If the classifier has another number of classes, or cannot be run in batches.
+        InputError: The classifier has another number of classes, or cannot be run in batches.
     """
 
     def __init__(

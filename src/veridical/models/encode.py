@@ -1,7 +1,7 @@
-"""Encode cases as one text each: token ids, and the characters of response and sources that every token stands for.
+"""Encode each case as one text, with token ids, and the characters of response and sources for every token.
 
-Prompt and response are tokenised together, so that the model sees the tokens that it knows; an encoder-decoder's two
-sides are tokenised apart. Sources too long for the model are read in windows; the response is never cut.
+Prompt and response are tokenised together, so that the model sees familiar tokens. The two sides of an encoder-decoder
+are tokenised separately. Sources that are too long for the model are read in windows. The response is never cut.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from veridical.core.errors import CannotJudgeError
-from veridical.core.spans import Span
-from veridical.core.types import Case
-from veridical.models.local_model import LocalModel
-from veridical.models.template import Piece, Rendered, Template, render
-from veridical.models.tokenization import SpecialTokens, Tokens, response_spans, special_tokens, tokenize
+from veridical.inference.local_model import LocalModel
+from veridical.inference.template import Piece, Rendered, Template, render
+from veridical.inference.tokenization import SpecialTokens, Tokens, response_spans, special_tokens, tokenize
+from veridical.records.errors import CannotJudgeError
+from veridical.records.spans import Span
+from veridical.records.types import Case
 
 __all__ = ["Encoded", "SourceSpan", "default_template", "encode"]
 
@@ -32,13 +32,15 @@ class Encoded:
     """One sequence for the model: the prompt (or a window of it), then the complete response.
 
     Attributes:
-        ids: The tokens; `ids[response_start : response_end]` are the response's. Of an encoder-decoder, the decoder's:
-            its start token, the special tokens before a text, and the response.
-        response_start: The index of the response's first token.
+        ids: The token ids, of which `ids[response_start : response_end]` belong to the response. For an
+            encoder-decoder, they are those of the decoder: its start token, the special tokens before a text, and the
+            response.
+        response_start: The index of the first token of the response.
         spans: The characters of the response that each of its tokens stands for (`tokenization.response_spans`).
-        source_spans: The same for tokens of the sources.
+        source_spans: The characters of the sources that their tokens stand for.
         notes: Notes for the judgement.
-        encoder_ids: The prompt of an encoder-decoder, which `source_spans` index then; elsewhere empty.
+        encoder_ids: The token ids of the prompt of an encoder-decoder, to which `source_spans` then refer. Empty for
+            other models.
     """
 
     ids: tuple[int, ...]
@@ -60,12 +62,12 @@ class Encoded:
 
     @property
     def scored_from(self) -> int:
-        """The first response token (0 or 1) with a token before it that predicts it."""
+        """The index (0 or 1) of the first response token that a token before it predicts."""
         return int(self.response_start == 0)
 
 
 def default_template(model: LocalModel) -> str:
-    """Return the template to use if none is named: "bare" for an encoder-decoder, which rewrites one text."""
+    """Return the template to use by default. For an encoder-decoder, which rewrites one text, it is "bare"."""
     return "bare" if model.kind == "seq2seq" else "general"
 
 
@@ -77,21 +79,21 @@ def encode(
     max_tokens: int | None = None,
     max_windows: int | None = None,
 ) -> list[Encoded]:
-    """Return one sequence, or several windows over the sources where they are longer than the model reads at once.
+    """Encode a case as one sequence, or as several windows if its sources are longer than the model reads at once.
 
-    A token that holds the prompt's last white space and the response's first characters belongs to the response; any
-    other token across that boundary is avoided by tokenising the two apart.
+    A token that contains the prompt's last white space and the response's first characters belongs to the response. Any
+    other token across this boundary is avoided by tokenising prompt and response separately.
 
     Args:
-        model: The model.
-        case: The case; its response is never cut.
-        template: The prompt template; None: `default_template`'s.
-        max_tokens: The most tokens of a sequence (of an encoder-decoder: on the encoder's side); None: as many as the
-            model has positions.
-        max_windows: The most sequences; None: all. What is cut is reported in `notes`.
+        model: The model that will read the case.
+        case: The case. Its response is never cut.
+        template: The prompt template. Default: that of `default_template`.
+        max_tokens: The largest number of tokens in a sequence, or on the encoder's side for an encoder-decoder.
+            Default: as many as the model has positions.
+        max_windows: The largest number of sequences. If sources are cut, `notes` say so. Default: no limit.
 
     Raises:
-        CannotJudgeError: If the response is longer than the model reads.
+        CannotJudgeError: The response is longer than the model reads.
     """
     template = template or default_template(model)
     around = special_tokens(model)

@@ -1,7 +1,7 @@
-"""Text generation with a local causal language model.
+"""Generate text with a local causal language model.
 
-`generate` writes one text after each of many prompts. With `Generation` a caller chooses each token of one text and can
-cut it back to any token. `IncrementalDecoder` gives the characters of each token.
+`generate` writes one text after each of many prompts. With `Generation`, a caller chooses each token of one text, and
+can cut the text back to any token. `IncrementalDecoder` gives the characters of each token.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal
 
-from veridical.core.errors import InputError
-from veridical.core.spans import Span
-from veridical.core.types import Case
+from veridical.inference.local_model import LocalModel
 from veridical.models.cached_forward import CachedForward, read_prompts
 from veridical.models.encode import encode
 from veridical.models.language_head import unrounded
-from veridical.models.local_model import LocalModel
 from veridical.models.sampling import Sampler
+from veridical.records.errors import InputError
+from veridical.records.spans import Span
+from veridical.records.types import Case
 
 if TYPE_CHECKING:
     import torch
@@ -48,14 +48,14 @@ def end_token_ids(model: LocalModel) -> frozenset[int]:
 
 
 class IncrementalDecoder:
-    """The text of a growing and shrinking list of token ids, and the characters of each token.
+    """Decodes a growing and shrinking list of token ids, and finds the characters of each token.
 
     Tokens that share a character have the same span. Tokens of an unfinished character have no span yet, so `spans` may
     be shorter than `ids`. A token without characters has the span None.
 
     Args:
-        tokenizer: The tokenizer.
-        context: Tokens before the text.
+        tokenizer: The tokenizer of the model.
+        context: The tokens before the text.
         strip_space: Whether to drop a space at the beginning of the text.
     """
 
@@ -105,7 +105,7 @@ class IncrementalDecoder:
 
 @dataclass(frozen=True, slots=True)
 class TokenPrompt:
-    """The tokens before a text, whether a space was removed from their end, and notes to report about them."""
+    """The tokens before a text, whether a space was removed from their end, and notes about them to report."""
 
     ids: tuple[int, ...]
     space: bool = False
@@ -113,14 +113,14 @@ class TokenPrompt:
 
 
 def prompt_of(model: LocalModel, case: Case, template: str, max_new_tokens: int) -> TokenPrompt:
-    """Return the prompt for a response to `case`, with room for `max_new_tokens`.
+    """Return the prompt for a response to `case`, which leaves room for `max_new_tokens`.
 
-    A final token that is only a space is left out, since models write it together with the first word. Sources that do
-    not fit are cut to their first window.
+    A final token that is only a space is left out, because models write the space together with the first word. Sources
+    that do not fit are cut to their first window.
 
     Raises:
-        InputError: If no token is left for the prompt.
-        CannotJudgeError: As `encode` does.
+        InputError: No token is left for the prompt.
+        CannotJudgeError: The case cannot be encoded (`encode`).
     """
     if max_new_tokens >= model.max_positions:
         raise InputError(
@@ -142,17 +142,19 @@ def _is_space(model: LocalModel, token: int) -> bool:
 
 
 class Generation:
-    """A text after a prompt, of tokens that the caller chooses; the model reads them when their logits are needed.
+    """Builds a text after a prompt from tokens that the caller chooses.
+
+    The model reads them when their logits are needed.
 
     Args:
         model: A causal language model.
         prompt: The tokens before the text.
-        after: An earlier generation of the same model that is no longer used; the common beginning of both is not read
-            again.
+        after: An earlier generation of the same model that is no longer used. The beginning that both have in common is
+            not read again.
 
     Attributes:
         ids, text, spans: The text so far, as in `IncrementalDecoder`. A space that was removed from the prompt's end
-            is not part of it.
+            does not belong to it.
         end_ids: The tokens that end a text.
     """
 
@@ -192,11 +194,11 @@ class Generation:
 
     @property
     def pass_start(self) -> int:
-        """The index of the token at which the current pass begins, or else the next one; below 0 in the prompt."""
+        """The index of the token at which the current pass begins, or the next pass. It is below 0 in the prompt."""
         return self._forward.length - len(self.prompt)
 
     def advance(self) -> None:
-        """Have the model read all unread tokens, so that the logits of the next one are known."""
+        """Let the model read all unread tokens, so that the logits of the next token are known."""
         import torch
 
         count = len(self.ids)
@@ -215,7 +217,7 @@ class Generation:
         return self._logits[len(self.ids)]
 
     def logits_before(self, token_i: int) -> torch.Tensor | None:
-        """Return the logits from which the token was sampled; None if they are no longer known."""
+        """Return the logits from which a token was sampled, or None if they are no longer known."""
         return self._logits.get(token_i)
 
     def rewind(self, count: int) -> None:
@@ -226,7 +228,7 @@ class Generation:
 
     @contextmanager
     def counting_passes(self) -> Iterator[None]:
-        """Count, while the context lasts, the forward passes that other code makes with the model."""
+        """Count the forward passes that other code makes with the model, while the context lasts."""
 
         def count(*_: object) -> None:
             self._forward.passes += 1
@@ -238,7 +240,7 @@ class Generation:
             hook.remove()
 
     def is_space(self, token_i: int) -> bool:
-        """Check whether the token is only a space, with which some vocabularies begin a word or a number."""
+        """Check whether a token is only a space, with which some vocabularies begin a word or a number."""
         return 0 <= token_i < len(self.ids) and _is_space(self.model, self.ids[token_i])
 
     def token_at(self, character: int) -> int:
@@ -246,7 +248,7 @@ class Generation:
         return next((i for i, span in enumerate(self.spans) if span and span.end > character), len(self.ids))
 
     def start_of(self, token_i: int) -> int:
-        """Return the first character of the token, or of the next token with characters, or the text's length."""
+        """Return the first character of a token, or of the next token with characters, or the length of the text."""
         return next((span.start for span in self.spans[token_i:] if span), len(self.text))
 
 
@@ -255,10 +257,10 @@ class Generated:
     """A text that a model wrote.
 
     Attributes:
-        ids: Its tokens, without the end token.
-        finish: "stop" (an end token, or complete by the caller's definition) or "length".
+        ids: The token ids of the text, without the end token.
+        finish: Why the text ended: "stop" (an end token, or complete by the caller's definition) or "length".
         logprobs: The log-probability of each token at temperature 1, if requested.
-        alternatives: The most probable (token, log-probability) in each token's place, if requested.
+        alternatives: The most probable (token, log-probability) pairs in the place of each token, if requested.
         text: The decoded text.
     """
 
@@ -278,22 +280,22 @@ def generate(
     is_complete: Callable[[str], bool] | None = None,
     alternatives: int | None = None,
 ) -> list[Generated]:
-    """Write one text after each prompt, all in one batch; no text depends on the other prompts.
+    """Write one text after each prompt, all in one batch. No text depends on the other prompts.
 
     Prompts that begin alike share one pass over their beginning. A finished text leaves the batch.
 
     Args:
         model: A causal language model.
-        prompts: Token ids, none empty.
+        prompts: The token ids of each prompt. No prompt may be empty.
         sampler: A sampler with one seed for each prompt.
-        max_tokens: The most tokens of a text, at least 1; a sequence gives each text its own limit.
-        is_complete: Returns whether a text is complete; called after each token.
-        alternatives: How many of the most probable tokens to report in each token's place; 0: only the
-            log-probabilities of the tokens themselves; None: nothing.
+        max_tokens: The largest number of tokens in a text, at least 1. A sequence gives each text its own limit.
+        is_complete: A function that tells whether a text is complete. It is called after each token.
+        alternatives: The number of most probable tokens to report in the place of each token. 0 reports only the
+            log-probabilities of the tokens themselves, and None reports nothing.
 
     Raises:
-        InputError: If prompt and text do not fit into the model's positions.
-        CannotJudgeError: If the model's logits are not finite.
+        InputError: Prompt and text do not fit into the model's positions.
+        CannotJudgeError: The model's logits are not finite.
     """
     import torch
 

@@ -1,7 +1,7 @@
-"""The language-model head of a transformers model.
+"""Work with the language-model head of a transformers model.
 
-`head_states` collects its input, `finished` scales and caps its logits, and `unrounded` computes logits in fp32 where
-the model runs in bf16.
+`head_states` collects the input of the head, `finished` scales and caps its logits, and `unrounded` computes logits in
+fp32 if the model runs in bf16.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-    from veridical.models.local_model import LocalModel
+    from veridical.inference.local_model import LocalModel
 
 __all__ = ["finished", "head_states", "unrounded"]
 
@@ -33,10 +33,10 @@ def finished(config: Any, logits: torch.Tensor) -> torch.Tensor:
 
 @contextmanager
 def head_states(model: Any) -> Iterator[list[torch.Tensor]]:
-    """Collect the inputs of a transformers model's head while the context lasts, and make them contiguous.
+    """Collect the inputs of a model's head while the context lasts, and make them contiguous.
 
-    The last tokens of several rows are a slice. For a slice PyTorch would copy the head's weights once per row:
-    gigabytes with a large vocabulary, and many times the work of the product.
+    The last tokens of several rows are a slice. For a slice, PyTorch would copy the head's weights once per row, which
+    takes gigabytes with a large vocabulary, and much longer than the product itself.
     """
     states: list[torch.Tensor] = []
     layer = model.get_output_embeddings()
@@ -58,18 +58,18 @@ def head_states(model: Any) -> Iterator[list[torch.Tensor]]:
 def unrounded(model: LocalModel, states: torch.Tensor, logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
     """Compute the logits of a few tokens in fp32, from the states before the head.
 
-    In bf16 a logit of 20 has steps of 0.125, so "Yes" and "No" often come out exactly equal. Computing a whole large
+    In bf16, a logit of 20 has steps of 0.125, so "Yes" and "No" often come out exactly equal. Computing a whole large
     vocabulary in fp32 would take longer than the rest of the pass.
 
     Args:
         model: The model with the head.
-        states: The head's input. *Shape:* (rows, width).
-        logits: The head's output, in fp32. *Shape:* (rows, vocabulary).
-        tokens: The tokens of each row. *Shape:* (rows, tokens).
+        states: The input of the head. *Shape:* (rows, width)
+        logits: The output of the head, in fp32. *Shape:* (rows, vocabulary)
+        tokens: The tokens of each row. *Shape:* (rows, tokens)
 
     Returns:
-        *Shape:* (rows, tokens). The values of `logits` where the model runs in fp32, or where the head does more than
-        multiply by its weights.
+        The logits of these tokens, *shape* (rows, tokens). They are the values in `logits` if the model runs in fp32,
+        or if the head does more than multiply by its weights.
     """
     import torch
 

@@ -17,21 +17,20 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from veridical.core.errors import InputError, MissingExtraError, UnknownNameError
-from veridical.core.files import read_text
-from veridical.core.strict_json import read_object
-from veridical.models.local_model import DTYPE_NAMES, Kind, LocalModel, positions_of, require_models
+from veridical.inference.checkpoint import HHEM
+from veridical.inference.hub import HUB_NAME
+from veridical.inference.local_model import DTYPE_NAMES, Kind, LocalModel, kind_of, positions_of, require_models
+from veridical.io.files import read_text
+from veridical.io.strict_json import read_object
+from veridical.records.errors import InputError, MissingExtraError, UnknownNameError
 
 if TYPE_CHECKING:
     import torch
 
 __all__ = [
     "DTYPES",
-    "HHEM",
-    "HUB_NAME",
     "computes_bf16",
     "is_gguf",
-    "kind_of",
     "load",
     "out_of_memory",
     "quiet",
@@ -54,10 +53,7 @@ _CLASSES: dict[Kind, str] = {
 }
 DTYPES = ("auto", *DTYPE_NAMES.values())
 _DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
-HHEM = "HHEMv2ForSequenceClassification"
-"""The class of HHEM-2.1-Open (Vectara) in its configuration: a T5 encoder with a linear layer on the first token."""
 _HHEM_WEIGHTS = {r"^t5\.": ""}  # from its names of weights to those of transformers' T5ForTokenClassification
-HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
 
 _loaded: dict[tuple[object, ...], LocalModel] = {}
@@ -73,23 +69,24 @@ def load(
     trust_remote_code: bool = False,
     kinds: tuple[Kind, ...] = ("causal",),
 ) -> LocalModel:
-    """Load the model in the folder or GGUF file `spec`, or that of the hub name "owner/model" if there is neither.
+    """Load a model with its tokenizer from a folder, a GGUF file, or the hub.
 
-    The weights of a GGUF file are dequantised; a tokenizer.json beside it replaces the file's own tokenizer.
+    The weights of a GGUF file are dequantised. A tokenizer.json beside the file replaces its own tokenizer.
 
     Args:
-        spec: A folder, a file that ends in .gguf, or a hub name.
-        revision: The commit of a hub model; None: the newest. Name one to get the same weights every time.
-        device: "auto" (a GPU where there is one), "cpu", "cuda", "cuda:N" or "mps".
-        dtype: "auto" (bf16 where the device computes in it, else fp32), "fp32", "bf16" or "fp16".
+        spec: A folder, a file with the extension .gguf, or otherwise a hub name, "owner/model".
+        revision: The commit of a hub model. Default: the newest commit. Name a commit to get the same weights every
+            time.
+        device: The device: "auto" (a GPU if there is one), "cpu", "cuda", "cuda:N" or "mps".
+        dtype: The precision: "auto" (bf16 if the device computes in it, otherwise fp32), "fp32", "bf16" or "fp16".
         trust_remote_code: Whether code of the model's repository may run.
-        kinds: The kinds that the caller can use. "masked" loads an encoder with its language-model head, "classifier"
-            a saved sequence classifier with its classification head.
+        kinds: The kinds of model that the caller can use. "masked" loads an encoder with its language-model head, and
+            "classifier" a saved sequence classifier with its classification head.
 
     Raises:
-        InputError: For a folder without configuration or safetensors, a tokenizer without offsets, or a model of
+        InputError: The folder has no configuration or safetensors, the tokenizer has no offsets, or the model is of
             another kind.
-        MissingExtraError: Without torch or transformers; for a GGUF file without gguf and accelerate.
+        MissingExtraError: torch or transformers is missing, or gguf or accelerate for a GGUF file.
     """
     if dtype not in DTYPES:
         raise UnknownNameError("dtype", dtype, DTYPES)
@@ -135,7 +132,7 @@ def is_gguf(place: str | Path) -> bool:
 
 
 def unload(model: LocalModel | None = None) -> None:
-    """Forget `model`, or every loaded model, so that its memory is freed once nothing else holds it.
+    """Forget a loaded model, or all loaded models, so that their memory is freed when nothing else holds them.
 
     The next `load` of the same name reads the weights again.
     """
@@ -253,8 +250,9 @@ def _hhem_parts(folder: Path) -> tuple[Any, Any]:
     inside = folder / Path(foundation).name
     place = inside if inside.is_dir() else foundation
     try:
-        config = transformers.AutoConfig.from_pretrained(place, num_labels=2, architectures=[HHEM])
-        return config, transformers.AutoTokenizer.from_pretrained(place)
+        plain = {"trust_remote_code": False}  # without it, transformers asks on the terminal whether to run code
+        config = transformers.AutoConfig.from_pretrained(place, num_labels=2, architectures=[HHEM], **plain)
+        return config, transformers.AutoTokenizer.from_pretrained(place, **plain)
     except (OSError, ValueError):
         raise InputError(
             f"{folder} was made from {foundation}, which cannot be had",
@@ -278,19 +276,6 @@ def quiet() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def kind_of(config: Any) -> Kind:
-    """Return the kind of a model of this configuration."""
-    from transformers.models.auto import modeling_auto
-
-    if getattr(config, "is_encoder_decoder", False):
-        return "seq2seq"
-    writes = re.search("CausalLM|LMHead", " ".join(getattr(config, "architectures", None) or ()))
-    if config.model_type in modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES:
-        # BERT and the like are also listed as decoders, for a rare use
-        return "causal" if writes and getattr(config, "is_decoder", False) else "encoder"
-    return "causal" if writes or config.model_type in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES else "encoder"
-
-
 def _placement(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
     """Return the device and the precision that the names stand for on this machine."""
     import torch
@@ -311,7 +296,7 @@ def _placement(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
 
 
 def computes_bf16(device: torch.device) -> bool:
-    """Return whether a device computes in bf16; most processors only emulate it, which is slower than fp32."""
+    """Return whether a device computes in bf16. Most processors only emulate bf16, which is slower than fp32."""
     import torch
 
     if device.type == "cuda":
@@ -321,7 +306,7 @@ def computes_bf16(device: torch.device) -> bool:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Return whether memory ran out; torch's allocator for CPUs has no error class of its own."""
+    """Return whether an error means that memory ran out. Torch's allocator for CPUs has no error class of its own."""
     import torch
 
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):

@@ -1,4 +1,4 @@
-"""Sampling of the next token from a model's logits: greedy, or by temperature, top-k and top-p.
+"""Sample the next token from a model's logits, greedily or by temperature, top-k and top-p.
 
 Each row of a batch has its own seed, so its tokens do not depend on the other rows.
 """
@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from veridical.core.errors import InputError
+from veridical.records.errors import InputError
 
 if TYPE_CHECKING:
     import torch
@@ -19,17 +19,18 @@ __all__ = ["Sampler"]
 
 
 class Sampler:
-    """A sampler of one token per row; each row has its own random generator, so no row depends on the others.
+    """Samples one token per row. Each row has its own random generator, so no row depends on the other rows.
 
     Args:
-        seeds: One per row. The tokens of a row depend only on its seed and its logits.
-        temperature: At least 0. 0 takes the most probable token; 1 is the model's own distribution.
-        top_k: Sample from this many most probable tokens; 0 means all.
-        top_p: In (0, 1]. Sample from the most probable tokens that together have this probability; 1 means all.
+        seeds: The seed of each row. The tokens of a row depend only on its seed and its logits.
+        temperature: The sampling temperature, at least 0. 0 takes the most probable token, and 1 is the model's own
+            distribution.
+        top_k: The number of most probable tokens from which to sample. 0 means all tokens.
+        top_p: The total probability, in (0, 1], of the most probable tokens from which to sample. 1 means all tokens.
         device: The device of the logits. The same seed gives other tokens on another device.
 
     Raises:
-        InputError: For a value out of range.
+        InputError: A value is out of range.
     """
 
     def __init__(
@@ -64,9 +65,9 @@ class Sampler:
         """Sample one token from each row of logits. A token with the logit -inf is never sampled.
 
         Args:
-            logits: In fp32, with at least one finite value in each row. *Shape:* (rows, vocabulary)
-            temperature: Replaces the sampler's own temperature; None: keep that.
-            rows: The index of each row's seed; None: one row per seed, in order.
+            logits: The logits in fp32, with at least one finite value in each row. *Shape:* (rows, vocabulary)
+            temperature: A temperature for this call. Default: the sampler's own temperature.
+            rows: The index of each row's seed. Default: one row per seed, in order.
         """
         import torch
 

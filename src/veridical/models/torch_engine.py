@@ -1,8 +1,9 @@
 """Compute the states of batches with torch.
 
 BERT-like encoders and sequence classifiers on the CPU run in an implementation of our own. It gives the same numbers
-(1e-4 in fp32) faster: rows lie end to end, so nothing is padded; matrices are stored in the order of oneDNN; bias, GELU
-and residual are computed in the same pass; behind the last attention only the wanted tokens are computed.
+(within 1e-4 in fp32) faster, for several reasons: rows lie end to end, so that nothing is padded; matrices are stored
+in the order of oneDNN; bias, GELU and residual are computed in the same pass; after the last attention, only the wanted
+tokens are computed.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.core.errors import InputError
-from veridical.models.local_model import LocalModel, first_position
-from veridical.models.pair_runner import Batch, Floats, inputs_of
-from veridical.models.tokenization import special_tokens
+from veridical.inference.local_model import LocalModel, first_position
+from veridical.inference.pair_runner import Batch, Floats, inputs_of
+from veridical.inference.tokenization import special_tokens
+from veridical.records.errors import InputError
 
 if TYPE_CHECKING:
     import torch
@@ -52,7 +53,9 @@ _PARTS = {
 
 
 class TorchEngine:
-    """An engine (`pair_runner.Engine`) that computes with `model`: packed where possible, else with its own code."""
+    """An engine (`pair_runner.Engine`) that computes with torch, packed if possible, otherwise with the model's own
+    code.
+    """
 
     alone = False
     takes_mask = False
@@ -81,7 +84,10 @@ class TorchEngine:
         return array
 
     def forward(self, batch: Batch) -> torch.Tensor:
-        """Run the model's own code, with gradients where they are enabled; return what `outputs_of` does."""
+        """Run the model's own code, and return the result of `outputs_of`.
+
+        Gradients are computed if they are enabled.
+        """
         tensors = self.tensors(batch)
         with relative_positions(self.model, tensors.get("position_ids")):
             return outputs_of(self.model, tensors)
@@ -97,14 +103,16 @@ class TorchEngine:
 
 
 class AnswerEngine(TorchEngine):
-    """An engine for an encoder-decoder that answers with a label: its logits are those of the first token it writes.
+    """An engine for an encoder-decoder that answers with a label.
+
+    Its logits are those of the first token that it writes.
 
     Args:
         model: A model of the kind "seq2seq".
         answers: The token of each class.
 
     Raises:
-        InputError: If the tokenizer has no such tokens.
+        InputError: The tokenizer has no such tokens.
     """
 
     def __init__(self, model: LocalModel, answers: Sequence[str]) -> None:
@@ -131,9 +139,10 @@ class AnswerEngine(TorchEngine):
 
 
 def outputs_of(model: LocalModel, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
-    """Return the last hidden states of a batch, *(rows, width, size)*, or logits, *(rows, 1, classes)*.
+    """Return the last hidden states of a batch, or the logits of a classifier.
 
-    HHEM-2 has logits at every token; those of the first one are the pair's.
+    The states have *shape* (rows, width, size), and the logits (rows, 1, classes). HHEM-2 has logits at every token, of
+    which the first are those of the pair.
     """
     if model.kind == "classifier":
         logits: torch.Tensor = model.model(**inputs).logits
@@ -145,7 +154,10 @@ def outputs_of(model: LocalModel, inputs: dict[str, torch.Tensor]) -> torch.Tens
 
 @contextmanager
 def relative_positions(model: LocalModel, positions: torch.Tensor | None) -> Iterator[None]:
-    """Let MPNet, whose attention looks at distances, count them by `positions` *(rows, width)* in the context."""
+    """Let MPNet, whose attention looks at distances, count them by `positions` while the context lasts.
+
+    *Shape:* `positions` is (rows, width).
+    """
     if positions is None or model.model_type != "mpnet":
         yield
         return
@@ -164,10 +176,10 @@ def relative_positions(model: LocalModel, positions: torch.Tensor | None) -> Ite
 
 
 class PackedEncoder:
-    """An encoder on the CPU that computes the last hidden states of wanted tokens, or the logits of rows.
+    """Runs an encoder on the CPU, and computes the last hidden states of wanted tokens, or the logits of rows.
 
     The matrices are packed at the first call, and again after the weights have changed. The packed copies take as much
-    memory as the encoder's layers.
+    memory as the layers of the encoder.
 
     Args:
         model: An encoder or sequence classifier that `supports` accepts.
@@ -195,7 +207,10 @@ class PackedEncoder:
         )
 
     def states(self, batch: Batch) -> torch.Tensor:
-        """Return the last hidden states of the wanted tokens, row by row. *Shape:* (wanted, width)"""
+        """Return the last hidden states of the wanted tokens, row by row.
+
+        The result has *shape* (wanted, width).
+        """
         import torch
 
         lengths = batch.filled.sum(1).tolist()
@@ -229,7 +244,10 @@ class PackedEncoder:
         return last.behind_attention(x, self._attended(last.query(x, None), key, value, wanted_rows, rows, biases))
 
     def logits(self, states: torch.Tensor) -> torch.Tensor:
-        """Return a sequence classifier's logits, *(rows, classes)*, from the states *(rows, width)* of first tokens."""
+        """Return the logits of a sequence classifier from the states of first tokens.
+
+        *Shape:* `states` is (rows, width), and the result is (rows, classes).
+        """
         head = self.model.model
         if self.model.model_type == "bert":
             logits: torch.Tensor = head.classifier(self.base.pooler(states[:, None]))

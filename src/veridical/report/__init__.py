@@ -1,5 +1,5 @@
-"""Reports for people: in a terminal (`terminal`), as one HTML page (`html`), and for other programs (SARIF, JUnit).
+"""Report results to people, in a terminal (`terminal`) or as one HTML page (`html`), and to programs (SARIF, JUnit).
 
-Pure functions: records in, text out. They score and decide nothing beyond `core.decide`. Import a function from its
-module: this package itself loads nothing.
+All functions are pure: records in, text out. They score and decide nothing beyond `records.decide`. Import a function
+from its module, because this package itself loads nothing.
 """

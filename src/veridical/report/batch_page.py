@@ -1,4 +1,4 @@
-"""The HTML page of a batch: shares with intervals, in total and by group, plots, failed rows and the worst cases."""
+"""Render the HTML page of a batch: proportions with intervals, in all and by group, plots, failed rows, worst cases."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from veridical.batch.summary import BatchReport, GroupShares, WorstRow, worst_cases
-from veridical.core.files import write_whole
-from veridical.core.text import shorten, visible
-from veridical.core.types import Checked
+from veridical.io.files import write_whole
 from veridical.metrics.measure import Measured
+from veridical.records.strings import shorten, visible
+from veridical.records.types import Checked
 from veridical.report.html import case_sections
 from veridical.report.pages import render, render_page
 from veridical.report.tables import Table
+from veridical.workflows.batch.summary import BatchReport, GroupShares, WorstRow, worst_cases
 
 __all__ = ["render_batch", "write_batch_page"]
 
@@ -25,15 +25,15 @@ def write_batch_page(folder: Path, report: BatchReport) -> Path:
     """Write `report.html`, with the worst cases, into the folder of a finished batch, and return its path."""
     rows = {(row.file, row.line): row for row in (*report.worst, *report.worst_omitted)}
     page = folder / "report.html"
-    write_whole(page, render_batch(report, worst_cases(folder, list(rows.values()))))
+    write_whole(page, render_batch(report, worst_cases(folder, list(rows.values()))), follow_link=False)
     return page
 
 
 def render_batch(report: BatchReport, worst: Sequence[Checked] = (), *, title: str = "Batch report") -> str:
-    """Return the page as one HTML document that has no script and loads nothing.
+    """Render a batch as one HTML document that has no script and loads nothing.
 
     Args:
-        report: The batch.
+        report: The summary of the batch.
         worst: The cases to show in full.
         title: The title of the page.
     """
@@ -59,13 +59,13 @@ def _shares_table(report: BatchReport) -> Table:
     lines = [
         [
             *(["all" if shares.group is None else visible(shares.group)] if grouped else []),
-            *(f"{count:,}" for count in (shares.rows, shares.flagged, shares.unjudged)),
+            *(f"{count:,}" for count in (shares.rows, shares.flagged, shares.unjudged, shares.no_claim)),
             *(_percent(measured) for measured in (shares.hallucinated, shares.omitted)),
             *("–" if mean is None else f"{mean:.3f}" for mean in (shares.mean_hallucination, shares.mean_omission)),
         ]
         for shares in (total, *groups)
     ]
-    head = [*(["group"] if grouped else []), "rows judged", "flagged", "not judged as a whole"]
+    head = [*(["group"] if grouped else []), "rows judged", "flagged", "not judged as a whole", "no claim"]
     head += ["hallucinated", "omitted", "mean score", "mean score of omission"]
     hidden = len(report.groups) - len(groups)
     foot = f"{report.rows:,} rows, of which {report.failed:,} failed; detectors: {', '.join(report.detectors)}. "

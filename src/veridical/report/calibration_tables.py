@@ -1,10 +1,10 @@
-"""The result of `veridical calibrate` as tables: one per level, with validation figures before and after."""
+"""Show the result of `veridical calibrate` as tables, one per level, with validation figures before and after."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from veridical.calibration.calibrated import FittedCalibration
+from veridical.detectors.calibrated import FittedCalibration
 from veridical.metrics.measure import Measured
 from veridical.report.tables import Table, cell
 
@@ -15,7 +15,7 @@ NEARLY_ALL = 0.9
 
 
 def calibration_tables(fitted: FittedCalibration) -> list[Table]:
-    """Return one table per level: validation figures with the original scores, and cross-fitted ones."""
+    """Return one table per level, with validation figures of the original scores and of the cross-fitted scores."""
     tables = []
     for level, fit in fitted.validation.items():
         lines = [[metric, _cell(fit["before"], metric), _cell(fit["cross_fitted"], metric)] for metric in _METRICS]

@@ -1,10 +1,10 @@
-"""The causes of a run as tables for people."""
+"""Show the causes of a run as tables for people."""
 
 from __future__ import annotations
 
-from veridical.causes.summary import CauseReport
 from veridical.report.rate import percent
 from veridical.report.tables import Table
+from veridical.workflows.causes.summary import CauseReport
 
 __all__ = ["cause_tables"]
 
@@ -19,7 +19,7 @@ _SAYS = {
 
 
 def cause_tables(report: CauseReport) -> list[Table]:
-    """Return the shares of a run by what is to be mended, and by cause."""
+    """Return the proportions of a run's cases by the part of the system to fix, and by cause."""
     mend = [[each.mend, _SAYS[each.mend], f"{each.cases:,}", percent(each.share)] for each in report.to_mend]
     causes = [[str(each.causes[0].value), each.mend, f"{each.cases:,}", percent(each.share)] for each in report.causes]
     foot = f"{report.cases:,} cases, with {report.level:.0%} intervals (Wilson); cases count as independent."

@@ -1,4 +1,4 @@
-"""The findings in one case as a list for other programs: one per flagged span, omission or whole response."""
+"""List the findings in one case for other programs, one for each flagged span, omission or whole response."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from io import StringIO
 
-from veridical.core.spans import Span
-from veridical.core.text import shorten, visible
-from veridical.core.types import Case, Checked, Evidence, Outcome
+from veridical.records.spans import Span
+from veridical.records.strings import shorten, visible
+from veridical.records.types import Case, Checked, Evidence, Outcome
 from veridical.report.judgement_view import JudgementView, judgement_views, number
 
 __all__ = ["HALLUCINATION", "OMISSION", "Finding", "as_html", "as_text", "findings", "reasons", "unjudged_reasons"]
@@ -22,7 +22,7 @@ _WORDS = 120  # characters of a span that a message shows
 class Finding:
     """A flagged span of the response, or an omitted span of the source `source_id`.
 
-    A `span` of None means the response as a whole. `message` is one line that is safe for any display.
+    If `span` is None, the finding is about the whole response. `message` is one line that is safe for any display.
     """
 
     kind: str  # HALLUCINATION or OMISSION
@@ -35,7 +35,10 @@ class Finding:
 
 
 def findings(checked: Checked) -> list[Finding]:
-    """Return the findings behind the outcome "flagged", in the order of the detectors; [] for any other outcome."""
+    """Return the findings behind the outcome "flagged", in the order of the detectors.
+
+    Any other outcome has no findings.
+    """
     if checked.outcome is not Outcome.FLAGGED:
         return []
     above_thresholds = [finding for view in judgement_views(checked) for finding in _of_view(checked.case, view)]
@@ -88,13 +91,13 @@ def _quoted(text: str, span: Span) -> str:
 
 
 def unjudged_reasons(checked: Checked) -> list[str]:
-    """Return why a case was not judged, or only in part: one line per note of a detector."""
+    """Return why a case was not judged, or only in part, with one line for each note of a detector."""
     notes = [f"{shorten(j.by, 80)}: {shorten(note, 300)}" for j in checked.judgements for note in j.notes]
     return [visible(note) for note in notes] or ["no detector judged all of it"]
 
 
 def reasons(checked: Checked) -> list[str]:
-    """Return why a case is flagged, or was not judged: one line each; [] for a clear one."""
+    """Return why a case is flagged or was not judged, one line for each reason. A clear case has no reasons."""
     if checked.outcome is Outcome.UNJUDGED:
         return unjudged_reasons(checked)
     return [finding.message for finding in findings(checked)]
@@ -112,7 +115,7 @@ def as_text(checked: Checked, *, legend: bool = True) -> str:
 
 
 def as_html(checked: Checked) -> str:
-    """Return one case as an HTML element for a notebook: what the terminal shows, in colours."""
+    """Return one case as an HTML element for a notebook, which shows the same as the terminal, in colours."""
     from rich.console import Console
 
     from veridical.report.terminal import print_report

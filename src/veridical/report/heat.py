@@ -1,6 +1,6 @@
-"""Heat views: a response whose words are shaded by their scores (Liu et al. 2022, Figure 5), in terminal and page.
+"""Show a response with its words shaded by their scores (Liu et al. 2022, Figure 5), in the terminal and on the page.
 
-They work for any judgement with verdicts on words, tokens or spans. The score of a word is the highest score of the
+This works for any judgement with verdicts on words, tokens or spans. The score of a word is the highest score of the
 verdicts that overlap it. A word that was not judged has no score and a style of its own.
 """
 
@@ -10,12 +10,12 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from veridical.core.segment import words
-from veridical.core.spans import Span
-from veridical.core.text import visible
-from veridical.core.types import Case, Decision, Judgement, judged_spans
+from veridical.records.spans import Span
+from veridical.records.strings import visible
+from veridical.records.types import Case, Decision, Judgement, judged_spans
 from veridical.report.judgement_view import number
 from veridical.report.pages import render
+from veridical.text.segment import words
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -41,7 +41,7 @@ _PALETTE = (
 
 @dataclass(frozen=True, slots=True)
 class HeatWord:
-    """A word of the response with the text before it (`before`) and its score (None: not judged)."""
+    """A word of the response, with the text before it (`before`) and its score, or None if it was not judged."""
 
     before: str
     text: str
@@ -50,13 +50,15 @@ class HeatWord:
 
     @property
     def shade(self) -> int | None:
-        """The tenth of [0, 1] that holds the score, from 0 to 9; None without a score."""
+        """The tenth of [0, 1] that contains the score, from 0 to 9, or None if the word has no score."""
         return None if self.score is None else min(int(self.score * SHADES), SHADES - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class HeatView:
-    """The content of a heat view: all words, the text after the last one (`rest`), and the highest-scoring words."""
+    """The content of a heat view: all words, the text after the last word (`rest`), and the words with the highest
+    scores.
+    """
 
     words: tuple[HeatWord, ...]
     rest: str
@@ -65,12 +67,12 @@ class HeatView:
 
 
 def word_scores(case: Case, judgement: Judgement) -> list[tuple[Span, float | None]]:
-    """Return each word of the response with the highest score of the verdicts that overlap it; None if not judged.
+    """Return each word of the response with the highest score of the verdicts that overlap it.
 
-    A judged word without a verdict has the score 0. A word that was judged only in part counts as judged. The time is
-    linear in the words and in the words under verdicts.
+    A judged word without a verdict has the score 0. A word that was judged only in part counts as judged. A word that
+    was not judged has the score None. The time is linear in the number of words and of words under verdicts.
 
-    >>> from veridical.core.types import Verdict
+    >>> from veridical.records.types import Verdict
     >>> judgement = Judgement("1", "someone", verdicts=(Verdict(Span(3, 5), 0.9), Verdict(Span(4, 9), 0.4)))
     >>> [score for _, score in word_scores(Case("1", "In 1999 it fell"), judgement)]
     [0.0, 0.9, 0.4, 0.0]
@@ -88,7 +90,7 @@ def word_scores(case: Case, judgement: Judgement) -> list[tuple[Span, float | No
 
 
 def heat_view(case: Case, judgement: Judgement, decision: Decision) -> HeatView | None:
-    """Return the words of a response with their scores; None for a judgement without a verdict on any word."""
+    """Return the words of a response with their scores, or None if the judgement has no verdict on any word."""
     scored = word_scores(case, judgement)
     if not judgement.verdicts or all(score is None for _, score in scored):
         return None
@@ -107,10 +109,11 @@ def heat_view(case: Case, judgement: Judgement, decision: Decision) -> HeatView 
 
 
 def heat_text(view: HeatView, *, plain: bool) -> Text:
-    """Return the response for a terminal: the background shows the score, flagged words are underlined, others italic.
+    """Return the response for a terminal, with the scores as background colours.
 
-    Italic words were not judged. In plain text, the tenths of a score of 0.1 or more follow the word ("1999{9}"), a
-    flagged word stands in square brackets ("[1999{9}]"), and "{?}" follows a word that was not judged.
+    Flagged words are underlined, and words that were not judged are italic. In plain text, the tenths of a score of 0.1
+    or more follow the word ("1999{9}"), a flagged word stands in square brackets ("[1999{9}]"), and "{?}" follows a
+    word that was not judged.
     """
     from rich.text import Text
 

@@ -1,4 +1,4 @@
-"""One self-contained HTML page of checked cases: it has no script, loads nothing, and escapes every text."""
+"""Render checked cases as one self-contained HTML page, which has no script, loads nothing, and escapes every text."""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from veridical.core.errors import InputError
-from veridical.core.text import visible
-from veridical.core.types import Checked, Outcome
+from veridical.records.errors import InputError
+from veridical.records.strings import visible
+from veridical.records.types import Checked, Outcome
 from veridical.report.heat import SHADES, heat_style, heat_view
 from veridical.report.html_view import case_view
 from veridical.report.pages import render, render_page
 from veridical.report.salience import HIGHLIGHTING_WORDS, MapView, hover_rules, map_view, salience_style
 
 if TYPE_CHECKING:
-    from veridical.core.salience_map import SalienceMap
+    from veridical.records.salience_map import SalienceMap
 
 __all__ = ["case_sections", "render_html"]
 
 # a mark that is cut into segments gets a style rule that highlights all of it; beyond this many marks, only the first
 # segment is highlighted
 CUT_MARKS = 400
+
+_OUTCOMES = (Outcome.FLAGGED, Outcome.UNJUDGED, Outcome.NO_CLAIM, Outcome.CLEAR)
 
 
 def render_html(
@@ -33,15 +35,25 @@ def render_html(
     maps: Sequence[Sequence[SalienceMap | None]] = (),
     heat: bool = False,
 ) -> str:
-    """Return the page of all cases in `checked`: one HTML document without a script, readable without a network.
+    """Render checked cases as one HTML document without a script, which is readable without a network.
 
-    `generated` (a date, a command) is shown under the title; without it the same cases always give the same page.
-    `maps[i][k]` is the salience map of `checked[i].judgements[k]`, shown below its case (None: no map). With `heat`,
-    every judgement that scores words shows them as shades (`report.heat`). Time and size are linear in the texts and
-    marks. Raises `InputError` or `SpanError` for a judgement that does not fit its case.
+    Time and size are linear in the texts and marks.
 
-    >>> from veridical.core.decide import decide
-    >>> from veridical.core.types import Case, Judgement, Span, Verdict
+    Args:
+        checked: The checked cases.
+        title: The title of the page.
+        generated: A line under the title, such as a date or a command. Without it, the same cases always give the same
+            page.
+        maps: The salience maps, where `maps[i][k]` belongs to `checked[i].judgements[k]` and is shown below its case.
+            None shows no map.
+        heat: Whether to shade words by their scores, for judgements that score words (`report.heat`).
+
+    Raises:
+        InputError: A judgement does not fit its case.
+        SpanError: A span runs past the end of its text.
+
+    >>> from veridical.records.decide import decide
+    >>> from veridical.records.types import Case, Judgement, Span, Verdict
     >>> case = Case("1", "It is <b>red</b>.")
     >>> judgement = Judgement("1", "someone", verdicts=(Verdict(Span(6, 16), 0.9),))
     >>> page = render_html([Checked(case, (judgement,), (decide(case, judgement),), Outcome.FLAGGED)])
@@ -56,7 +68,7 @@ def render_html(
 def case_sections(
     checked: Sequence[Checked], *, maps: Sequence[Sequence[SalienceMap | None]] = (), heat: bool = False
 ) -> tuple[list[str], dict[str, Any]]:
-    """Return the style sheets and the values for `report.html` of a page that shows `checked`."""
+    """Return the style sheets and the template values for a page (`report.html`) that shows checked cases."""
     cases = [case_view(item, i) for i, item in enumerate(checked, 1)]
     texts = [detector.segments for case in cases for detector in case.detectors]
     texts += [source.segments for case in cases for _, sources in case.perspectives for source in sources]
@@ -80,13 +92,28 @@ def case_sections(
     ]
     return styles, {
         "cases": cases,
-        "counts": [(outcome, counts[outcome]) for outcome in (Outcome.FLAGGED, Outcome.UNJUDGED, Outcome.CLEAR)],
+        "counts": [(outcome, counts[outcome]) for outcome in _OUTCOMES],
         "used": {kind for segment in segments for kind in segment.kinds},
         "maps": map_views,
         "heats": heats,
         "shades": SHADES,
         "highlighting_words": HIGHLIGHTING_WORDS,
+        "meanings": _meanings(checked),
     }
+
+
+def _meanings(checked: Sequence[Checked]) -> dict[str, str]:
+    """Return what the labels and kinds of the flagged verdicts mean, for the legend."""
+    from veridical.detectors.explanation import KINDS, LABELS
+
+    flagged = [
+        item.judgements[k].verdicts[i]
+        for item in checked
+        for k, decision in enumerate(item.decisions)
+        for i in decision.verdicts
+    ]
+    used = {word for verdict in flagged for word in (verdict.label, verdict.kind)}
+    return {word: meaning for word, meaning in {**LABELS, **KINDS}.items() if word in used}
 
 
 def _map_views(

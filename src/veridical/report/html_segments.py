@@ -1,12 +1,12 @@
-"""The segments of a marked text on the page: their style, their anchors, and the links from and to them."""
+"""Cut a marked text into segments for the page, with their style, their anchors, and the links from and to them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from veridical.core.spans import Span
-from veridical.core.text import visible
+from veridical.records.spans import Span
+from veridical.records.strings import visible
 from veridical.report.segments import segment, within
 
 __all__ = ["FEW", "HtmlSegment", "Mark", "html_segments"]
@@ -16,10 +16,10 @@ FEW = 4  # the most lines on hover, and the most links back, of one segment
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One mark over a text: its anchor ("": none), CSS class (`kind`) and link (`href`).
+    """One mark over a text, with its anchor ("" if it has none), CSS class (`kind`) and link (`href`).
 
-    `hover` is shown on hover, `spoken` is read by a screen reader. `refs` are the (anchor, text) of the links that
-    follow it.
+    `hover` is shown when the pointer is over the mark, and `spoken` is read by a screen reader. `refs` are the (anchor,
+    text) pairs of the links that follow the mark.
     """
 
     span: Span
@@ -33,7 +33,10 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class HtmlSegment:
-    """A stretch of text under the same marks. `id` is its first anchor, `anchors` are the others that begin here."""
+    """A stretch of text under the same marks.
+
+    `id` is its first anchor, and `anchors` are the others that begin here.
+    """
 
     text: str
     kinds: tuple[str, ...] = ()
@@ -49,10 +52,11 @@ class HtmlSegment:
 
 
 def html_segments(text: str, marks: Sequence[Mark], windows: Sequence[Span] | None = None) -> tuple[HtmlSegment, ...]:
-    """Cut `text` at every boundary of `marks`; with `windows`, return only the segments inside them and gaps between.
+    """Cut `text` at every boundary of `marks`.
 
-    `keys` are the anchors of marks that are cut, or that begin together with another mark: for these the id alone does
-    not find the target of a link.
+    With `windows`, only the segments inside these windows are returned, with gaps between them. `keys` are the anchors
+    of marks that are cut, or that begin together with another mark, because for these the id alone does not find the
+    target of a link.
     """
     windows = [Span(0, len(text))] if windows is None else windows
     cuts = [edge for window in windows for edge in (window.start, window.end)]

@@ -1,8 +1,8 @@
-"""The content of the HTML page, computed from checked cases: segments of text with their classes, anchors and links.
+"""Compute the content of the HTML page from checked cases: segments of text with their classes, anchors and links.
 
-The template only prints these values. Anchors: `c1` is a case, `c1-d1` a detector in it, `c1-d1-f1` a flagged span of
-the response and `c1-d1-n1` its note, `c1-d1-v1` another verdict, `c1-s1` a source, `c1-s1-e1` evidence and `c1-s1-o1`
-an omission in the source.
+The template only prints these values. The anchors are `c1` for a case, `c1-d1` for a detector in it, `c1-d1-f1` for a
+flagged span of the response and `c1-d1-n1` for its note, `c1-d1-v1` for another verdict, `c1-s1` for a source, and
+`c1-s1-e1` for evidence and `c1-s1-o1` for an omission in this source.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from veridical.core.spans import Span, length
-from veridical.core.text import shorten, visible
-from veridical.core.types import Case, Checked, Evidence, Omission, Outcome, Source, Verdict
+from veridical.records.spans import Span, length
+from veridical.records.strings import shorten, visible
+from veridical.records.types import Case, Checked, Evidence, Omission, Outcome, Source, Verdict
 from veridical.report.html_segments import FEW, HtmlSegment, Mark, html_segments
 from veridical.report.judgement_view import (
     JudgementView,
@@ -32,7 +32,7 @@ LONG_SOURCE = 1600  # characters; of a longer source only the marked passages ar
 
 @dataclass(frozen=True, slots=True)
 class EvidenceView:
-    """A passage of a source that is cited as evidence: its anchor on the page and its words."""
+    """A passage of a source that is cited as evidence, with its anchor on the page and its words."""
 
     anchor: str
     name: str
@@ -42,7 +42,7 @@ class EvidenceView:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One flagged span, omission or supported verdict in a list; `back` is the anchor of its span."""
+    """One flagged span, omission or supported verdict in a list. `back` is the anchor of its span."""
 
     id: str
     back: str | None
@@ -84,7 +84,7 @@ class DetectorView:
 
 @dataclass(frozen=True, slots=True)
 class SourceView:
-    """One source with its marks; for a long source, `segments` are passages and `full_text` is the whole text."""
+    """One source with its marks. For a long source, `segments` are passages, and `full_text` is the whole text."""
 
     id: str
     name: str
@@ -98,7 +98,10 @@ class SourceView:
 
 @dataclass(frozen=True, slots=True)
 class CaseView:
-    """One case of the page. `perspectives` are its sources by perspective (None for those without one)."""
+    """One case of the page.
+
+    `perspectives` are its sources by perspective, or by None for sources without a perspective.
+    """
 
     id: str
     name: str
@@ -159,7 +162,7 @@ class _CaseBuilder:
         self.omission_marks: defaultdict[str, list[Mark]] = defaultdict(list)
 
     def detector(self, view: JudgementView, id: str) -> DetectorView:
-        """Return the view of one detector; flagged spans get numbers, all other spans only marks."""
+        """Return the view of one detector. Flagged spans get numbers, and all other spans only marks."""
         judgement, limits, by = view.judgement, view.decision.thresholds, view.judgement.by
         marks, flagged, supported = [], [], []
         for k, span in enumerate(view.flagged, 1):
@@ -207,7 +210,9 @@ class _CaseBuilder:
         )
 
     def cite(self, evidence: Sequence[Evidence], anchor: str, span: Span, by: str) -> str | None:
-        """Record that a span of the response cites `evidence`; return the anchor of its first piece, if any."""
+        """Record that a span of the response cites `evidence`, and return the anchor of its first piece, if there is
+        one.
+        """
         description = visible(f"“{shorten(span.of(self.case.response), 80)}” ({by})")
         for piece in evidence:
             self.anchor(piece)
@@ -215,7 +220,7 @@ class _CaseBuilder:
         return self.anchor(evidence[0]) if evidence else None
 
     def anchor(self, evidence: Evidence) -> str:
-        """Return the anchor of a source span, the same for every citation of it."""
+        """Return the anchor of a source span. Every citation of the span has the same anchor."""
         key = (evidence.source_id, evidence.span)
         return self.anchors.setdefault(key, f"{self.source_ids[evidence.source_id]}-e{len(self.anchors) + 1}")
 

@@ -1,6 +1,6 @@
-"""The view of one judgement: flagged spans in order, omissions, and spans that were not judged.
+"""Prepare one judgement to be shown: flagged spans in order, omissions, and spans that were not judged.
 
-Terminal and page share it, so that both show the same.
+Terminal and page share this view, so that both show the same.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from veridical.core.decide import flagged, merge, omitted, unjudged
-from veridical.core.spans import Span
-from veridical.core.types import (
+from veridical.records.decide import flagged, merge, omitted, unjudged
+from veridical.records.spans import Span
+from veridical.records.types import (
     Checked,
     Decision,
     Evidence,
@@ -50,7 +50,7 @@ class FlaggedSpan:
 
     @property
     def label_and_reason(self) -> str:
-        """Its label, kind of error and reason as one line; "" if it has none of them."""
+        """The label, kind of error and reason of the span as one line, or "" if it has none of them."""
         first = self.verdicts[0]
         return " · ".join(part for part in (label_and_kind(first), first.reason) if part)
 
@@ -74,7 +74,7 @@ class FlaggedSpan:
 class JudgementView:
     """One judgement and its decision, ready to be shown. `unjudged` are spans of the response.
 
-    `coverage_unknown` means that the case has sources to cover, and the detector did not judge their coverage.
+    `coverage_unknown` means that the case has sources to cover, but the detector did not judge their coverage.
     """
 
     judgement: Judgement
@@ -98,7 +98,7 @@ def judgement_views(checked: Checked) -> list[JudgementView]:
                 decision=decision,
                 flagged=tuple(_flagged_spans(case.response, flagged(judgement, decision))),
                 omissions=tuple(sorted(omitted(judgement, decision), key=lambda o: (order[o.source_id], o.span))),
-                unjudged=tuple(unjudged(case, judgement)),
+                unjudged=() if judgement.no_claim else tuple(unjudged(case, judgement)),
                 coverage_unknown=must_cover and judgement.omission is None and not judgement.omissions,
             )
         )
@@ -125,7 +125,9 @@ def _flagged_spans(text: str, verdicts: Sequence[Verdict]) -> list[FlaggedSpan]:
 
 
 def label_and_kind(verdict: Verdict) -> str:
-    """Return what a verdict says of the error in a few words: "contradiction · value"; "" if it says nothing.
+    """Return the label and the kind of error of a verdict, such as "contradiction · value".
+
+    The result is "" if the verdict has neither a label nor a kind.
 
     >>> label_and_kind(Verdict(Span(0, 1), 1.0, "contradiction", kind="value"))
     'contradiction · value'
@@ -134,7 +136,9 @@ def label_and_kind(verdict: Verdict) -> str:
 
 
 def thresholds_text(thresholds: Thresholds, judgement: Judgement) -> str:
-    """Return the thresholds of the levels that the judgement scores as text: one number if they are all the same.
+    """Return the thresholds as text, for the levels that the judgement scores.
+
+    If all thresholds are the same, the text is a single number.
 
     >>> thresholds_text(Thresholds(span=0.4), Judgement("1", "x", 0.3, 0.2))
     '0.50'
@@ -154,7 +158,7 @@ def thresholds_text(thresholds: Thresholds, judgement: Judgement) -> str:
 
 
 def number(score: float, threshold: float | None = None) -> str:
-    """Return `score` with two decimals, or more if rounding would hide on which side of `threshold` it lies.
+    """Return a score with two decimals, or with more if rounding would hide on which side of the threshold it lies.
 
     >>> number(0.4999, 0.5), number(0.25)
     ('0.4999', '0.25')
@@ -171,5 +175,6 @@ def outcome_text(outcome: Outcome) -> str:
     return {
         Outcome.CLEAR: "Clear",
         Outcome.FLAGGED: "Flagged",
+        Outcome.NO_CLAIM: "No claim",
         Outcome.UNJUDGED: "Not fully judged",
     }[outcome]

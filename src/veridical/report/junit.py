@@ -1,12 +1,12 @@
-"""Checked cases as JUnit XML, which CI servers read as test results (Jenkins, GitLab, GitHub actions)."""
+"""Write checked cases as JUnit XML, which CI servers read as test results (Jenkins, GitLab, GitHub actions)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from veridical.core.text import shorten, visible
-from veridical.core.types import Checked, Outcome
+from veridical.records.strings import shorten, visible
+from veridical.records.types import Checked, Outcome
 from veridical.report.findings import HALLUCINATION, OMISSION, as_text, findings, unjudged_reasons
 
 if TYPE_CHECKING:
@@ -16,9 +16,10 @@ __all__ = ["JUnitReport"]
 
 
 class JUnitReport:
-    """A JUnit report with one test per case: a flagged case is a failure, a case that could not be judged an error.
+    """Collects cases as JUnit tests. A flagged case is a failure, and a case that could not be judged is an error.
 
-    The text of both is the case as the terminal shows it. Characters that XML cannot hold are shown as signs.
+    The text of failures and errors is the case as the terminal shows it. Characters that XML cannot hold are shown as
+    symbols.
     """
 
     def __init__(self, name: str = "cases") -> None:
@@ -27,7 +28,7 @@ class JUnitReport:
         self.tests: list[ElementTree.Element] = []
 
     def add(self, checked: Checked, locations: CaseLocations | None = None) -> None:
-        """Add one case; `locations` are not used, because tests have no places in files."""
+        """Add one case. `locations` are not used, because JUnit tests have no places in files."""
         name = visible(shorten(checked.case.id, 200))
         test = ElementTree.Element("testcase", classname=self.name, name=name)
         self.tests.append(test)

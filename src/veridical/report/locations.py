@@ -1,7 +1,4 @@
-"""Locations: from a span in a text of a case to its place in the file the case was read from.
-
-A place is given by character offsets, lines and columns.
-"""
+"""Find the place of a span in the file from which its case was read, by character offsets, lines and columns."""
 
 from __future__ import annotations
 
@@ -11,23 +8,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from veridical.core.errors import InputError
-from veridical.core.files import STDIN
-from veridical.core.json_places import JsonString, find_string, find_value
-from veridical.core.spans import Span
-from veridical.core.types import Case
-from veridical.documents import CONVERTED_ENDINGS
-from veridical.rows import RowForm, RowReader
-from veridical.rows.json_values import JsonPlace
+from veridical.io.documents import CONVERTED_ENDINGS
+from veridical.io.files import STDIN
+from veridical.io.json_places import JsonString, find_string, find_value
+from veridical.io.json_values import JsonPlace
+from veridical.io.rows import RowForm, RowReader
+from veridical.records.errors import InputError
+from veridical.records.spans import Span
+from veridical.records.types import Case
 
 __all__ = ["CaseLocations", "FileLocations", "Location", "Region", "RowLocations", "locate_cases"]
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Characters `start` to `end` of a file, not counting a byte-order mark, and their `text`.
+    """A part of a file, from character `start` up to, but not including, `end`, with its `text`.
 
-    Lines and columns count from 1, and a line ends with a line feed. The character at `end_column` is not included.
+    A byte-order mark does not count. Lines and columns count from 1, and a line ends with a line feed. The character at
+    `end_column` is not included.
     """
 
     start: int
@@ -40,9 +38,11 @@ class Region:
 
     @classmethod
     def of(cls, text: str, span: Span, *, start: int = 0, line: int = 1) -> Region:
-        """Return the region of `span` in `text`, which begins at character `start` of its file, the first of `line`.
+        r"""Return the region of a span in `text`.
 
-        >>> Region.of("one\\ntwo three", Span(8, 13))
+        `text` begins at character `start` of its file, on line `line`.
+
+        >>> Region.of("one\ntwo three", Span(8, 13))
         Region(start=8, end=13, line=2, column=5, end_line=2, end_column=10, text='three')
         """
         first, last = line + text.count("\n", 0, span.start), line + text.count("\n", 0, span.end)
@@ -52,9 +52,10 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A file and a region of it; the region is None if the file was converted to text, or has changed since.
+    """A file and a region of it.
 
-    It is also None for a text that cannot be told from the rest of its row: `line` is then the row's first line.
+    The region is None if the file was converted to text, or has changed since. It is also None for a text that cannot
+    be separated from the rest of its row. `line` is then the first line of the row.
     """
 
     path: Path
@@ -68,7 +69,7 @@ class CaseLocations(Protocol):
     def find(self, case: Case, source_id: str | None, span: Span) -> Location | None:
         """Return the location of `span` in a source of `case`, or in its response if `source_id` is None.
 
-        Return None if the text comes from no file.
+        The result is None if the text does not come from a file.
         """
 
 
@@ -93,9 +94,10 @@ class FileLocations:
 
 @dataclass(frozen=True, slots=True)
 class RowLocations:
-    """A case that is a row of a file: an object of JSON at `place`, or a row of a table.
+    """Locates the texts of a case that is a row of a file: a JSON object at `place`, or a row of a table.
 
-    `line` is the row's first line, None in a file without lines. `case` is the case that is there now, if any.
+    `line` is the first line of the row, or None in a file without lines. `case` is the case that is there now, if there
+    is one.
     """
 
     path: Path
@@ -135,7 +137,10 @@ def _string(place: JsonPlace, text: str | None, source_i: int | None) -> JsonStr
 
 
 def locate_cases(path: Path, form: RowForm) -> Iterator[RowLocations]:
-    """Yield the locations of each case in a file, in the order of `rows.read_cases`; none in a compressed file."""
+    """Yield the locations of each case in a file, in the order of `io.rows.read_cases`.
+
+    A compressed file has no locations.
+    """
     ending = path.suffix.lower()
     if ending != ".gz":
         reader = RowReader(path, form)

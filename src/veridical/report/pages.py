@@ -1,7 +1,7 @@
-"""Rendering of all pages from templates: no script, nothing loaded, every text escaped.
+"""Render all pages from templates, without scripts, without loading anything, and with every text escaped.
 
-The Content-Security-Policy of a page allows only its own style sheet, by hash. Foreign text therefore stays harmless
-even if the escaping had a hole.
+The Content-Security-Policy of a page allows only its own style sheet, by hash. So foreign text stays harmless even if
+the escaping had a hole.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from veridical.core.text import visible
+from veridical.records.strings import visible
 from veridical.report.judgement_view import number
 
 if TYPE_CHECKING:
@@ -37,15 +37,15 @@ def _environment(package: str) -> Environment:
 
 
 def render(template: str, *, package: str = "veridical.report", **values: Any) -> str:
-    """Return the text of a template (a part of a page, or a style sheet); values in HTML are escaped.
+    """Render a template, which is a part of a page or a style sheet, to text. Values in HTML are escaped.
 
-    `package` holds the template in its folder `templates`. A template may extend and include those of this package.
+    `package` contains the template in its folder `templates`. A template may extend and include those of this package.
     """
     return _environment(package).get_template(template).render(values).strip()
 
 
 def render_page(template: str, *styles: str, title: str, **values: Any) -> str:
-    """Return the page of a template that extends `page.html`; its style sheet is `page.css` followed by `styles`."""
+    """Render a template that extends `page.html` to a page. Its style sheet is `page.css` followed by `styles`."""
     style = "\n".join([render("page.css"), *(style for style in styles if style)])
     style_hash = b64encode(sha256(style.encode()).digest()).decode()
     return render(template, title=visible(title), style=style, style_hash=style_hash, **values) + "\n"

@@ -1,16 +1,16 @@
-"""The true rate of a run as tables for people, and as metrics for Prometheus' textfile collector."""
+"""Show the true rate of a run as tables for people, and as metrics for Prometheus' textfile collector."""
 
 from __future__ import annotations
 
 from veridical.metrics.measure import Measured
-from veridical.rate.estimate import RateReport
 from veridical.report.tables import Table
+from veridical.workflows.rate.estimate import RateReport
 
 __all__ = ["percent", "prometheus_text", "rate_tables"]
 
 
 def percent(measured: Measured | None) -> str:
-    """Return a share as "12 % (8 to 17)"; "unknown" without labels.
+    """Format a proportion and its interval as "12 % (8 to 17)", or as "unknown" if there are no labels.
 
     >>> percent(Measured(0.12, 0.081, 0.17, 100)), percent(None)
     ('12 % (8 to 17)', 'unknown')
@@ -24,7 +24,7 @@ def percent(measured: Measured | None) -> str:
 
 def rate_tables(report: RateReport) -> list[Table]:
     """Return the rates of the run and of its groups."""
-    clear = report.rows - report.flagged - report.unjudged
+    clear = report.rows - report.flagged - report.unjudged - report.no_claim
     lines = [["all answers", f"{report.rows:,}", str(report.labels), percent(report.wrong)]]
     for name, rows, measured in (
         ("flagged", report.flagged, report.flagged_wrong),
@@ -56,8 +56,8 @@ def prometheus_text(report: RateReport, alarm: bool | None) -> str:
     """Return the metrics in Prometheus' text format, for the textfile collector of the node exporter.
 
     Args:
-        report: The rates.
-        alarm: Whether the alarm is raised; None: no limit was given.
+        report: The estimated rates.
+        alarm: Whether the alarm is raised. None if no limit was given.
     """
     labels = f'run="{_escaped(report.run)}"'
     shares = [(labels, report.wrong)] + [

@@ -1,7 +1,7 @@
-"""Revisions for people: a diff with the critique of each edit, in a terminal and as an HTML page.
+"""Show revisions to people as a diff with the critique of each edit, in a terminal or as an HTML page.
 
-Safe like the other reports: texts are never read as markup, control characters are shown as signs, and the page has no
-script and loads nothing.
+This is as safe as the other reports: texts are never read as markup, control characters are shown as symbols, and the
+page has no script and loads nothing.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from veridical.core.edits import check_edits
-from veridical.core.text import shorten, visible
-from veridical.core.types import Edit
+from veridical.records.edits import check_edits
+from veridical.records.strings import shorten, visible
+from veridical.records.types import Edit
 from veridical.report.judgement_view import number
 from veridical.report.pages import render, render_page
 from veridical.report.terminal import LONG_PIECE, MANY, Printer
-from veridical.revise import Revised
+from veridical.workflows.revise import Revised
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,7 +28,10 @@ LONG_KEPT = 400  # a terminal shows the ends only of unchanged text with more ch
 
 @dataclass(frozen=True, slots=True)
 class DiffPart:
-    """A stretch of the diff. `kind` is "kept", "gone" or "new"; `n` is the number of its edit, from 1 (kept: 0)."""
+    """A stretch of the diff.
+
+    `kind` is "kept", "gone" or "new". `n` is the number of its edit, from 1, or 0 for kept text.
+    """
 
     kind: str
     text: str
@@ -51,7 +54,7 @@ def diff_parts(text: str, edits: Sequence[Edit]) -> list[DiffPart]:
 
 
 def print_revisions(results: Iterable[Revised], console: Console) -> None:
-    """Print each result to `console`: its scores, the diff, the critique of each edit, and why the revision ended."""
+    """Print each result to `console`, with scores, the diff, the critique of each edit, and why the revision ended."""
     from rich.text import Text
 
     page = Printer(console)
@@ -113,7 +116,7 @@ def _remarks(result: Revised) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class RevisionView:
-    """The content of one result on a page; `edits` are (removed text, new text, reason)."""
+    """The content of one result on a page. `edits` are triples of removed text, new text and reason."""
 
     id: str
     name: str
@@ -141,9 +144,9 @@ def _view(result: Revised, anchor: str) -> RevisionView:
 
 
 def revision_fragment(result: Revised, anchor: str = "r1") -> str:
-    """Return one result as an escaped HTML article, for a page with the styles of `render_revisions`.
+    """Render one result as an escaped HTML article, for a page with the styles of `render_revisions`.
 
-    `anchor` is the prefix of its ids; characters other than ASCII letters, digits and "-" are dropped.
+    `anchor` is the prefix of its ids. Characters other than ASCII letters, digits and "-" are dropped from it.
     """
     safe = "".join(c for c in anchor if c.isascii() and (c.isalnum() or c == "-")) or "r"
     return render("revision.html", revision=_view(result, safe))
@@ -152,9 +155,10 @@ def revision_fragment(result: Revised, anchor: str = "r1") -> str:
 def render_revisions(
     results: Sequence[Revised], *, title: str = "Veridical revisions", generated: str | None = None
 ) -> str:
-    """Return the page of all results: one HTML document without a script, readable without a network.
+    """Render all results as one HTML document without a script, which is readable without a network.
 
-    Raises `SpanError` for edits that do not fit their response.
+    Raises:
+        SpanError: Some edits do not fit their response.
     """
     return render_page(
         "revisions.html",

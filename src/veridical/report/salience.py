@@ -1,7 +1,7 @@
-"""A salience map as HTML: the response and the parts of its sources that influence it, for texts of any length.
+"""Show a salience map as HTML: the response, and the parts of its sources that influence it, for texts of any length.
 
-There is no script and no style attribute: shades are CSS classes, and rules in the style sheet highlight words under
-the pointer. `salience_page` is a page of one map; the report of `veridical check` shows maps, too.
+There is no script and no style attribute. Shades are CSS classes, and rules in the style sheet highlight words under
+the pointer. `salience_page` is a page with one map. The report of `veridical check` also shows maps.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from veridical.core.salience_map import SalienceMap
-from veridical.core.segment import sentences
-from veridical.core.spans import Span
-from veridical.core.text import visible
-from veridical.core.types import Case
+from veridical.records.salience_map import SalienceMap
+from veridical.records.spans import Span
+from veridical.records.strings import visible
+from veridical.records.types import Case
 from veridical.report.pages import render, render_page
+from veridical.text.segment import sentences
 
 __all__ = [
     "HIGHLIGHTING_WORDS",
@@ -47,9 +47,14 @@ class WordView:
 
 @dataclass(frozen=True, slots=True)
 class SourceMapView:
-    """The words of a source that are shown, and the text after the last one (`rest`).
+    """The part of a source that a salience map shows.
 
-    `shown` of its `sentences` sentences are shown.
+    Attributes:
+        name: The name of the source.
+        shown: The number of sentences that the map shows.
+        sentences: The number of all sentences of the source.
+        words: The words of the shown sentences.
+        rest: The text after the last word.
     """
 
     name: str
@@ -61,7 +66,10 @@ class SourceMapView:
 
 @dataclass(frozen=True, slots=True)
 class MapView:
-    """The content of a map on a page. `words` is the number of response words, `heading` the level of the headings."""
+    """The content of a map on a page.
+
+    `words` is the number of response words, and `heading` the level of the headings.
+    """
 
     id: str
     heading: int
@@ -72,7 +80,7 @@ class MapView:
 
 
 def salience_page(salience: SalienceMap, case: Case, *, flagged: Sequence[Span] = (), title: str = "Salience") -> str:
-    """Return one self-contained HTML document of a map, without a script, for light and dark mode."""
+    """Render a map as one self-contained HTML document without a script, for light and dark mode."""
     view = map_view(salience, case, flagged=flagged)
     return render_page("salience_page.html", salience_style(hover_rules(salience)), title=title, map=view)
 
@@ -80,20 +88,21 @@ def salience_page(salience: SalienceMap, case: Case, *, flagged: Sequence[Span] 
 def salience_html(
     salience: SalienceMap, case: Case, *, flagged: Sequence[Span] = (), id: str = "map", heading: int = 2
 ) -> str:
-    """Return the map as a <div> for your own page, whose style sheet needs `salience_style`; see `map_view`."""
+    """Render a map as a <div> for your own page, whose style sheet needs `salience_style` (see `map_view`)."""
     return render("salience.html", map=map_view(salience, case, flagged=flagged, id=id, heading=heading))
 
 
 def salience_style(rules: Sequence[str] = ()) -> str:
-    """Return the style sheet of a page with salience maps; `rules` are the `hover_rules` of all maps."""
+    """Return the style sheet for a page with salience maps. `rules` are the `hover_rules` of all maps."""
     return render("salience.css", shades=_SHADES, rules=rules)
 
 
 def hover_rules(salience: SalienceMap, *, id: str = "map", words: int = HIGHLIGHTING_WORDS) -> list[str]:
-    """Return CSS selectors: a response word under the pointer or in focus highlights its strongest source words.
+    """Return CSS selectors that highlight the strongest source words of the response word under the pointer or in
+    focus.
 
-    A source word under the pointer highlights the response words it belongs to. Only the first `words` response words
-    of the map take part. `id` is that of `map_view`. A browser without `:has` shows no highlights.
+    A source word under the pointer highlights the response words that it belongs to. Only the first `words` response
+    words of the map take part. `id` is that of `map_view`. A browser without `:has` shows no highlights.
     """
     responses_of: dict[int, list[int]] = {}
     rules = []
@@ -127,18 +136,19 @@ def map_view(
     id: str = "map",
     heading: int = 2,
 ) -> MapView:
-    """Return the content of a map on a page with `salience_style`: the response above or beside the sources.
+    """Return the content of a map for a page with `salience_style`, with the response above or beside the sources.
 
-    Response words are shaded by attribution and source words by contribution, relative to the highest on their side. A
-    response word names its strongest source words on hover, on focus and to a screen reader; with the `hover_rules` of
-    the same `id` it also highlights them.
+    Response words are shaded by attribution and source words by contribution, relative to the highest value on their
+    side. A response word names its strongest source words on hover, on focus, and to a screen reader. With the
+    `hover_rules` of the same `id`, it also highlights them.
 
     Args:
-        salience: The map of `case`.
-        case: The texts.
+        salience: The salience map of the case.
+        case: The case with the texts.
         flagged: Spans of the response to underline.
-        sentence_limit: The most source sentences to show; those that influence the response most are chosen.
-        id: The prefix of the ids of its elements.
+        sentence_limit: The largest number of source sentences to show. The sentences that influence the response most
+            are chosen.
+        id: The prefix for the ids of the map's elements.
         heading: The level of the headings.
     """
     weighted = {source.id: _sentence_weights(salience, source.id, source.text) for source in case.sources}

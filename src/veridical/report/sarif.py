@@ -1,4 +1,4 @@
-"""Checked cases as SARIF 2.1.0 (OASIS), which code hosts and editors read as findings with their places."""
+"""Write checked cases as SARIF 2.1.0 (OASIS), which code hosts and editors read as findings with their places."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 from urllib.parse import quote
 
 import veridical
-from veridical.core.spans import Span
-from veridical.core.text import shorten, visible
-from veridical.core.types import Case, Checked, Outcome
+from veridical.records.spans import Span
+from veridical.records.strings import shorten, visible
+from veridical.records.types import Case, Checked, Outcome
 from veridical.report.findings import HALLUCINATION, OMISSION, Finding, findings, unjudged_reasons
 from veridical.report.locations import CaseLocations, Location
 
@@ -26,9 +26,9 @@ _EVIDENCE = 3  # passages of the sources per result
 
 
 class SarifReport:
-    """A SARIF report with one result per finding, and one notification per case that could not be judged.
+    """Collects cases as SARIF, with one result per finding and one notification per case that could not be judged.
 
-    Places refer to the files that were read; `charOffset` and columns count Unicode code points.
+    Places refer to the files that were read. `charOffset` and columns count Unicode code points.
     """
 
     def __init__(self) -> None:

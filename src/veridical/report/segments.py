@@ -1,6 +1,7 @@
-"""Marks over a text: cut it where marks begin and end, and choose the passages to show.
+"""Cut a text where marks begin and end, and choose the passages to show.
 
-Knows nothing of verdicts or colours. Every function is linear in the text and the marks, times the depth of overlap.
+The module knows nothing about verdicts or colours. Every function is linear in the text and the marks, times the depth
+of overlap.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from veridical.core.errors import SpanError
-from veridical.core.segment import sentences
-from veridical.core.spans import Span, union
+from veridical.records.errors import SpanError
+from veridical.records.spans import Span, union
+from veridical.text.segment import sentences
 
 __all__ = ["Segment", "passages", "segment", "within"]
 
@@ -22,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Segment(Generic[T]):
-    """Characters `start` to `end` of a text under the same `marks`, in the order of the argument of `segment`."""
+    """Characters `start` to `end` of a text under the same `marks`, in the order in which `segment` got the marks."""
 
     start: int
     end: int
@@ -30,10 +31,12 @@ class Segment(Generic[T]):
 
 
 def segment(size: int, marks: Sequence[tuple[Span, T]], *, cuts: Iterable[int] = ()) -> list[Segment[T]]:
-    """Cut a text of `size` characters wherever a mark begins or ends; return all segments in order.
+    """Cut a text of `size` characters wherever a mark begins or ends, and return all segments in order.
 
-    An empty mark becomes an empty segment of its own. `cuts` are further offsets to cut at. Raises `SpanError` for a
-    mark that runs past the text.
+    An empty mark becomes an empty segment of its own. `cuts` are further offsets at which to cut.
+
+    Raises:
+        SpanError: A mark runs past the end of the text.
 
     >>> [(s.start, s.end, s.marks) for s in segment(6, [(Span(0, 4), "a"), (Span(2, 6), "b")])]
     [(0, 2, ('a',)), (2, 4, ('a', 'b')), (4, 6, ('b',))]
@@ -63,9 +66,10 @@ def segment(size: int, marks: Sequence[tuple[Span, T]], *, cuts: Iterable[int] =
 
 
 def within(text: str, segments: Sequence[Segment[T]], windows: Sequence[Span]) -> Iterator[Segment[T] | None]:
-    """Yield the `segments` of `text` inside `windows`, and None wherever words between or around them are left out.
+    """Yield the segments of `text` inside some windows, and None wherever words between or around the windows are left
+    out.
 
-    `windows` must be sorted and disjoint, and the segments must be cut at their edges.
+    The windows must be sorted and must not overlap, and the segments must be cut at their edges.
     """
     i = end = 0  # index of the next segment, end of the last window
     for window in windows:
@@ -82,9 +86,10 @@ def within(text: str, segments: Sequence[Segment[T]], windows: Sequence[Span]) -
 
 
 def passages(text: str, spans: Sequence[Span], *, around: int = 200) -> list[Span]:
-    """Return the passages of `text` to show for `spans`: their sentences, with at most `around` characters either side.
+    """Return the passages of a text to show for some spans, which are the sentences around them.
 
-    Passages are sorted and disjoint; those with only white space between them are joined.
+    A passage has at most `around` characters on either side of a span. Passages are sorted and do not overlap, and
+    passages with only white space between them are joined.
 
     >>> text = "One is here. Two is there. Three is gone."
     >>> [p.of(text) for p in passages(text, [Span(13, 16)])]

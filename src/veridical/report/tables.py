@@ -1,4 +1,7 @@
-"""Tables as plain data, and their text as Markdown and LaTeX; `report.terminal_tables` prints them in a terminal."""
+"""Hold tables as plain data, and write them as Markdown and LaTeX.
+
+`report.terminal_tables` prints them in a terminal.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ class Table:
 
 
 def narrow(table: Table) -> Table:
-    """Return a result table with one line per figure: detector (and group), metric, figure."""
+    """Return a result table with one line per figure: the detector (and group), the metric, and the figure."""
     first = table.head.index("not judged") + 1
     keys = [i for i, name in enumerate(table.head[:first]) if name in ("detector", "group")]
     lines = [
@@ -50,7 +53,7 @@ _LATEX = str.maketrans(
 
 
 def latex(tables: Sequence[Table]) -> str:
-    """Return the tables as LaTeX (packages booktabs and graphicx); a table that is too wide for the line is scaled."""
+    """Return the tables as LaTeX (packages booktabs and graphicx). A table that is too wide for the line is scaled."""
     parts = []
     for table in tables:
         head, *lines = [" & ".join(c.translate(_LATEX) for c in line) + r" \\" for line in [table.head, *table.lines]]
@@ -78,7 +81,7 @@ FORMATS = {"markdown": markdown, "latex": latex}
 
 
 def cell(measured: Measured | None) -> str:
-    """Return a figure as `0.459 [0.441, 0.478]`; a dash if the metric does not apply or has no value."""
+    """Format a figure as `0.459 [0.441, 0.478]`, or as a dash if the metric does not apply or has no value."""
     if measured is None or measured.value is None:
         return "–"
     if measured.low is None or measured.high is None:

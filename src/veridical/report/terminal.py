@@ -1,7 +1,7 @@
-"""Checked cases for a terminal: marked words, omissions, scores, and spans that were not judged.
+"""Show checked cases in a terminal: marked words, omissions, scores, and spans that were not judged.
 
-Without colour (no terminal, a dumb one, NO_COLOR) there are no escape codes, and brackets carry the marks. Texts are
-never read as markup, control characters are made visible, and long texts are cut.
+Without colour (no terminal, a dumb terminal, NO_COLOR), there are no escape codes, and brackets show the marks. Texts
+are never read as markup, control characters are made visible, and long texts are cut.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from veridical.core.spans import Span
-from veridical.core.text import shorten, visible
-from veridical.core.types import Case, Checked, Omission, Outcome, Source
+from veridical.records.spans import Span
+from veridical.records.strings import shorten, visible
+from veridical.records.types import Case, Checked, Omission, Outcome, Source
 from veridical.report.heat import heat_legend, heat_text, heat_view
 from veridical.report.judgement_view import (
     FlaggedSpan,
@@ -38,14 +38,19 @@ MANY = 20  # the most flagged spans, passages or notes of one kind that are show
 
 _STYLES = {"flagged": "bold red underline", "omitted": "yellow underline", "unjudged": "dim italic"}
 _BRACKETS = {"flagged": ("[-", "-]"), "omitted": ("[!", "!]"), "unjudged": ("[? ", " ?]")}
-_OUTCOMES = {Outcome.CLEAR: "bold green", Outcome.FLAGGED: "bold red", Outcome.UNJUDGED: "bold yellow"}
+_OUTCOMES = {
+    Outcome.CLEAR: "bold green",
+    Outcome.FLAGGED: "bold red",
+    Outcome.NO_CLAIM: "bold",
+    Outcome.UNJUDGED: "bold yellow",
+}
 
 
 def print_report(checked: Iterable[Checked], console: Console, *, legend: bool = True, heat: bool = False) -> None:
-    """Print every case of `checked` to `console`, and a legend of the marks that were used.
+    """Print checked cases to a console, with a legend of the marks that were used.
 
-    With `heat`, the scores of words shade the response instead of marks, if the judgement has such scores. Colours and
-    escape codes appear only if `console` is a terminal that supports and allows colours.
+    With `heat`, the scores of words shade the response in place of marks, if the judgement has such scores. Colours and
+    escape codes appear only if the console is a terminal that supports and allows colours.
     """
     page = Printer(console, heat=heat)
     for item in checked:
@@ -55,7 +60,7 @@ def print_report(checked: Iterable[Checked], console: Console, *, legend: bool =
 
 
 class Printer:
-    """Prints cases to one console, and remembers the marks it used for the legend."""
+    """Prints cases to one console, and remembers the marks that it used for the legend."""
 
     def __init__(self, console: Console, *, heat: bool = False) -> None:
         self.console = console
@@ -142,7 +147,10 @@ class Printer:
         )
 
     def marked(self, text: str, marks: Sequence[tuple[Span, str]], *, whole: bool = True) -> Text:
-        """Return `text` with its marks; only the passages around the marks if it is long or `whole` is false."""
+        """Return `text` with its marks.
+
+        If the text is long or `whole` is false, only the passages around the marks are returned.
+        """
         from rich.text import Text
 
         result = Text()
@@ -172,7 +180,7 @@ class Printer:
         return result
 
     def flagged(self, case: Case, view: JudgementView) -> None:
-        """Print the flagged spans; those that only mark words share one paragraph per reason."""
+        """Print the flagged spans. Spans that only mark words share one paragraph per reason."""
         self.line(("Flagged in the response", "bold"), indent=4)
         threshold = view.decision.thresholds.span
         marking: dict[str, list[str]] = {}
@@ -242,7 +250,7 @@ class Printer:
             self.line((f"{subject}: {visible(shorten(reason, LONG_PIECE))}", "dim"), indent=6)
 
     def not_judged(self, case: Case, view: JudgementView) -> None:
-        """Print the reason of a judgement, the parts of the case it did not judge, its notes and its provenance."""
+        """Print the reason of a judgement, the parts of the case that it did not judge, its notes and provenance."""
         if view.judgement.reason:
             self.line((f"Reason: {visible(shorten(view.judgement.reason, LONG_PIECE))}", ""), indent=4)
         notes = [f"Note: {visible(shorten(note, LONG_PIECE))}" for note in view.judgement.notes]

@@ -1,4 +1,4 @@
-"""Tables in a terminal, with one line per figure if the terminal is too narrow for a result table."""
+"""Print tables in a terminal, with one line per figure if the terminal is too narrow for a result table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ __all__ = ["print_tables"]
 
 
 def print_tables(tables: Iterable[Table], console: Console | None = None) -> None:
-    """Print each table to `console` (default: standard output); one line per figure if a result table is too wide."""
+    """Print each table to a console, which is standard output by default.
+
+    If a result table is too wide, it is printed with one line per figure.
+    """
     from rich.console import Console
     from rich.table import Table as RichTable
 

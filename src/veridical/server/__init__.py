@@ -1,1 +1,1 @@
-"""Veridical as an HTTP service: JSON routes, a web page, and a proxy that checks chat replies (`veridical serve`)."""
+"""Serve Veridical over HTTP: JSON routes, a web page, and a proxy that checks chat replies (`veridical serve`)."""

@@ -1,7 +1,8 @@
-"""The service as an ASGI application: `create_app(settings)` builds it, `veridical serve` runs it."""
+"""Build the service as an ASGI application with `create_app(settings)`. `veridical serve` runs it."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
@@ -17,17 +19,25 @@ from starlette.responses import HTMLResponse, JSONResponse
 from starlette.staticfiles import StaticFiles
 
 import veridical
-from veridical.core.detector import HasSalienceMaps, info_of
-from veridical.core.errors import VeridicalError
-from veridical.core.serialization import encode
-from veridical.core.types import Case, Outcome
+from veridical.io.serialization import encode
+from veridical.records.detector import HasSalienceMaps, info_of
+from veridical.records.errors import MissingExtraError, VeridicalError
+from veridical.records.types import Case, Outcome
 from veridical.server.batching import in_thread
 from veridical.server.errors import FORWARDED_ROUTES, OPENAI_ROUTES, error_body, error_response
 from veridical.server.offsets import check_json, with_offsets
 from veridical.server.openapi import CASE, CONVERSATION, body, components, documented_responses, routes_page
-from veridical.server.protection import Protection, read_body, request_id_of
+from veridical.server.protection import Protection, key_of, read_body, request_id_of, role_of
 from veridical.server.proxy import STATUS_HEADER, add_proxy
-from veridical.server.requests import CheckRequest, ReportRequest, ReviseRequest, StreamRequest, read_request
+from veridical.server.requests import (
+    CheckRequest,
+    DecisionsRequest,
+    Keep,
+    ReportRequest,
+    ReviseRequest,
+    StreamRequest,
+    read_request,
+)
 from veridical.server.salience import map_documents
 from veridical.server.service import Service
 from veridical.server.settings import Limits, ServerSettings
@@ -47,10 +57,12 @@ def _object(*fields: str) -> dict[str, Any]:
 
 def _results(kind: str) -> dict[str, Any]:
     results = {"type": "array", "items": {"$ref": f"#/components/schemas/{kind}"}}
-    schema = {"type": "object", "properties": {"results": results}, "required": ["results"]}
+    properties = {"results": results, "run": {"type": "string", "description": "The run that keeps them."}}
+    schema = {"type": "object", "properties": properties, "required": ["results"]}
     return {"application/json": {"schema": schema}}
 
 
+_ROUTES = "GET /openapi.json lists all routes"
 _TEXT = {"type": "string"}
 _EVENT = {"type": "object", "properties": {"event": _TEXT, "data": _TEXT}, "required": ["event", "data"]}
 _EVENTS = {"text/event-stream": {"schema": _EVENT}}
@@ -62,22 +74,37 @@ _NOT_READY: dict[int | str, dict[str, Any]] = {
 
 
 def create_app(settings: ServerSettings | None = None) -> FastAPI:
-    """Return the service. Its lifespan starts the detectors and ends them, so it answers only inside the lifespan.
+    """Build the service as an ASGI application.
 
-    Raises whatever `load_detector` raises for one of the settings' detectors.
+    Its lifespan starts and stops the detectors, so it answers requests only inside the lifespan. Errors that
+    `load_detector` raises for one of the detectors in the settings pass through.
     """
     settings = settings or ServerSettings()
     service = Service(settings)
     upstream = None if settings.proxy is None else Upstream(settings.proxy)
 
+    desk = None
+    if settings.history is not None:
+        try:
+            from veridical.server.desk import Desk
+            from veridical.server.history_routes import ANSWERS, add_history
+        except ModuleNotFoundError:
+            raise MissingExtraError("a history", "history") from None
+        desk = Desk(service, settings.history)
+    keep = None if desk is None else desk.keep
+
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         service.start()
+        if desk is not None:
+            desk.start()
         if upstream is not None:
             upstream.open()
         try:
             yield
         finally:
+            if desk is not None:
+                await desk.close()
             await service.close()
             if upstream is not None:
                 await upstream.close()
@@ -95,8 +122,11 @@ def create_app(settings: ServerSettings | None = None) -> FastAPI:
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
             document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-            requests = (CheckRequest, ReportRequest, ReviseRequest, StreamRequest)
-            schemas = components(requests, ("check", "revised", "judgement"))
+            requests: tuple[type[Any], ...] = (CheckRequest, ReportRequest, ReviseRequest, StreamRequest)
+            answers: tuple[type[Any], ...] = ()
+            if desk is not None:
+                requests, answers = (*requests, DecisionsRequest), ANSWERS
+            schemas = components(requests, ("check", "revised", "judgement"), answers)
             document.setdefault("components", {})["schemas"] = schemas
             app.openapi_schema = document
         return app.openapi_schema
@@ -108,10 +138,13 @@ def create_app(settings: ServerSettings | None = None) -> FastAPI:
     app.openapi = openapi  # type: ignore[method-assign]
     _add_error_handlers(app, settings)
     _add_status(app, service)
-    _add_checks(app, service)
+    _add_checks(app, service, keep)
+    if desk is not None:
+        add_history(app, desk)
     if settings.proxy is not None and upstream is not None:
         service.batchers_of(settings.proxy.detector)
-        add_proxy(app, service, settings.proxy, upstream)
+        keeps_replies = settings.history is not None and settings.history.proxy
+        add_proxy(app, service, settings.proxy, upstream, keep if keeps_replies else None)
     if PAGE.is_dir():
         app.mount("/", StaticFiles(directory=PAGE, html=True), name="page")
     app.add_middleware(Protection, settings=settings, metrics=service.metrics)
@@ -119,7 +152,7 @@ def create_app(settings: ServerSettings | None = None) -> FastAPI:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=settings.cors,
-            allow_methods=["GET", "POST"],
+            allow_methods=["GET", "POST", "PUT", "DELETE"],
             allow_headers=["*"],  # OpenAI's client for JavaScript sends x-stainless-…
             expose_headers=[STATUS_HEADER, "X-Request-ID", "Retry-After"],
         )
@@ -140,21 +173,32 @@ def _add_error_handlers(app: FastAPI, settings: ServerSettings) -> None:
     async def not_found(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         status, detail, headers, path = error.status_code, str(error.detail), error.headers, request.url.path
-        routes = [route for route in app.routes if isinstance(route, APIRoute) and route.path == path]
+        routes = [route for route in app.routes if isinstance(route, APIRoute) and route.path_regex.fullmatch(path)]
         allowed = sorted({method for route in routes for method in route.methods or ()})
         if allowed and request.method not in allowed:  # the mount of the page has answered 404 for a wrong method
             status, detail, headers = 405, "Method Not Allowed", {"Allow": ", ".join(allowed)}
         elif status == 405 and path != "/":  # the mount of the page does not look whether it has the file
             status, detail, headers = 404, "Not Found", None
-        hint = "GET /openapi.json lists all routes"
+        hint = _ROUTES
         if status == 404 and settings.proxy is not None and path.startswith(OPENAI_ROUTES):
             hint = "only chat/completions and models are forwarded"
         elif status == 404 and path in FORWARDED_ROUTES:
             hint = "start the server with --proxy URL"
+        elif status == 404 and settings.history is None and path.startswith("/v1/runs"):
+            hint = "start the server with --history PATH"
         body = error_body(detail, hint, request_id_of(request), path)
         return JSONResponse(body, status, headers)
 
+    async def misread(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        problem = error.errors()[0]
+        name = ".".join(map(str, problem["loc"][1:]))
+        message = problem["msg"].removeprefix("Value error, ").replace("Input should", "should")
+        body = error_body(f"{name}: {message[:1].lower()}{message[1:]}", _ROUTES, request_id_of(request))
+        return JSONResponse(body, 422)
+
     app.add_exception_handler(VeridicalError, refused)
+    app.add_exception_handler(RequestValidationError, misread)
     app.add_exception_handler(HTTPException, not_found)
 
 
@@ -162,8 +206,9 @@ def _add_status(app: FastAPI, service: Service) -> None:
     @app.head("/health", include_in_schema=False)
     @app.get("/health", responses=documented_responses("The process is alive", _object("status"), work=False))
     async def health() -> JSONResponse:
-        """Report that the process is alive."""
-        return JSONResponse({"status": "ok", "version": veridical.__version__})
+        """Report that the process is alive: "ok", or "degraded" while a detector is stuck in a request."""
+        status = "degraded" if any(batcher.problem for batcher in service.batchers.values()) else "ok"
+        return JSONResponse({"status": status, "version": veridical.__version__})
 
     @app.head("/ready", include_in_schema=False)
     @app.get(
@@ -171,7 +216,7 @@ def _add_status(app: FastAPI, service: Service) -> None:
         responses={**documented_responses("Every detector can be used", _object("ready"), work=False), **_NOT_READY},
     )
     async def ready() -> JSONResponse:
-        """Report whether every detector is loaded and usable; otherwise answer 503 with the reasons."""
+        """Report whether every detector is loaded and usable. If not, the HTTP status is 503, with the reasons."""
         unready = service.unready
         service.load_again()
         return JSONResponse({"ready": not unready, "detectors": unready}, 503 if unready else 200)
@@ -182,9 +227,14 @@ def _add_status(app: FastAPI, service: Service) -> None:
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4")
 
     @app.get("/v1/detectors", responses=documented_responses("The detectors", _object("detectors"), work=False))
-    async def detectors() -> JSONResponse:
-        """List the detectors that requests may name; a request that names none gets the first."""
-        return JSONResponse({"detectors": [_described(name, service) for name in service.batchers]})
+    async def detectors(request: Request) -> JSONResponse:
+        """List the detectors that requests may name. The first one serves requests that name no detector.
+
+        `history` tells whether checks are kept, and `role` what the key may do.
+        """
+        listed = [_described(name, service) for name in service.batchers]
+        has_history = service.settings.history is not None
+        return JSONResponse({"detectors": listed, "history": has_history, "role": role_of(request)})
 
 
 def _described(name: str, service: Service) -> dict[str, Any]:
@@ -209,10 +259,11 @@ async def _read(request: Request, cls: type[R], limits: Limits) -> R:
     return await in_thread(lambda: read_request(body_bytes, cls, limits))
 
 
-async def _answer(results: Sequence[object], write: Callable[[Any], str]) -> Response:
-    """Return the JSON of results, written in a thread, too."""
+async def _answer(results: Sequence[object], write: Callable[[Any], str], run: str | None = None) -> Response:
+    """Return the JSON of results, written in a thread, too, with the run in which they are kept."""
     text = await in_thread(lambda: ",".join(map(write, results)))
-    return Response(f'{{"results": [{text}]}}', media_type="application/json")
+    kept = "" if run is None else f', "run": {json.dumps(run)}'
+    return Response(f'{{"results": [{text}]{kept}}}', media_type="application/json")
 
 
 def _note(request: Request, service: Service, cases: Sequence[Case], outcomes: Sequence[Outcome]) -> None:
@@ -223,7 +274,7 @@ def _note(request: Request, service: Service, cases: Sequence[Case], outcomes: S
     request.scope["state"]["log"] = log_fields
 
 
-def _add_checks(app: FastAPI, service: Service) -> None:
+def _add_checks(app: FastAPI, service: Service, keep: Keep | None) -> None:
     limits = service.settings.limits
 
     @app.post(
@@ -233,6 +284,7 @@ def _add_checks(app: FastAPI, service: Service) -> None:
             {"cases": [CASE]},
             {"cases": [CASE], "threshold": {"span": 0.4}, "include": ["sources"]},
             {"cases": [CONVERSATION]},
+            CASE,
         ),
         responses=documented_responses("The checked cases, in order", _results("check")),
     )
@@ -243,22 +295,27 @@ def _add_checks(app: FastAPI, service: Service) -> None:
         if wanted.causes:
             results = await service.with_causes(results)
         _note(request, service, [checked.case for checked in results], [checked.outcome for checked in results])
-        return await _answer(results, lambda c: check_json(c, wanted.offsets, sources=wanted.with_sources))
+        run = None if keep is None else await keep("check", key_of(request), wanted, results)
+        return await _answer(results, lambda c: check_json(c, wanted.offsets, sources=wanted.with_sources), run)
 
     @app.post(
         "/v1/salience",
         openapi_extra=body("CheckRequest", {"cases": [CASE]}),
         responses=documented_responses("The maps, in order", _object("maps")),
     )
-    async def salience(request: Request) -> JSONResponse:
-        """Return the salience maps of one or more cases: one map per case and detector, null if it makes none."""
+    async def salience(request: Request) -> Response:
+        """Return the salience maps of one or more cases, one map per case and detector.
+
+        A map is null if the detector makes none.
+        """
         wanted = await _read(request, CheckRequest, limits)
         results = await service.check(wanted)
         _note(request, service, [checked.case for checked, _ in results], [])
-        documents = await in_thread(
-            lambda: [with_offsets(map_documents(maps), c.case, wanted.offsets) for c, maps in results]
+        return await in_thread(
+            lambda: JSONResponse(
+                {"maps": [with_offsets(map_documents(maps), c.case, wanted.offsets) for c, maps in results]}
+            )
         )
-        return JSONResponse({"maps": documents})
 
     @app.post(
         "/v1/report",
@@ -266,7 +323,9 @@ def _add_checks(app: FastAPI, service: Service) -> None:
         responses=documented_responses("The page", {"text/html": {"schema": {"type": "string"}}}),
     )
     async def report(request: Request) -> Response:
-        """Render a self-contained HTML page of cases, which are checked now, or of the results of an earlier check."""
+        """Render a self-contained HTML page, either of cases that are checked now or of the results of an earlier
+        check.
+        """
         return _page(await service.report(await _read(request, ReportRequest, limits)))
 
     @app.post(
@@ -275,7 +334,7 @@ def _add_checks(app: FastAPI, service: Service) -> None:
         responses=documented_responses("The revised cases, in order", _results("revised")),
     )
     async def revise(request: Request) -> Response:
-        """Revise the unsupported parts of one or more cases; keep a revision only if it is better."""
+        """Revise the unsupported parts of one or more cases. A revision is kept only if it is better."""
         wanted = await _read(request, ReviseRequest, limits)
         results = await service.revise(wanted)
         _note(request, service, [revised.case for revised in results], [revised.outcome for revised in results])
@@ -288,7 +347,7 @@ def _add_checks(app: FastAPI, service: Service) -> None:
     )
     async def stream(request: Request) -> Response:
         """Check a response while it arrives: JSON Lines in, server-sent events out."""
-        response_stream = await open_stream(request, service)
+        response_stream = await open_stream(request, service, keep)
         _note(request, service, [response_stream.case], [])
         return EventStream(response_stream.events())
 
@@ -298,8 +357,9 @@ def _add_checks(app: FastAPI, service: Service) -> None:
     async def documents(request: Request) -> Response:
         """Extract the text of an uploaded PDF, Word, Excel, HTML, Markdown or text file (multipart, one part `file`).
 
-        The type of a text that is not UTF-8 names its charset: `text/plain; charset=cp1252`. `pages` are the characters
-        at which the pages of a PDF begin. `notes` say what may be wrong with the text, such as interleaved columns.
+        If a text file is not UTF-8, its content type must name the charset: `text/plain; charset=cp1252`. `pages` are
+        the character positions at which the pages of a PDF begin. `notes` say what may be wrong with the text, such as
+        interleaved columns.
         """
         upload = await read_body(request, limits, kind="multipart/form-data", most=limits.document_bytes)
         text = await service.extraction.document(request.headers["content-type"], upload)

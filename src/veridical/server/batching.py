@@ -1,8 +1,8 @@
-"""Batching: cases of many requests share batches, with one queue and one worker thread per detector.
+"""Put cases of many requests into shared batches, with one queue and one worker thread for each detector.
 
-While one batch is judged the next one fills up, so batches grow with the load. The event loop owns the queue; the
+While one batch is judged, the next one fills up, so batches grow with the load. The event loop owns the queue. The
 thread takes a whole batch and returns its judgements. Whatever a detector does to a batch, each case gets its own
-answer or its own error. A batch that nobody waits for any more is interrupted, and the next one begins.
+judgement or its own error. If nobody waits for a batch any more, it is interrupted, and the next batch begins.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
-from veridical.core.judging import JudgementWithMap, judge_with_maps
-from veridical.core.types import Case
+from veridical.records.judging import JudgementWithMap, judge_with_maps
+from veridical.records.types import Case
 from veridical.server.errors import Refused
 from veridical.server.settings import Limits
 
@@ -49,10 +50,10 @@ class Worker:
         return future
 
     def interrupt(self, future: Future[Any]) -> None:
-        """Interrupt the function of `future` at its next step in Python, once a second until it ends.
+        """Interrupt the function of `future` at its next step in Python, and repeat this once a second until it ends.
 
-        A single interruption may be lost: destructors, callbacks of the garbage collector and libraries can swallow it.
-        Native code of a library runs to its end.
+        A single interruption may be lost, because destructors, callbacks of the garbage collector and libraries can
+        swallow it. Native code of a library runs to its end.
         """
         with self._lock:
             if not future.cancel() and future.running() and self._busy:
@@ -97,16 +98,41 @@ class Worker:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread.ident or 0), error)
 
 
+_THREADS = 16  # at the same time, for reading and writing requests in one event loop
+_SECONDS = 60.0  # for reading or writing one request, with the wait for a thread
+_places: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+
+
 async def in_thread(function: Callable[[], T]) -> T:
-    """Return `function()`, run in a thread of its own, which is interrupted if the caller is cancelled."""
-    worker = Worker("request")
-    job = worker.submit(function)
-    worker.close()
+    """Run a function in its own thread and return its result. The thread is interrupted if the caller is cancelled.
+
+    Raises:
+        Refused: There is no result after `_SECONDS` seconds (504).
+    """
+    places = _places.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_THREADS))
+
+    def ended(result: asyncio.Future[T]) -> None:
+        places.release()
+        if not result.cancelled():
+            result.exception()  # mark the error as seen, or asyncio would report it
+
+    worker = job = None
     try:
-        return await asyncio.wrap_future(job)
-    except asyncio.CancelledError:
-        worker.interrupt(job)
-        raise
+        async with asyncio.timeout(_SECONDS):
+            await places.acquire()
+            worker = Worker("request")
+            job = worker.submit(function)
+            worker.close()
+            result = asyncio.wrap_future(job)
+            result.add_done_callback(ended)
+            return await asyncio.shield(result)  # it keeps its place until its thread has ended
+    except (TimeoutError, asyncio.CancelledError) as error:
+        if worker is not None and job is not None:
+            worker.interrupt(job)
+        if not isinstance(error, TimeoutError) or (job is not None and job.done()):
+            raise
+        hint = "send less at once, or try again"
+        raise Refused(504, f"the request could not be read or answered in {_SECONDS:g} s", hint=hint) from None
 
 
 @dataclass(eq=False, slots=True)
@@ -120,16 +146,16 @@ class _Item:
 
 
 class Batcher:
-    """One detector that serves many requests at once. `start` and `close` it in the event loop that uses it.
+    """Runs one detector for many requests at once. Call `start` and `close` in the event loop that uses it.
 
     Args:
-        name: The detector's spec.
-        detector: The detector, or any object for the functions of `call`.
+        name: The spec of the detector.
+        detector: The detector, or any object that the functions passed to `call` use.
         limits: The sizes of queue and batch, and the time limit.
-        on_batch: Called for each batch with its number of cases and its seconds.
+        on_batch: A function that receives, for each batch, its number of cases and its duration in seconds.
 
     Attributes:
-        problem: The reason why the detector cannot be used at present; None if it can.
+        problem: Why the detector cannot be used at present. None if it can be used.
         answered: Whether the detector has ever judged a batch.
     """
 
@@ -162,7 +188,7 @@ class Batcher:
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"batches of {self.name}")
 
     async def close(self, seconds: float) -> None:
-        """Finish the accepted cases, for at most `seconds`, then stop; the remaining cases get 503."""
+        """Finish the accepted cases within `seconds`, then stop. Cases that are not finished get the status 503."""
         self._closing = True
         self._changed.set()
         if self._task is not None:
@@ -172,17 +198,17 @@ class Batcher:
         self._worker.close()
 
     async def judge(self, cases: Sequence[Case]) -> list[JudgementWithMap]:
-        """Return the judgement and the salience map of each case, in order; cases share batches with other requests.
+        """Return the judgement and the salience map of each case, in order. Cases share batches with other requests.
 
         Raises:
-            Refused: 429 if the queue has no place for all cases or is too slow, 504 after `limits.timeout` seconds, 503
-                at shutdown.
+            Refused: The queue has no place for all cases or is too slow (429), the time limit `limits.timeout` is
+                exceeded (504), or the server shuts down (503).
         """
         items = [_Item(self._future(), case=case, characters=characters_of(case)) for case in cases]
         return await self._wait(items, self.limits.timeout)
 
     async def load(self, case: Case) -> None:
-        """Judge a first case without a time limit, so that the detector gets loaded; raise what it raises."""
+        """Judge a first case without a time limit, so that the detector gets loaded. Its errors pass through."""
         await self._wait([_Item(self._future(), case=case)], None)
 
     async def call(self, function: Callable[[Any], T]) -> T:
@@ -329,6 +355,6 @@ def _stop(items: Iterable[_Item], error: Refused | None = None) -> None:
 
 
 def characters_of(case: Case) -> int:
-    """Return the number of characters of a case: response, sources, question, history and prompt."""
+    """Return the number of characters in a case: response, sources, question, history and prompt."""
     texts = (case.response, case.question or "", case.prompt or "", *(turn.text for turn in case.history))
     return sum(map(len, texts)) + sum(len(source.text) for source in case.sources)

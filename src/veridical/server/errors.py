@@ -1,6 +1,6 @@
-"""Error answers: their HTTP status and their JSON form, `{"error": …, "hint": …, "request_id": …}`.
+"""Turn errors into HTTP responses, with a status and the JSON `{"error": …, "hint": …, "request_id": …}`.
 
-`error` is a text; on the routes of OpenAI's API it is an object, because OpenAI's clients show its `message` only.
+`error` is a text. On the routes of OpenAI's API it is an object, because OpenAI's clients show only its `message`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from typing import Any
 
 from starlette.responses import JSONResponse
 
-from veridical.core.errors import CannotJudgeError, InputError, MissingExtraError, VeridicalError, WireError
+from veridical.history.records import NotKeptError, StaleError
+from veridical.records.errors import CannotJudgeError, InputError, MissingExtraError, VeridicalError, WireError
 
 __all__ = ["FORWARDED_ROUTES", "OPENAI_ROUTES", "Refused", "error_body", "error_response", "status_of"]
 
@@ -21,7 +22,7 @@ OPENAI_ROUTES = (*FORWARDED_ROUTES, "/v1/completions", "/v1/responses", "/v1/emb
 
 
 class Refused(VeridicalError):
-    """The server refuses a request with the HTTP status `status`; `retry_after` (seconds) says when to try again."""
+    """Raised to refuse a request with the HTTP status `status`. `retry_after` says in how many seconds to try again."""
 
     def __init__(self, status: int, message: str, *, hint: str | None = None, retry_after: int | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -31,7 +32,7 @@ class Refused(VeridicalError):
 
 
 def status_of(error: VeridicalError) -> int:
-    """Return the HTTP status of an error.
+    """Return the HTTP status for an error.
 
     >>> status_of(WireError("not JSON")), status_of(InputError("no detector")), status_of(CannotJudgeError("no model"))
     (400, 422, 503)
@@ -40,13 +41,15 @@ def status_of(error: VeridicalError) -> int:
         return error.status
     if isinstance(error, WireError):
         return 400
+    if isinstance(error, NotKeptError | StaleError):
+        return 404 if isinstance(error, NotKeptError) else 409
     if isinstance(error, InputError):
         return 422
     return 415 if isinstance(error, MissingExtraError) else 503 if isinstance(error, CannotJudgeError) else 500
 
 
 def error_body(error: str, hint: str | None, request_id: str, path: str = "") -> dict[str, Any]:
-    """Return the JSON of an error at the route `path`.
+    """Return the JSON object that describes an error, in the form for the route `path`.
 
     >>> error_body("no key", "send one", "r", "/v1/models")["error"]
     {'message': 'no key (send one)', 'type': 'veridical_error'}

@@ -1,6 +1,7 @@
-"""The text of uploaded documents, extracted by a process for each, which is killed when nobody waits for it any more.
+"""Extract the text of uploaded documents, each in a process of its own.
 
-A process can be ended at any point and limited in memory; a thread cannot, least of all in the native code of a parser.
+The process is killed when nobody waits for it any more. A process can be ended at any point and limited in memory; a
+thread cannot, especially in the native code of a parser.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from email.message import Message
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from veridical.core.errors import InputError, VeridicalError, WireError
-from veridical.core.files import NAME_ENCODING
+from veridical.io.files import NAME_ENCODING
+from veridical.records.errors import InputError, VeridicalError, WireError
+from veridical.server.batching import in_thread
 from veridical.server.errors import Refused, status_of
 from veridical.server.settings import Limits
 
@@ -32,30 +34,32 @@ class Extraction:
         self._limits = limits
         self._places = asyncio.Semaphore(limits.documents)
 
-    async def document(self, content_type: str, upload: bytes) -> str:
-        """Return the JSON text of a document in a multipart body: its name without folders, its text, its length, where
-        its pages begin, and what may be wrong in it.
+    async def document(self, content_type: str, upload: bytes) -> bytes:
+        """Extract the document from a multipart body, and return it as JSON.
+
+        The JSON has the document's name without folders, its text, its length, the positions where its pages begin, and
+        notes about possible faults.
 
         Raises:
-            Refused: 422 (or what `status_of` says) for a document that cannot be read, 504 after `limits.timeout`
-                seconds.
+            Refused: The document cannot be read (422, or the status from `status_of`), or reading takes longer than
+                `limits.timeout` seconds (504).
         """
         limits = self._limits
         try:
             async with asyncio.timeout(limits.timeout), self._places:
-                head = json.dumps([content_type, limits.document_memory, limits.timeout])
+                head = json.dumps([content_type, limits.document_memory, limits.timeout, limits.characters])
                 answer = await self._run(head.encode() + b"\n" + upload)
         except TimeoutError:
             problem = f"reading the document took longer than {limits.timeout:g} s"
             raise Refused(504, problem, hint="a smaller document") from None
         try:
-            document: dict[str, Any] = json.loads(answer)
+            document: dict[str, Any] = await in_thread(lambda: json.loads(answer))
         except ValueError:
             hint = "is it damaged, or does it need too much memory?"
             raise Refused(422, "the document cannot be read: its reader ended early", hint=hint) from None
         if "error" in document:
             raise Refused(document["status"], document["error"], hint=document["hint"])
-        return answer.decode()
+        return answer
 
     async def _run(self, task: bytes) -> bytes:
         process = await asyncio.create_subprocess_exec(
@@ -100,14 +104,14 @@ async def _file(content_type: str, upload: bytes) -> tuple[str, bytes, str]:
 
 
 def _extracted(task: bytes) -> dict[str, Any]:
-    from veridical.documents import document_of
+    from veridical.io.documents import document_of
 
     head, _, upload = task.partition(b"\n")
-    content_type, memory, seconds = json.loads(head)
+    content_type, memory, seconds, characters = json.loads(head)
     _limit(memory, math.ceil(seconds))
     try:
         name, data, charset = asyncio.run(_file(content_type, upload))
-        document = document_of(data, Path(name), encoding=charset)
+        document = document_of(data, Path(name), encoding=charset, max_characters=characters)
     except VeridicalError as error:
         hint = _CHARSET if error.hint == NAME_ENCODING else error.hint
         return {"status": status_of(error), "error": error.message, "hint": hint}

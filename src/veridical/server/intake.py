@@ -1,8 +1,14 @@
-"""The intake of requests: how many are answered at once, how much of them is in memory, whether their clients wait."""
+"""Control the intake of requests: how many are processed at once, and how much memory their bodies take.
+
+A client is identified by its key, or otherwise by its address. It gets at most three quarters of the places and of the
+memory.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import math
+from collections import Counter
 
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -12,49 +18,62 @@ from veridical.server.settings import Limits
 
 __all__ = ["Intake"]
 
+_SHARE = 0.75  # of places and memory, for one client
+
 
 class Intake:
     """All requests that are being answered by one application."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._requests = 0  # with a body: GET and HEAD do not count
-        self._bytes = 0  # of their bodies
+        self._requests: Counter[str] = Counter()  # by client; only those whose body is there
+        self._bytes: Counter[str] = Counter()  # of the bodies, by client
 
     async def run(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let `app` answer a request, and cancel it once its client has left.
+        """Let `app` answer a request, and cancel the request when its client has left.
 
-        The body is read as fast as it comes, because the server reports a client that left only after all of its body.
+        The body is read as fast as it comes, because the web server reports that a client has left only after its whole
+        body was read. A request takes a place when its body is complete or its response has begun, so that slow bodies
+        take no places from others.
 
         Raises:
-            Refused: 429 if as many requests are being answered as queue and batch hold cases (one more would only be
-                read and then refused) or their bodies fill `limits.memory_bytes`, 413 for a body that no route takes,
-                504 after `limits.stream_timeout` and `limits.body_timeout` seconds.
+            Refused: There are already as many requests as queue and batch can hold, or their bodies fill
+                `limits.memory_bytes` (429). Or the body is too large for every route (413), or the request takes longer
+                than `limits.stream_timeout` and `limits.body_timeout` together (504).
             ClientDisconnect: The client has left.
         """
         limits = self._limits
-        counts = int(scope["method"] not in ("GET", "HEAD"))
-        if counts and self._requests >= limits.queue + limits.batch_cases:
-            raise Refused(429, f"{self._requests} requests are being answered", hint="try again", retry_after=1)
+        client = str(scope["state"].get("key") or (scope.get("client") or [""])[0])
+        places = 0
+        if scope["method"] not in ("GET", "HEAD"):
+            self._check_places(client)
         received: asyncio.Queue[Message | Refused] = asyncio.Queue()
         most = max(limits.body_bytes, limits.document_bytes)
         size, answered = 0, False
+
+        def take_place() -> None:
+            nonlocal places
+            if not places and scope["method"] not in ("GET", "HEAD"):
+                self._requests[client] += 1
+                places = 1
 
         async def read() -> None:
             nonlocal size
             while (message := await receive())["type"] != "http.disconnect":
                 length = len(message.get("body", b""))
                 size += length
-                self._bytes += length
-                if size > most:
-                    received.put_nowait(Refused(413, f"the body is larger than {most:,} bytes"))
-                elif self._bytes > limits.memory_bytes:
-                    problem = f"the bodies of {self._requests} requests fill the memory for them"
-                    received.put_nowait(Refused(429, problem, hint="try again", retry_after=1))
-                else:
-                    received.put_nowait(message)
-                    continue
-                await asyncio.Event().wait()  # take no more of it, until the refusal is sent
+                self._bytes[client] += length
+                try:
+                    if size > most:
+                        raise Refused(413, f"the body is larger than {most:,} bytes")
+                    self._check_bytes(client, most)
+                    if not message.get("more_body", False) and not places:
+                        self._check_places(client)
+                        take_place()
+                except Refused as error:
+                    received.put_nowait(error)
+                    await asyncio.Event().wait()  # take no more of it, until the refusal is sent
+                received.put_nowait(message)
 
         async def next_message() -> Message:
             message = await received.get()
@@ -64,10 +83,10 @@ class Intake:
 
         async def send_watched(message: Message) -> None:
             nonlocal answered
+            take_place()
             answered = answered or (message["type"] == "http.response.body" and not message.get("more_body", False))
             await send(message)
 
-        self._requests += counts
         reading = asyncio.ensure_future(read())
         answering = asyncio.ensure_future(app(scope, next_message, send_watched))
         try:
@@ -85,5 +104,18 @@ class Intake:
             for task in (reading, answering):
                 task.cancel()
             await asyncio.gather(reading, answering, return_exceptions=True)
-            self._requests -= counts
-            self._bytes -= size
+            self._requests -= Counter({client: places})
+            self._bytes -= Counter({client: size})
+
+    def _check_places(self, client: str) -> None:
+        """Raise `Refused` (429) if all places are taken, or all of a client."""
+        places = self._limits.queue + self._limits.batch_cases
+        if self._requests.total() >= places or self._requests[client] >= math.ceil(_SHARE * places):
+            problem = f"{self._requests.total()} requests are being answered, {self._requests[client]} of them yours"
+            raise Refused(429, problem, hint="try again", retry_after=1)
+
+    def _check_bytes(self, client: str, largest: int) -> None:
+        """Raise `Refused` (429) if bodies fill the memory, or the part of a client, which holds the `largest` body."""
+        most = self._limits.memory_bytes
+        if self._bytes.total() > most or self._bytes[client] > max(largest, _SHARE * most):
+            raise Refused(429, "the bodies of requests fill the memory for them", hint="try again", retry_after=1)

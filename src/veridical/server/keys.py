@@ -1,7 +1,8 @@
-"""API keys: a client needs one to use the service, and the server stores only their hashes.
+"""Manage API keys: a client needs a key to use the service, and the server stores only hashes of keys.
 
-A key file has one line per key: the SHA-256 of the key in hexadecimal digits, and a name. A key has 256 random bits, so
-a plain hash is enough. A presented key is compared with every stored hash, each time in constant time.
+A key file has one line per key, with the SHA-256 hash of the key in hexadecimal digits, a name and a role. A key has
+256 random bits, so a plain hash is enough. A presented key is compared with every stored hash, each time in constant
+time.
 """
 
 from __future__ import annotations
@@ -15,26 +16,31 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from veridical.core.errors import DataError, InputError, OutputError
-from veridical.core.files import read_text, write_whole
+from veridical.io.files import read_text, write_whole
+from veridical.records.errors import DataError, InputError, OutputError, UnknownNameError
 
-__all__ = ["Key", "find_key", "make_key", "read_keys"]
+__all__ = ["ROLES", "Key", "find_key", "make_key", "read_keys"]
 
-_LINE = re.compile(r"([0-9a-f]{64})\s+([\w.-]{1,64})")
+ROLES = ("check", "review", "admin")
+"""What a key may do, each role all of those before it: check; see the history and decide; delete and read the audit."""
+
+_LINE = re.compile(r"([0-9a-f]{64})\s+([\w.-]{1,64})(?:\s+(\w{1,64}))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key's name, and the SHA-256 of the key in hexadecimal digits."""
+    """A key's name, the SHA-256 of the key in hexadecimal digits, and one of `ROLES`."""
 
     name: str
     sha256: str
+    role: str = "check"
 
 
 def read_keys(path: Path) -> tuple[Key, ...]:
-    """Return the keys in a file; skip empty lines and lines that begin with #.
+    """Read the keys in a file. Empty lines and lines that begin with # are skipped.
 
-    Raises `DataError`, with the number of the line, for any other line, and for a file without keys.
+    Raises:
+        DataError: A line is not a key, or the file contains no keys. The error has the number of the line.
     """
     keys: list[Key] = []
     for number, line in enumerate(read_text(path).splitlines(), 1):
@@ -42,22 +48,29 @@ def read_keys(path: Path) -> tuple[Key, ...]:
             continue
         match = _LINE.fullmatch(line.strip())
         if match is None:
-            hint = "a line is SHA256 NAME; `veridical serve --api-keys FILE --new-key NAME` adds one"
+            hint = "a line is SHA256 NAME ROLE; `veridical serve --api-keys FILE --new-key NAME` adds one"
             raise DataError("not a key", path=path, line=number, hint=hint)
         if match[2] in (key.name for key in keys):
             raise DataError(f"the name {match[2]} occurs twice", path=path, line=number, hint="remove one of the lines")
-        keys.append(Key(match[2], match[1]))
+        if match[3] is not None and match[3] not in ROLES:
+            raise DataError(f"unknown role {match[3]!r}", path=path, line=number, hint=f"one of {', '.join(ROLES)}")
+        keys.append(Key(match[2], match[1], match[3] or "check"))
     if not keys:
         raise DataError("no keys in it", path=path, hint=f"veridical serve --api-keys {path} --new-key NAME")
     return tuple(keys)
 
 
-def make_key(path: Path, name: str) -> str:
-    """Return a new key and add its hash to the file; the key itself is stored nowhere.
+def make_key(path: Path, name: str, role: str = "check") -> str:
+    """Make a new key, and add its hash to a file. The key itself is not stored anywhere.
 
-    A new file is readable by its owner only. Raises `InputError` for a name that exists already, or with characters
-    other than letters, digits and `._-`.
+    Only its owner can read a new file.
+
+    Raises:
+        InputError: The name already exists, or has characters other than letters, digits and `._-`.
+        UnknownNameError: The role is not one of `ROLES`.
     """
+    if role not in ROLES:
+        raise UnknownNameError("role", role, ROLES)
     if not re.fullmatch(r"[\w.-]{1,64}", name):
         raise InputError(f"{name!r} is not a name of a key", hint="up to 64 letters, digits, dots, dashes")
     before = read_text(path) if path.exists() else ""
@@ -70,12 +83,14 @@ def make_key(path: Path, name: str) -> str:
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}", hint="choose another place") from None
     separator = "" if not before or before.endswith("\n") else "\n"
-    write_whole(path, f"{before}{separator}{hashlib.sha256(key.encode()).hexdigest()} {name}\n")
+    write_whole(path, f"{before}{separator}{hashlib.sha256(key.encode()).hexdigest()} {name} {role}\n")
     return key
 
 
 def find_key(keys: Sequence[Key], presented: str) -> Key | None:
-    """Return the key that `presented` matches, None if there is none, in a time that does not depend on which.
+    """Return the stored key that a presented key matches, or None if it matches no key.
+
+    The time that this takes does not depend on which key matches.
 
     >>> find_key([Key("a", hashlib.sha256(b"secret").hexdigest())], "secret").name
     'a'

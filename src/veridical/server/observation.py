@@ -1,6 +1,6 @@
-"""Log and metrics for the operator: one JSON line per request, and counters for Prometheus.
+"""Write the operator's log and metrics: one JSON line per request, and counters for Prometheus.
 
-The log holds texts of users only if the settings ask for them.
+The log contains texts of users only if the settings ask for them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from veridical.core.types import Checked
+from veridical.records.types import Checked
 
 __all__ = ["LOGGER", "JsonLines", "Metrics", "log"]
 
@@ -24,7 +24,10 @@ _SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
 class JsonLines(logging.Formatter):
-    """Formats a log record as one line of JSON. Of an exception it holds the type and the place, not the message."""
+    """Formats a log record as one line of JSON.
+
+    Of an exception, it shows the type and the place, but not the message.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of `record`."""
@@ -51,10 +54,10 @@ def log(event: str, level: int = logging.INFO, error: BaseException | None = Non
 
 
 class Metrics:
-    """The counters of one application.
+    """Counts the requests, cases and batches of one application.
 
     Args:
-        waiting: Returns the number of waiting cases by detector.
+        waiting: A function that returns the number of waiting cases by detector.
     """
 
     def __init__(self, waiting: Callable[[], Mapping[str, int]]) -> None:

@@ -1,4 +1,4 @@
-"""Offsets of answers in UTF-16 code units, as JavaScript, Java and C# count them, instead of code points."""
+"""Convert offsets from code points to UTF-16 code units, in which JavaScript, Java and C# count."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from itertools import accumulate
 from typing import Any, Literal
 
-from veridical.core.serialization import encode
-from veridical.core.types import Case, Checked
+from veridical.io.serialization import encode
+from veridical.records.types import Case, Checked
 
 __all__ = ["Offsets", "check_json", "with_offsets"]
 
@@ -16,9 +16,9 @@ Offsets = Literal["code-points", "utf-16"]
 
 
 def check_json(checked: Checked, offsets: Offsets, *, sources: bool) -> str:
-    """Return the JSON document of a check, with the `sources` of its case if wanted.
+    """Return the JSON document of a check, with or without the `sources` of its case.
 
-    In UTF-16 it has the field `offsets` and cannot be read back.
+    With offsets in UTF-16, the document has the field `offsets` and cannot be read back.
     """
     text = encode(checked, sources=sources)
     if offsets == "code-points":
@@ -35,9 +35,11 @@ def check_json(checked: Checked, offsets: Offsets, *, sources: bool) -> str:
 
 
 def with_offsets(document: Any, case: Case, offsets: Offsets) -> Any:
-    """Return JSON with every span of the response or, beside a `source_id`, of that source in `offsets`.
+    r"""Convert all spans in a JSON value from code points to another unit, such as UTF-16 code units.
 
-    >>> with_offsets({"span": {"start": 1, "end": 2}}, Case("1", "\\N{SLICE OF PIZZA}b"), "utf-16")
+    A span beside a `source_id` belongs to this source, and any other span to the response.
+
+    >>> with_offsets({"span": {"start": 1, "end": 2}}, Case("1", "\N{SLICE OF PIZZA}b"), "utf-16")
     {'span': {'start': 2, 'end': 3}}
     """
     if offsets == "code-points":

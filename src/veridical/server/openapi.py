@@ -1,4 +1,4 @@
-"""Parts of the OpenAPI document (JSON Schemas, requests as people write them, examples), and the page that shows it."""
+"""Make parts of the OpenAPI document (JSON Schemas, requests, examples), and the page that shows it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from veridical.core.serialization import schema
+from veridical.io.serialization import schema
 from veridical.report.pages import render_page
 
 __all__ = ["CASE", "CHAT", "CONVERSATION", "body", "components", "documented_responses", "routes_page"]
@@ -29,6 +29,7 @@ _STATUSES = {
     403: "The request comes from a page of another origin",
     404: "There is no such route or object",
     408: "The body did not arrive in time",
+    409: "The decisions have changed since they were read",
     413: "The request exceeds a limit of size or number",
     415: "The content type is not accepted",
     421: "The Host header names another host",
@@ -42,7 +43,7 @@ _STATUSES = {
 
 
 def body(name: str, *examples: dict[str, Any], kinds: tuple[str, ...] = ("application/json",)) -> dict[str, Any]:
-    """Return the OpenAPI entry of a route's body: the request called `name`, with examples."""
+    """Return the OpenAPI entry for the body of a route, which is the request called `name`, with examples."""
     named = {str(i): {"value": example} for i, example in enumerate(examples, 1)}
     content = {kind: {"schema": {"$ref": _REF + name}, **({"examples": named} if named else {})} for kind in kinds}
     return {"requestBody": {"required": True, "content": content}}
@@ -51,9 +52,13 @@ def body(name: str, *examples: dict[str, Any], kinds: tuple[str, ...] = ("applic
 def documented_responses(
     description: str, content: dict[str, Any], *, work: bool = True, error: str = "Error"
 ) -> dict[int | str, dict[str, Any]]:
-    """Return the OpenAPI entry of a route's answers: `content` by media type for 200, and the errors.
+    """Return the OpenAPI entry for the HTTP responses of a route.
 
-    A route that does no `work` has only the errors of access. `error` names the schema of errors.
+    Args:
+        description: The description of a successful response (200).
+        content: The content of a successful response, by media type.
+        work: Whether the route processes cases or documents. If not, only authentication and access errors are listed.
+        error: The name of the schema for errors.
     """
     errors = {"application/json": {"schema": {"$ref": _REF + error}}}
     statuses = _STATUSES if work else {status: _STATUSES[status] for status in (401, 403, 421)}
@@ -94,8 +99,10 @@ _CHAT_REQUEST = {
 }
 
 
-def components(requests: tuple[type[Any], ...], kinds: tuple[str, ...]) -> dict[str, Any]:
-    """Return the schemas of `requests`, of the records called `kinds` and of errors, by name."""
+def components(
+    requests: tuple[type[Any], ...], kinds: tuple[str, ...], answers: tuple[type[Any], ...] = ()
+) -> dict[str, Any]:
+    """Return the schemas of requests, of the records called `kinds`, of answers, and of errors, by name."""
     schemas: dict[str, Any] = {
         "Error": {
             "type": "object",
@@ -126,13 +133,21 @@ def components(requests: tuple[type[Any], ...], kinds: tuple[str, ...]) -> dict[
         schemas |= record_schema.pop("$defs", {})
         schemas[kind] = {name: value for name, value in record_schema.items() if name != "$schema"}
     schemas["check"]["properties"]["offsets"] = {"const": "utf-16"}  # as `server.offsets` adds it
+    case_by_hand = _case_by_hand()
+    conversation = _conversation_by_hand(case_by_hand)
     for request in requests:
         request_schema = TypeAdapter(request).json_schema()
+        schemas |= request_schema.pop("$defs", {})
         properties = request_schema["properties"]
         if "cases" in properties:
             least = int("cases" in request_schema.get("required", ()))
             either = {"anyOf": [{"$ref": _REF + name} for name in ("CaseByHand", "ConversationByHand")]}
             properties["cases"] = {"type": "array", "minItems": least, "items": either}
+            if least:  # or the fields of one case
+                forms = ("cases", "response", "messages")
+                request_schema["oneOf"] = [{"required": [name]} for name in forms]
+                request_schema["required"].remove("cases")
+                properties |= {**case_by_hand["properties"], **conversation["properties"]}
         if "results" in properties:
             properties["results"] = {"type": "array", "items": {"$ref": _REF + "check"}}
         if "case" in properties:
@@ -142,9 +157,13 @@ def components(requests: tuple[type[Any], ...], kinds: tuple[str, ...]) -> dict[
         for name, text in _ATTRIBUTE.findall(about):
             properties[name]["description"] = " ".join(text.split())
         schemas[request.__name__] = request_schema
+    for answer in answers:
+        answer_schema = TypeAdapter(answer).json_schema(mode="serialization")
+        schemas |= answer_schema.pop("$defs", {})
+        schemas[answer.__name__] = answer_schema
     schemas["ChatRequest"] = _CHAT_REQUEST
-    schemas["CaseByHand"] = _case_by_hand()
-    schemas["ConversationByHand"] = _conversation_by_hand(schemas["CaseByHand"])
+    schemas["CaseByHand"] = case_by_hand
+    schemas["ConversationByHand"] = conversation
     document: dict[str, Any] = json.loads(json.dumps(schemas).replace('"#/$defs/', f'"{_REF}'))
     return document
 
@@ -189,7 +208,10 @@ def _conversation_by_hand(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def routes_page(document: dict[str, Any]) -> str:
-    """Return the HTML page of an OpenAPI document: each route with its fields, an example and its answers."""
+    """Return the HTML page for an OpenAPI document.
+
+    It shows each route with its fields, an example and its responses.
+    """
     schemas = document["components"]["schemas"]
     routes = []
     for path, methods in document["paths"].items():

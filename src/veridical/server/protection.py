@@ -1,4 +1,4 @@
-"""Protection of the service: request ids, keys, origins, security headers, and limits on bodies and slow clients."""
+"""Protect the service with request ids, keys, origins, security headers, and limits on bodies and slow clients."""
 
 from __future__ import annotations
 
@@ -21,7 +21,16 @@ from veridical.server.keys import find_key
 from veridical.server.observation import Metrics, log
 from veridical.server.settings import Limits, ServerSettings
 
-__all__ = ["SECURITY_HEADERS", "Protection", "in_time", "lines", "read_body", "request_id_of"]
+__all__ = [
+    "SECURITY_HEADERS",
+    "Protection",
+    "in_time",
+    "key_of",
+    "lines",
+    "read_body",
+    "request_id_of",
+    "role_of",
+]
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'; "
@@ -36,17 +45,28 @@ _REQUEST_ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
 
 def request_id_of(request: Request) -> str:
-    """Return the id of a request, which its answer, its errors and its line of the log carry."""
+    """Return the id of a request, which its response, its errors and its log line repeat."""
     return str(request.scope.get("state", {}).get("request_id", ""))
+
+
+def role_of(request: Request) -> str:
+    """Return the role of a request's key. Without keys, every client may do everything."""
+    return str(request.scope["state"].get("role", "admin"))
+
+
+def key_of(request: Request) -> str:
+    """Return the name of a request's key; "" without keys."""
+    return str(request.scope["state"].get("key", ""))
 
 
 async def read_body(
     request: Request, limits: Limits, *, kind: str = "application/json", most: int | None = None
 ) -> bytes:
-    """Return the whole body.
+    """Read the whole body of a request.
 
-    Raises `Refused` for a content type other than `kind` (415), for more than `most` bytes (413; default
-    `limits.body_bytes`), and for a body that does not arrive within `limits.body_timeout` seconds (408).
+    Raises:
+        Refused: The content type is not `kind` (415), the body has more than `most` bytes, by default
+            `limits.body_bytes` (413), or it does not arrive within `limits.body_timeout` seconds (408).
     """
     most = most or limits.body_bytes
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -70,7 +90,11 @@ async def read_body(
 
 @asynccontextmanager
 async def in_time(what: str, limits: Limits) -> AsyncIterator[None]:
-    """Raise `Refused` (408) if the block, which receives `what`, takes more than `limits.body_timeout` seconds."""
+    """Limit the time of a block that receives `what` to `limits.body_timeout` seconds.
+
+    Raises:
+        Refused: The block takes longer (408).
+    """
     try:
         async with asyncio.timeout(limits.body_timeout):
             yield
@@ -79,9 +103,9 @@ async def in_time(what: str, limits: Limits) -> AsyncIterator[None]:
 
 
 async def lines(chunks: AsyncIterator[bytes], most: int, too_large: Refused) -> AsyncIterator[bytes]:
-    """Yield the lines in `chunks` without their line feeds, each once it is complete.
+    """Yield the lines in chunks of bytes without their line feeds, each as soon as it is complete.
 
-    The last line may be empty. Raises `too_large` after `most` bytes.
+    The last line may be empty. After `most` bytes, the error `too_large` is raised.
     """
     size, pieces = 0, list[bytes]()  # of the current line; joined only once, to stay linear
     async for chunk in chunks:
@@ -127,6 +151,8 @@ class Protection:
                 answer["X-Request-ID"] = request_id
                 for name, value in SECURITY_HEADERS.items():
                     answer.setdefault(name, value)
+                if "content-length" in headers and "transfer-encoding" in headers:
+                    answer["Connection"] = "close"  # a proxy may disagree on where the body ends (RFC 9112, 6.1)
             try:
                 async with asyncio.timeout(self.settings.limits.body_timeout):
                     await send(message)
@@ -186,7 +212,7 @@ class Protection:
             key = find_key(settings.keys, presented)
             if key is None:
                 raise Refused(401, "the key is not known", hint="ask whoever runs this server for one")
-            scope["state"]["key"] = key.name
+            scope["state"]["key"], scope["state"]["role"] = key.name, key.role
             scope["state"]["headers_with_key"] = {
                 name
                 for name, value in headers.items()

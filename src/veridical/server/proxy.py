@@ -1,9 +1,9 @@
-"""The proxy: it forwards chat completions, and checks each reply against the sources of its request.
+"""Forward chat completions as a proxy, and check each reply against the sources of its request.
 
 A reply that is not streamed is checked before it is forwarded. The parts of a streamed reply are forwarded at once and
-checked meanwhile (actions annotate and header), or sentence by sentence once each is judged (block), or all together at
+checked meanwhile (actions annotate and header), sentence by sentence after each is judged (block), or all together at
 the end (revise). If text may be withheld, only the role and the fields in `_FRAME` are forwarded before the whole reply
-is checked, because any other field of a chunk may hold text that a client shows.
+is checked, because any other field of a chunk may contain text that a client shows.
 """
 
 from __future__ import annotations
@@ -12,18 +12,21 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 
-from veridical.core.errors import VeridicalError, WireError
-from veridical.core.serialization import encode
+from veridical.io.serialization import encode
+from veridical.records.errors import VeridicalError, WireError
+from veridical.records.strings import join_halves
+from veridical.records.types import Judgement
 from veridical.server.batching import in_thread
 from veridical.server.errors import Refused, error_body
 from veridical.server.openapi import CHAT, body, documented_responses
-from veridical.server.protection import read_body, request_id_of
+from veridical.server.protection import key_of, read_body, request_id_of
 from veridical.server.replies import BLOCKED, UNAVAILABLE, CheckedChoice, ReplyChecker, annotation, overall_status
-from veridical.server.requests import parse_body
+from veridical.server.requests import Keep, parse_body
 from veridical.server.service import Service
 from veridical.server.sessions import Session, StreamedJudgement, open_session
 from veridical.server.settings import ProxySettings
@@ -40,8 +43,10 @@ _FORWARDED = ("authorization", "openai-organization", "openai-project")
 _FRAME = ("id", "object", "created", "model", "system_fingerprint", "service_tier", "usage")
 
 
-def add_proxy(app: FastAPI, service: Service, settings: ProxySettings, upstream: Upstream) -> None:
-    """Add the proxy's routes to `app`."""
+def add_proxy(
+    app: FastAPI, service: Service, settings: ProxySettings, upstream: Upstream, keep: Keep | None = None
+) -> None:
+    """Add the proxy's routes to `app`; `keep` is called with checked replies."""
 
     @app.post(
         "/v1/chat/completions",
@@ -53,10 +58,13 @@ def add_proxy(app: FastAPI, service: Service, settings: ProxySettings, upstream:
     async def chat(request: Request) -> Response:
         """Forward a chat completion to the server behind the proxy, and check the reply."""
         body = await read_body(request, service.settings.limits)
-        document = await in_thread(lambda: parse_body(body))
+        document = await in_thread(lambda: parse_body(body, service.settings.limits))
         if isinstance(n := document.get("n"), int) and n > MOST_CHOICES:
             raise WireError(f"n is more than {MOST_CHOICES}", hint="ask for fewer replies at once")
-        checker = await in_thread(lambda: ReplyChecker(service, settings, document, request_id_of(request)))
+        keep_replies = None if keep is None else partial(keep, "proxy", key_of(request))
+        checker = await in_thread(
+            lambda: ReplyChecker(service, settings, document, request_id_of(request), keep_replies)
+        )
         answer = _streamed if document.get("stream") is True else _whole
         return await answer(checker, upstream, document, _headers_on(request))
 
@@ -122,6 +130,7 @@ class _Choice:
     """The state of one choice of a streamed reply. Its text stays in parts, because chunks may be many and short."""
 
     parts: list[str] = field(default_factory=list)
+    half: str = ""
     fed: int = 0  # the number of parts that were given to the session
     waiting: list[str] = field(default_factory=list)  # given to the session, and not forwarded to the client
     released: int = 0  # the number of characters that were forwarded
@@ -133,9 +142,10 @@ class _Choice:
     end: Any = "stop"  # its finish_reason
 
     def add(self, content: str | None) -> None:
-        """Append the text of a chunk."""
+        """Append the text of a chunk. Half of a character at its end waits for the next chunk."""
         if content:
-            self.parts.append(content)
+            text, self.half = join_halves(self.half + content)
+            self.parts.append(text)
 
     def next_text(self) -> str:
         """Return the text that has come since the last call."""
@@ -145,15 +155,19 @@ class _Choice:
 
 @dataclass(slots=True)
 class StreamedReply:
-    """A reply that arrives in chunks; `events` yields the parts of it that are forwarded."""
+    """Processes a reply that arrives in chunks. `events` yields the parts to forward."""
 
     checker: ReplyChecker
     chunks: AsyncIterator[dict[str, Any]]
     choices: dict[int, _Choice] = field(default_factory=dict)
     form: dict[str, Any] = field(default_factory=dict)  # the fields that all chunks of the reply share
+    error: Any = None  # of the chat server, if the client may see it
 
     async def events(self) -> AsyncGenerator[bytes, None]:
-        """Yield the chunks to forward, the last with the annotation, and the end mark; on failure end with an error."""
+        """Yield the chunks to forward, the last one with the annotation, and then the end mark.
+
+        A failure ends with an error.
+        """
         limits = self.checker.service.settings.limits
         try:
             async with asyncio.timeout(limits.stream_timeout):
@@ -161,14 +175,14 @@ class StreamedReply:
                     for forwarded in await self._forwarded(chunk):
                         yield _event(forwarded)
                 for forwarded in await self._end():
-                    yield _event(forwarded)
+                    yield await in_thread(partial(_event, forwarded))
             yield f"data: {DONE}\n\n".encode()
         except (VeridicalError, TimeoutError) as error:
             self.checker.service.metrics.proxied(UNAVAILABLE)
             problem = error if isinstance(error, VeridicalError) else Refused(504, "the reply took too long")
             details = error_body(problem.message, problem.hint, self.checker.request_id)
             openai_error = {"message": str(problem), "type": "upstream_error"}
-            yield _event({"error": openai_error, "veridical": {"status": UNAVAILABLE, **details}})
+            yield _event({"error": self.error or openai_error, "veridical": {"status": UNAVAILABLE, **details}})
         finally:
             for choice in self.choices.values():
                 if choice.judging is not None:
@@ -184,6 +198,9 @@ class StreamedReply:
         if not self.form:
             self.form = {name: chunk[name] for name in _FRAME if name in chunk and name != "usage"}
         choices = choices_of(chunk, "delta")
+        if chunk.get("error") is not None:
+            self.error = None if self._withholds else chunk["error"]
+            raise Refused(502, "the chat server sent an error in its stream", hint="its reply is not complete")
         if self._withholds:
             return await self._forwarded_before_the_check(chunk, choices)
         verdicts: list[dict[str, Any]] = []
@@ -192,7 +209,7 @@ class StreamedReply:
             state = self.choices.setdefault(index, _Choice())
             state.add(text_of(choice["delta"].get("content")))
             if (part := self._judged_meanwhile(state)) is not None:
-                judgement = json.loads(encode(part.judgement))
+                judgement = await in_thread(partial(_as_json, part.judgement))
                 verdicts.append({"index": index, "judgement": judgement, "flagged": part.flagged})
         return [{**chunk, "veridical": {"verdicts": verdicts}} if verdicts else chunk]
 
@@ -200,8 +217,6 @@ class StreamedReply:
         self, chunk: dict[str, Any], choices: list[dict[str, Any]]
     ) -> list[dict[str, Any]]:
         """Return the sentences that `chunk` completes and that passed, and those of its fields that hold no text."""
-        if "error" in chunk:
-            raise Refused(502, "the chat server sent an error in its stream", hint="its reply is not complete")
         roles: list[dict[str, Any]] = []
         released: list[dict[str, Any]] = []
         for choice in choices:
@@ -275,6 +290,8 @@ class StreamedReply:
 
     async def _end(self) -> list[dict[str, Any]]:
         """Return the remaining chunks to forward once the reply has ended, the last with the annotation."""
+        for state in self.choices.values():
+            state.parts.append(state.half)  # the check refuses one without its other half
         findings = await self.checker.check((index, "".join(state.parts)) for index, state in self.choices.items())
         last: list[dict[str, Any]] = []
         for finding in findings if self._withholds else ():
@@ -288,7 +305,7 @@ class StreamedReply:
                 last += [{**self.form, "choices": [held]} for held in state.held]
             end = {"index": finding.index, "delta": {}, "finish_reason": state.end}
             last.append({**self.form, "choices": [end]})
-        return [*last, self._annotated(findings)]
+        return [*last, await in_thread(lambda: self._annotated(findings))]
 
     def _annotated(self, findings: list[CheckedChoice]) -> dict[str, Any]:
         """Return the last chunk; it has an empty choice, for clients that read the first choice of every chunk."""
@@ -305,6 +322,10 @@ class StreamedReply:
 
     def _content(self, index: int, text: str) -> dict[str, Any]:
         return {**self.form, "choices": [{"index": index, "delta": {"content": text}, "finish_reason": None}]}
+
+
+def _as_json(judgement: Judgement) -> dict[str, Any]:
+    return json.loads(encode(judgement))  # type: ignore[no-any-return]
 
 
 def _event(document: dict[str, Any]) -> bytes:

@@ -1,24 +1,24 @@
-"""Checking a chat reply in the proxy: make a case of chat and reply, check it, and decide whether to withhold it."""
+"""Check a chat reply in the proxy: make a case of chat and reply, check it, and decide whether to withhold it."""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from veridical.core.errors import InputError, VeridicalError, WireError
-from veridical.core.messages import coming_turn
-from veridical.core.serialization import decode_case, encode
-from veridical.core.types import Case, Checked, Outcome, Source
-from veridical.revise import Revised
+from veridical.io.conversations import coming_turn
+from veridical.io.serialization import decode_case, encode
+from veridical.records.errors import InputError, VeridicalError, WireError
+from veridical.records.types import Case, Checked, Outcome, Source
 from veridical.server.batching import in_thread
 from veridical.server.errors import Refused
 from veridical.server.observation import log
 from veridical.server.requests import HowToCheck, ReviseRequest, check_size, refuse_addresses
 from veridical.server.service import Service
 from veridical.server.settings import ProxySettings
+from veridical.workflows.revise import Revised
 
 __all__ = ["BLOCKED", "UNAVAILABLE", "CheckedChoice", "ReplyChecker", "annotation", "overall_status"]
 
@@ -26,12 +26,12 @@ BLOCKED = "This answer was withheld: its sources do not support it, or that coul
 UNAVAILABLE = "unavailable"
 """The status of a reply whose check failed: it is neither clear nor flagged."""
 
-_WORST_FIRST = (Outcome.FLAGGED.value, UNAVAILABLE, Outcome.UNJUDGED.value, Outcome.CLEAR.value)
+_WORST_FIRST = (Outcome.FLAGGED.value, UNAVAILABLE, Outcome.UNJUDGED.value, Outcome.CLEAR.value, Outcome.NO_CLAIM.value)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedChoice:
-    """The result for one choice of a reply: its status, with the check or the reason why there is none."""
+    """The result for one choice of a reply: its status, with the check, or with the reason why there is no check."""
 
     index: int
     status: str
@@ -41,26 +41,34 @@ class CheckedChoice:
 
     @property
     def text(self) -> str | None:
-        """The revised text; None if the choice was not revised, or not changed."""
+        """The revised text, or None if the choice was not revised or not changed."""
         return self.revised.revision.text if self.revised is not None and self.revised.changed else None
 
 
 class ReplyChecker:
-    """Checks the replies to one request to a chat model, against the sources in it.
+    """Checks the replies to one request to a chat model, against the sources in this request.
 
     Args:
         service: The service with the detectors.
-        settings: The roles of sources, the detector and the action.
-        document: The request; its fields `sources` and `include` are removed.
+        settings: The settings with the roles of sources, the detector and the action.
+        document: The request. Its fields `sources` and `include` are removed.
         request_id: The id of the request in the log.
+        keep: Called with the checks of the replies and how they were made; None: they are kept nowhere.
 
     Raises:
-        WireError: The field `sources` does not hold sources, or `include` is not a list of known names.
+        WireError: The field `sources` does not contain sources, or `include` is not a list of known names.
         InputError: One of the sources in the field is an address.
     """
 
-    def __init__(self, service: Service, settings: ProxySettings, document: dict[str, Any], request_id: str) -> None:
-        self.service, self.settings, self.request_id = service, settings, request_id
+    def __init__(
+        self,
+        service: Service,
+        settings: ProxySettings,
+        document: dict[str, Any],
+        request_id: str,
+        keep: Callable[[HowToCheck, Sequence[Checked]], Awaitable[object]] | None = None,
+    ) -> None:
+        self.service, self.settings, self.request_id, self._keep = service, settings, request_id, keep
         include = document.pop("include", [])
         if include not in ([], ["sources"]):
             raise WireError("include is not a list of what to repeat", hint='"include": ["sources"], or leave it out')
@@ -81,9 +89,15 @@ class ReplyChecker:
             self.problem = str(error)
 
     async def check(self, texts: Iterable[tuple[int, str | None]]) -> list[CheckedChoice]:
-        """Check each choice, given by index and text; an error becomes a result with the status `UNAVAILABLE`."""
+        """Check each choice, given by its index and its text.
+
+        An error becomes a result with the status `UNAVAILABLE`.
+        """
         findings = [await self._check(index, text) for index, text in texts]
         self.service.metrics.proxied(overall_status(findings))
+        checked = [finding.checked for finding in findings if finding.checked is not None]
+        if self._keep is not None and checked:
+            await self._keep(HowToCheck(detector=self.settings.detector), checked)
         return findings
 
     async def _check(self, index: int, text: str | None) -> CheckedChoice:
@@ -115,7 +129,7 @@ class ReplyChecker:
 
 
 def overall_status(findings: Sequence[CheckedChoice]) -> str:
-    """Return the worst status of all choices; "unjudged" if there are none.
+    """Return the worst status of all choices, or "unjudged" if there are no choices.
 
     >>> overall_status([CheckedChoice(0, "clear"), CheckedChoice(1, "unavailable")])
     'unavailable'
@@ -125,7 +139,7 @@ def overall_status(findings: Sequence[CheckedChoice]) -> str:
 
 
 def annotation(checker: ReplyChecker, findings: Sequence[CheckedChoice]) -> dict[str, Any]:
-    """Return the field `veridical` of a reply; for a withheld choice it holds only status and reason."""
+    """Return the field `veridical` for a reply. For a withheld choice, it contains only the status and the reason."""
     choices: list[dict[str, Any]] = []
     for finding in findings:
         choice: dict[str, Any] = {"index": finding.index, "status": finding.status}

@@ -1,20 +1,22 @@
-"""Requests to the server: JSON objects that are read strictly and checked against the limits before any work."""
+"""Read requests to the server, which are JSON objects, strictly and check their limits before any work is done."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import Annotated, Any, Literal, TypeVar, cast
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast
 
 from pydantic import ConfigDict, Field, StrictBool, StrictFloat, StrictInt, TypeAdapter, ValidationError
 
-from veridical.core.errors import InputError, UnknownNameError, WireError
-from veridical.core.serialization import decode, decode_cases
-from veridical.core.strict_json import parse
-from veridical.core.types import Case, Checked, Source
-from veridical.rows.columns import Columns
+from veridical.history.records import PlaceDecision
+from veridical.io.columns import Columns, source_fields
+from veridical.io.conversations import named_messages
+from veridical.io.serialization import decode, decode_cases
+from veridical.io.strict_json import most_values, parse
+from veridical.records.errors import InputError, UnknownNameError, WireError
+from veridical.records.types import Case, Checked, Source
 from veridical.server.batching import characters_of
 from veridical.server.errors import Refused
 from veridical.server.offsets import Offsets
@@ -22,7 +24,9 @@ from veridical.server.settings import Limits
 
 __all__ = [
     "CheckRequest",
+    "DecisionsRequest",
     "HowToCheck",
+    "Keep",
     "ReportRequest",
     "ReviseRequest",
     "StreamRequest",
@@ -35,6 +39,9 @@ __all__ = [
 ]
 
 R = TypeVar("R")
+Keep: TypeAlias = "Callable[[str, str, HowToCheck, Sequence[Checked]], Awaitable[str | None]]"
+"""Keeps results in the history, given where they come from, who asked and how: returns the run, if there is one."""
+
 _URL = re.compile(r"\s*(?:[a-z][a-z0-9+.-]{1,20}://|www\.)\S+\s*", re.IGNORECASE)
 _FORM = '"cases": [{"response": "…", "sources": ["…"]}]'
 _CONFIG = ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -66,20 +73,22 @@ class _Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckRequest(_Answer, HowToCheck):
-    """Cases to check, and how.
+    """Cases to check, and how to check them.
+
+    A request for one case may have the fields of this case instead of `cases`.
 
     Attributes:
         cases: One or more cases. The ids of cases and sources are optional, and a source may be a bare text. A
-            conversation (`messages`) has a result for each turn of the assistant.
-        detector: The spec of a detector of this server, or a list of them; None: its first one.
+            conversation (`messages`) has a result for each assistant turn.
+        detector: The spec of a detector of this server, or a list of specs. Default: the server's first detector.
         threshold: The score from which a span or response is flagged, for all levels or per level.
-        flag_over: Make an outcome "flagged" only if a response-level score is above this number.
-        explain: Add the closest passage and a correction to each flagged span.
-        offsets: The unit of the offsets in the answer: "code-points", or "utf-16" as in JavaScript strings. Offsets in
-            the request, such as the `pages` of a source, are code points.
-        include: What results repeat of the request; without "sources", their cases come back without sources and
-            history.
-        causes: Add why each case failed; the server needs the detector "default" for it.
+        flag_over: A number. If it is given, an outcome is "flagged" only if a response-level score is above it.
+        explain: Whether to add the closest passage and a correction to each flagged span.
+        offsets: The unit of the offsets in the HTTP response: "code-points", or "utf-16" as in JavaScript strings.
+            Offsets in the request, such as the `pages` of a source, are code points.
+        include: The parts of the request that results repeat. Without "sources", their cases come back without sources
+            and history.
+        causes: Whether to add why each case failed. For this, the server needs the detector "default".
     """
 
     cases: list[Any]
@@ -89,12 +98,12 @@ class CheckRequest(_Answer, HowToCheck):
 
 @dataclass(frozen=True, kw_only=True)
 class ReportRequest(HowToCheck):
-    """Cases to check, or results of an earlier check, and the form of the page.
+    """A request for an HTML page of cases to check, or of results of an earlier check.
 
     Attributes:
-        results: Results of `POST /v1/check` to show instead of `cases`; they are not checked again.
+        results: Results of `POST /v1/check` to show instead of `cases`. They are not checked again.
         title: The title of the page.
-        heat: Shade each word by its score.
+        heat: Whether to shade each word by its score.
     """
 
     cases: list[Any] = field(default_factory=list)
@@ -105,20 +114,21 @@ class ReportRequest(HowToCheck):
 
 @dataclass(frozen=True, kw_only=True)
 class StreamRequest(_Answer, HowToCheck):
-    """One case to check while its response arrives; `case` may hold the first part of the response."""
+    """One case to check while its response arrives. `case` may contain the first part of the response."""
 
     case: dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReviseRequest(_Answer):
-    """Cases to revise, and how.
+    """Cases to revise, and how to revise them.
 
     Attributes:
         cases: As in `CheckRequest`.
-        detector: The spec of the detector that finds unsupported text; None: the server's first one.
-        reviser: "delete" or "flag"; or "factored" or "self" if the server has a chat model. None: the server's default.
-        rounds: The most attempts per case.
+        detector: The spec of the detector that finds unsupported text. Default: the server's first detector.
+        reviser: "delete" or "flag". If the server has a chat model, also "factored" or "self". Default: the server's
+            default reviser.
+        rounds: The largest number of attempts per case.
         threshold: The score from which a span or response counts as unsupported, for all levels or per level.
         include: As in `CheckRequest`.
     """
@@ -132,30 +142,60 @@ class ReviseRequest(_Answer):
     threshold: Threshold = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class DecisionsRequest:
+    """What a person decided about a case, in place of all earlier decisions.
+
+    Attributes:
+        decisions: One decision for each place. Offsets count code points.
+        version: The version of the decisions that these replace; 409 if it is not the present one. None: any.
+    """
+
+    __pydantic_config__ = _CONFIG
+
+    decisions: list[PlaceDecision]
+    version: StrictInt | None = None
+
+
 @cache
 def _adapter(cls: type[Any]) -> TypeAdapter[Any]:
     return TypeAdapter(cls)
 
 
 def read_request(body: bytes, cls: type[R], limits: Limits) -> R:
-    """Return the request in `body`, with its cases still as JSON objects.
+    """Parse the JSON body of a request into an instance of `cls`.
 
-    Raises `WireError` for a body that is not JSON or not a request of the class `cls`, and `Refused` for one that is
-    nested more deeply than `limits.depth`.
+    The cases in it stay JSON objects, which are read later, one by one. A request with one case can have the fields of
+    this case (`response`, `sources` …) in place of the list `cases`.
+
+    Raises:
+        WireError: The body is not JSON or not such a request.
+        Refused: The body has more values than `limits.values`, or is nested more deeply than `limits.depth`.
     """
-    document = parse_body(body)
+    document = parse_body(body, limits)
     _check_depth(document, limits.depth)
+    names = [field.name for field in fields(cast(Any, cls))]
+    if "cases" in names and "cases" not in document and not {"response", "messages"}.isdisjoint(document):
+        case = {name: document.pop(name) for name in list(document) if name not in names}
+        document["cases"] = [case]
     for name, kind in (("cases", list), ("results", list), ("case", dict)):
         if name in document and not isinstance(document[name], kind):
             raise WireError(f"{name} is not {'a list' if kind is list else 'an object'}", hint=_FORM)
     try:
         return cast(R, _adapter(cast(Any, cls)).validate_python(document))
     except ValidationError as error:
-        raise WireError(_first_problem(error, cls)) from None
+        raise WireError(_first_problem(error, cls), hint=_FORM if "cases" in names else None) from None
 
 
-def parse_body(body: bytes) -> dict[str, Any]:
-    """Return the JSON object in `body`; raise `WireError` for anything else."""
+def parse_body(body: bytes, limits: Limits) -> dict[str, Any]:
+    """Return the JSON object in a body.
+
+    Raises:
+        WireError: The body is not a JSON object.
+        Refused: The object has more values than the limits allow.
+    """
+    if most_values(body) > limits.values:
+        raise Refused(413, f"the JSON has more than {limits.values:,} values", hint="send less at once")
     try:
         return parse(body.decode())
     except UnicodeDecodeError as error:
@@ -188,9 +228,12 @@ def _check_depth(value: Any, most: int) -> None:
 
 
 def read_cases_of(items: Sequence[Any], limits: Limits) -> list[Case]:
-    """Return the cases in the JSON objects of a request, and check each against the limits.
+    """Read the cases in the JSON objects of a request, and check each case against the limits.
 
-    Raises `WireError` or `InputError` for an object that is not a case, and `Refused` (413) for one over a limit.
+    Raises:
+        WireError: An object is not a case.
+        InputError: There are no cases, or a case is not valid.
+        Refused: There are too many cases, or a case exceeds a limit (413).
     """
     if not items:
         raise InputError("no cases", hint=_FORM)
@@ -202,6 +245,9 @@ def read_cases_of(items: Sequence[Any], limits: Limits) -> list[Case]:
     for i, item in enumerate(items):
         if not isinstance(item, Mapping):
             raise WireError(f"cases[{i}] is not a JSON object", hint="a case is an object")
+        item = named_messages(item)
+        if isinstance(item.get("sources"), list):
+            item = {**item, "sources": [source_fields(source) for source in item["sources"]]}
         for name in ("sources", "messages"):
             if isinstance(item.get(name), list) and len(item[name]) > limits.sources:
                 raise Refused(413, f"cases[{i}] has {len(item[name])} {name}", hint=f"at most {limits.sources}")
@@ -231,7 +277,7 @@ def _renaming(item: Mapping[str, Any]) -> str | None:
 
 
 def read_results_of(items: Sequence[Any], limits: Limits) -> list[Checked]:
-    """Return the results of checks in the JSON objects of a request; raise like `read_cases_of`."""
+    """Read the results of checks in the JSON objects of a request. The errors are those of `read_cases_of`."""
     if len(items) > limits.cases:
         raise Refused(413, f"{len(items)} results", hint=f"at most {limits.cases} in a request")
     results = []

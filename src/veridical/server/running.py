@@ -1,10 +1,12 @@
-"""Running the service: uvicorn with limits on connections, and a shutdown that finishes accepted requests."""
+"""Run the service on uvicorn, with limits on connections and a shutdown that finishes accepted requests."""
 
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import logging
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -15,27 +17,34 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from veridical.core.errors import InputError
+from veridical.records.errors import InputError
 from veridical.server.app import create_app
 from veridical.server.observation import LOGGER, JsonLines
 from veridical.server.settings import Limits, ServerSettings
+
+_SEND_BUFFER = 128 * 1024  # bytes; the system takes more once a third of them is free
 
 __all__ = ["TimedProtocol", "UvicornServer", "make_server", "run_server"]
 
 
 class TimedProtocol(H11Protocol):
-    """uvicorn's protocol, which also drops a client that does not finish sending a request in time.
+    """uvicorn's protocol, with time limits for clients that are slow to send a request or to read the response.
 
-    If a limit of connections is reached, of all or of one address, a new connection takes the place of an idle one;
-    without one, its requests get 503.
+    Such clients are dropped. The number of connections is limited, both in total and per address. At a limit, a new
+    connection takes the place of an idle connection. If no connection is idle, requests on the new connection get the
+    status 503.
     """
 
     limits = Limits()
     _timer: asyncio.TimerHandle | None = None
+    _reader_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start the time limit for a request, and close an idle connection if there are too many."""
+        """Start the time limit for a request. If there are too many connections, close an idle connection."""
         super().connection_made(transport)  # type: ignore[arg-type]
+        # the system takes little ahead of the reader, and whatever it does not take is watched
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
+        self.transport.set_write_buffer_limits(high=0)
         others: list[Any] = list(self.connections)
         same = [other for other in others if other.client and self.client and other.client[0] == self.client[0]]
         too_many_of_client = len(same) > self.limits.client_connections
@@ -54,14 +63,38 @@ class TimedProtocol(H11Protocol):
         self._watch()
 
     def on_response_complete(self) -> None:
-        """Continue with the next request, of which a part may have arrived, and update the time limit."""
+        """Continue with the next request, a part of which may have arrived already, and update the time limit."""
         super().on_response_complete()
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the time limit."""
         self._stop_waiting()
+        self.resume_writing()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Watch whether the client reads the buffered data, because nothing else waits for this after a response."""
+        super().pause_writing()
+        self._await_reader()
+
+    def resume_writing(self) -> None:
+        """Stop to watch: the buffer is empty."""
+        super().resume_writing()
+        if self._reader_timer is not None:
+            self._reader_timer.cancel()
+            self._reader_timer = None
+
+    def _await_reader(self) -> None:
+        buffered = self.transport.get_write_buffer_size()
+
+        def check() -> None:
+            if self.transport.get_write_buffer_size() >= buffered:
+                self.transport.abort()
+            else:
+                self._await_reader()
+
+        self._reader_timer = self.loop.call_later(self.limits.body_timeout, check)
 
     def _watch(self) -> None:
         """Run the time limit while a request is incomplete and no answer is being sent."""
@@ -83,15 +116,34 @@ class TimedProtocol(H11Protocol):
 
 
 class UvicornServer(uvicorn.Server):
-    """uvicorn's server, which reports its address and treats SIGINT and SIGTERM as a regular end."""
+    """uvicorn's server, which also reports its address, and treats SIGINT and SIGTERM as a regular end.
+
+    Attributes:
+        frozen_after: The seconds after which a stuck event loop ends the process, with a traceback of each thread on
+            standard error. None for never. Code that holds the interpreter's lock, as `re` does, stops all Python
+            threads, so that no request ends and no signal is handled. Then only a new process helps.
+    """
+
+    frozen_after: float | None = None
 
     def __init__(self, config: uvicorn.Config, on_start: Callable[[str], None]) -> None:
         super().__init__(config)
         self._on_start = on_start
 
+    async def on_tick(self, counter: int) -> bool:
+        """Show once a second that the event loop runs."""
+        if self.frozen_after is not None and counter % 10 == 0:
+            faulthandler.dump_traceback_later(self.frozen_after, exit=True, file=sys.__stderr__ or sys.stderr)
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Shut down, which has time limits of its own."""
+        faulthandler.cancel_dump_traceback_later()
+        await super().shutdown(sockets)
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Shut down at a signal without raising it again afterwards, as uvicorn would."""
+        """Shut down at a signal, without raising it again afterwards as uvicorn would."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -111,13 +163,13 @@ class UvicornServer(uvicorn.Server):
 
 
 def make_server(settings: ServerSettings, *, host: str, port: int, on_start: Callable[[str], None]) -> UvicornServer:
-    """Return a server whose `run` serves until SIGINT or SIGTERM, then finishes the accepted requests.
+    """Make a server whose `run` serves until SIGINT or SIGTERM, and then finishes the accepted requests.
 
     Args:
         settings: The settings of the service.
         host: The address to bind to.
-        port: The port; 0 takes any free port.
-        on_start: Called with the URL once the server accepts requests.
+        port: The port to bind to. 0 takes any free port.
+        on_start: A function that receives the URL as soon as the server accepts requests.
     """
     limits = settings.limits
     protocol: type[asyncio.Protocol] = type("Protocol", (TimedProtocol,), {"limits": limits})
@@ -141,14 +193,19 @@ def make_server(settings: ServerSettings, *, host: str, port: int, on_start: Cal
 
 
 def run_server(settings: ServerSettings, *, host: str, port: int, on_start: Callable[[str], None]) -> None:
-    """Run the server of `make_server` to its end, with its log as JSON lines on standard error.
+    """Run the server of `make_server` until it stops, and write its log as JSON lines to standard error.
+
+    If the event loop stands still for `limits.timeout` seconds, the process exits with code 1, so that its supervisor
+    can start it again.
 
     Raises:
         InputError: The address cannot be used.
     """
+    server = make_server(settings, host=host, port=port, on_start=on_start)
+    server.frozen_after = settings.limits.timeout
     with _log_as_lines():
         try:
-            make_server(settings, host=host, port=port, on_start=on_start).run()
+            server.run()
         except SystemExit:  # uvicorn exits if it cannot bind
             raise InputError(f"cannot bind to {host}:{port}", hint="another --port, or --port 0 for any") from None
 

@@ -1,4 +1,4 @@
-"""Salience maps as JSON: for each word of a response, the source words that it depends on most."""
+"""Convert salience maps to JSON: for each word of a response, the source words that it depends on most."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from veridical.core.salience_map import SalienceMap
-    from veridical.core.spans import Span
+    from veridical.records.salience_map import SalienceMap
+    from veridical.records.spans import Span
 
 __all__ = ["map_documents"]
 
@@ -17,7 +17,7 @@ _STRONGEST = 5  # source words per word of the response
 
 
 def map_documents(maps: Sequence[SalienceMap | None]) -> list[dict[str, Any] | None]:
-    """Return maps as JSON: each word of the response with its attribution and its strongest source words."""
+    """Convert salience maps to JSON. Each word of the response has its attribution and its strongest source words."""
     return [None if salience is None else {"words": _words(salience)} for salience in maps]
 
 

@@ -1,6 +1,6 @@
-"""The work of the server: ask its detectors, turn their judgements into results, and revise cases.
+"""Do the work of the server: ask its detectors, turn their judgements into results, and revise cases.
 
-Reading requests and writing answers is the task of `server.app`.
+`server.app` reads requests and writes responses.
 """
 
 from __future__ import annotations
@@ -11,18 +11,14 @@ from concurrent.futures import Future
 from functools import partial
 from typing import TypeVar
 
-from veridical.causes import with_causes
-from veridical.checking import Maps, check_thresholds, decide_batch
-from veridical.core.detector import info_of, thresholds_of
-from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.judging import JudgementWithMap
-from veridical.core.spec import parse_spec
-from veridical.core.types import Case, Checked, Judgement, Level, Source
 from veridical.detectors import load_detector
 from veridical.detectors.default.detector import Default
+from veridical.records.detector import info_of, thresholds_of
+from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.judging import JudgementWithMap
+from veridical.records.spec import parse_spec
+from veridical.records.types import Case, Checked, Judgement, Level, Source
 from veridical.report.html import render_html
-from veridical.revise import Revised, revise
-from veridical.revise.named import make_reviser
 from veridical.server.batching import Batcher, Worker, in_thread
 from veridical.server.errors import Refused
 from veridical.server.extraction import Extraction
@@ -36,6 +32,10 @@ from veridical.server.requests import (
     read_results_of,
 )
 from veridical.server.settings import ServerSettings
+from veridical.workflows.causes import with_causes
+from veridical.workflows.checking import Maps, check_thresholds, decide_batch
+from veridical.workflows.revise import Revised, revise
+from veridical.workflows.revise.named import make_reviser
 
 __all__ = ["Service"]
 
@@ -44,9 +44,9 @@ _WARM_UP = Case("warm-up", "The tower is tall.", (Source("1", "The tower is 330 
 
 
 class Service:
-    """The detectors of a server, and the checks and revisions with them. `start` and `close` it in the event loop.
+    """Loads the detectors of a server, and runs checks and revisions with them for all requests.
 
-    Raises whatever `load_detector` and `make_reviser` raise.
+    Call `start` and `close` in the event loop. Errors that `load_detector` and `make_reviser` raise pass through.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
@@ -63,29 +63,32 @@ class Service:
         self._revising: set[asyncio.Future[list[Revised]]] = set()
         self._closing = False
         self._loading: dict[str, asyncio.Future[None]] = {}
+        self._loaded_again_after: dict[str, BaseException] = {}
 
     @property
     def unready(self) -> dict[str, str]:
-        """The reason for each detector that cannot be used yet or at present."""
+        """For each detector that cannot be used at present, the reason why."""
         problems = {name: batcher.problem for name, batcher in self.batchers.items() if batcher.problem}
         for name, loading in self._loading.items():
             if not loading.done():
-                problems[name] = "it is being loaded"
+                earlier = self._loaded_again_after.get(name)
+                problems[name] = f"it is being loaded again; before: {earlier}" if earlier else "it is being loaded"
             elif (error := self._failure(name)) is not None:
                 problems[name] = str(error)
         return problems
 
     def start(self) -> None:
-        """Start the detectors, and load each with a first case, except those that would pay a chat model."""
+        """Start the detectors, and load each with a first case, except those that would pay for a chat model."""
         for name, batcher in self.batchers.items():
             batcher.start()
             if not info_of(batcher.detector).needs_chat_model:
                 self._load(name)
 
     def load_again(self) -> None:
-        """Try again to load the detectors that failed to load and have judged nothing since."""
+        """Try again to load the detectors that failed to load and have not judged anything since."""
         for name in self._loading:
-            if self._failure(name) is not None:
+            if (error := self._failure(name)) is not None:
+                self._loaded_again_after[name] = error
                 self._load(name)
 
     def _load(self, name: str) -> None:
@@ -100,7 +103,7 @@ class Service:
         return None if self.batchers[name].answered else error
 
     async def close(self) -> None:
-        """Finish the accepted requests, for at most `limits.grace` seconds, and accept no more revisions."""
+        """Finish the accepted requests within `limits.grace` seconds, and accept no more revisions."""
         self._closing = True
         deadline = asyncio.get_running_loop().time() + self.settings.limits.grace
         if self._revising:  # first: revisions still ask the detectors
@@ -110,24 +113,31 @@ class Service:
         await asyncio.gather(*self._loading.values(), return_exceptions=True)
 
     def batcher(self, spec: str | None = None) -> Batcher:
-        """Return the detector that a request names (None: the first); raise `UnknownNameError` for an unknown one.
+        """Return the detector that a request names. Without a name, this is the first detector.
 
         A request cannot add a detector, because a spec may name a file on this machine, or a server and its key.
+
+        Raises:
+            UnknownNameError: The server has no such detector.
         """
         if spec is None:
             return next(iter(self.batchers.values()))
-        name = str(parse_spec(spec))
+        known = {name.partition(":")[0] for name in self.batchers}
+        name = str(parse_spec(spec)) if spec.partition(":")[0].strip() in known else spec
         if name not in self.batchers:
             raise UnknownNameError("detector of this server", spec, self.batchers)
         return self.batchers[name]
 
     async def check(self, request: CheckRequest | ReportRequest) -> list[tuple[Checked, Maps]]:
-        """Check the cases of `request`; return each result with the salience maps of its judgements."""
+        """Check the cases of a request, and return each result with the salience maps of its judgements."""
         cases = await in_thread(lambda: read_cases_of(request.cases, self.settings.limits))
         return await self.check_cases(cases, request)
 
     async def check_cases(self, cases: Sequence[Case], how: HowToCheck) -> list[tuple[Checked, Maps]]:
-        """Do the same for `cases`, which are read already; `how` holds the other fields of the request."""
+        """Check cases that are already read, and return each result with the salience maps of its judgements.
+
+        `how` holds the other fields of the request.
+        """
         batchers = self.batchers_of(how.detector)
         check_thresholds(how.threshold, how.flag_over)  # raise for a bad threshold before the work
         answers = [asyncio.ensure_future(batcher.judge(cases)) for batcher in batchers]
@@ -149,14 +159,22 @@ class Service:
         return results
 
     async def with_causes(self, results: Sequence[Checked]) -> list[Checked]:
-        """Return the results, each with its cause; raise `InputError` if this server has no detector to find it."""
+        """Add the cause to each result.
+
+        Raises:
+            InputError: This server has no detector that can find causes.
+        """
         for batcher in self.batchers.values():
             if isinstance(batcher.detector, Default):
                 return await batcher.call(lambda detector: list(with_causes(results, detector=detector)))
         raise InputError("this server cannot find causes", hint="start it with --detector default")
 
     def batchers_of(self, specs: str | Sequence[str] | None) -> list[Batcher]:
-        """Return the detectors that a request names; None: the first. Raises `InputError` for one named twice."""
+        """Return the detectors that a request names. Without names, this is only the first detector.
+
+        Raises:
+            InputError: A detector is named twice.
+        """
         batchers = [self.batcher(spec) for spec in ([specs] if specs is None or isinstance(specs, str) else specs)]
         if not batchers:
             raise InputError("no detector is named", hint=f"of {', '.join(self.batchers)}; leave it out for the first")
@@ -177,16 +195,17 @@ class Service:
         return await in_thread(lambda: render_html(checked, title=request.title, maps=maps, heat=request.heat))
 
     async def revise(self, request: ReviseRequest) -> list[Revised]:
-        """Revise the cases of `request`; the judging on the way shares batches with other requests.
+        """Revise the cases of a request. The texts are judged in batches that are shared with other requests.
 
-        Raises `Refused`: 429 if `limits.revisions` requests are being revised, 504 after `limits.timeout` seconds, 503
-        at shutdown.
+        Raises:
+            Refused: `limits.revisions` requests are already being revised (429), the time limit `limits.timeout` is
+                exceeded (504), or the server shuts down (503).
         """
         cases = await in_thread(lambda: read_cases_of(request.cases, self.settings.limits))
         return await self.revise_cases(cases, request)
 
     async def revise_cases(self, cases: Sequence[Case], how: ReviseRequest) -> list[Revised]:
-        """Do the same for `cases`, which are read already; `how` holds the other fields of the request."""
+        """Revise cases that are already read, as `revise` does. `how` holds the other fields of the request."""
         limits = self.settings.limits
         detector = _Shared(self.batcher(how.detector), asyncio.get_running_loop())
         reviser = make_reviser(how.reviser or self.settings.reviser, self.settings.connection)

@@ -1,7 +1,7 @@
-"""Judging a response while it arrives.
+"""Judge a response while it arrives.
 
-A detector that can stream judges word by word. For any other one, the end of the response so far is judged after
-each sentence.
+A detector that can stream judges word by word. For any other detector, the last part of the response so far is judged
+after each sentence.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from veridical.core.decide import decide
-from veridical.core.detector import Streaming
-from veridical.core.judging import thresholds_in_force
-from veridical.core.segment import sentences
-from veridical.core.spans import Span, intersection
-from veridical.core.text import answer_start
-from veridical.core.types import Case, Judgement, Thresholds, Verdict, judged_spans
+from veridical.records.decide import decide
+from veridical.records.detector import Streaming
+from veridical.records.judging import thresholds_in_force
+from veridical.records.spans import Span, intersection
+from veridical.records.strings import answer_start
+from veridical.records.types import Case, Judgement, Thresholds, Verdict, judged_spans
 from veridical.server.batching import Batcher, in_thread
+from veridical.text.segment import sentences
 
 __all__ = ["Session", "StreamedJudgement", "open_session"]
 
@@ -43,12 +43,15 @@ class Session(Protocol):
     """The number of characters, from the start, that are judged."""
 
     async def feed(self, text: str, *, final: bool = False) -> StreamedJudgement | None:
-        """Append `text` and return the new judgement, None if there is none; `final` says that nothing follows."""
+        """Append `text`, and return the new judgement, or None if there is none yet.
+
+        Set `final` if no further text follows.
+        """
         ...
 
 
 async def open_session(batcher: Batcher, case: Case, threshold: float | Mapping[str, float] | None) -> Session:
-    """Open a session of the batcher's detector for a response to `case`; the response in `case` is ignored."""
+    """Open a session of the batcher's detector for a new response to `case`. The case's own response is ignored."""
     case = replace(case, response="")
     if isinstance(batcher.detector, Streaming):
         session = await batcher.call(lambda detector: (detector.stream(case), thresholds_in_force(detector, threshold)))

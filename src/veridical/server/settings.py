@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
-from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.prompts import Marker, read_marker
-from veridical.core.spec import parse_spec
+from veridical.io.prompt_context import Marker, read_marker
+from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.spec import parse_spec
 
 if TYPE_CHECKING:
-    from veridical.core.detector import Detector
     from veridical.llm.connection import Connection
+    from veridical.records.detector import Detector
     from veridical.server.keys import Key
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "DEFAULT_DETECTORS",
     "LOOPBACK_HOSTS",
     "SOURCE_ROLES",
+    "HistorySettings",
     "Limits",
     "ProxySettings",
     "ServerSettings",
@@ -37,35 +38,42 @@ LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The limits on size, time and load. A request that exceeds a limit is refused, never cut.
+    """Sets the limits on size, time and load. A request that exceeds a limit is refused, never cut.
 
     Attributes:
-        body_bytes: The size of the largest JSON body.
-        document_bytes: The size of the largest uploaded document.
-        cases: The most cases of one request.
-        sources: The most sources of one case.
-        characters: The most characters of one case: response, sources, question, history and prompt together.
-        memory_bytes: The most bytes of the bodies of all requests that are being answered; a request beyond gets 429.
-        documents: The most uploaded documents that are read at the same time, each in a process of its own.
-        document_memory: The most bytes of memory for such a process, where the operating system can limit them.
+        body_bytes: The size of the largest JSON body, in bytes.
+        document_bytes: The size of the largest uploaded document, in bytes. Its text may have `characters` characters.
+        cases: The largest number of cases in one request.
+        sources: The largest number of sources in one case.
+        characters: The largest number of characters in one case: response, sources, question, history and prompt
+            together.
+        memory_bytes: The most bytes that the bodies of all requests in progress may take. A request beyond this gets
+            429. One client, identified by its key or otherwise by its address, may fill three quarters of them.
+        documents: The largest number of uploaded documents that are read at the same time, each in a process of its
+            own.
+        document_memory: The most bytes of memory for such a process, if the operating system can limit them.
         depth: The deepest nesting of JSON.
-        queue: The most cases that wait for one detector; a request that does not fit gets 429.
-        batch_cases: The most cases of one batch.
-        batch_characters: The most characters of one batch, unless a single case has more.
-        batch_wait: Seconds that a batch waits for more cases.
-        wait: The longest expected wait in seconds, by the recent speed; a request that would wait longer gets 429.
-        timeout: The most seconds that a detector, a revision or the reading of a document takes for one request.
-        body_timeout: Seconds until a request must have arrived, head and body; also the longest pause of a client that
-            reads an answer.
-        idle: Seconds that a connection without a request stays open, unless a new one needs its place. Clients and load
-            balancers keep theirs for 5 to 60 seconds. It should be longer than that: if the server closes first, a
-            request that was just sent gets lost.
+        values: The largest number of values in JSON: texts, numbers, lists and objects. A value can take 100 times as
+            much memory as its text.
+        queue: The largest number of cases that wait for one detector. A request that does not fit gets 429.
+        batch_cases: The largest number of cases in one batch.
+        batch_characters: The largest number of characters in one batch, unless a single case has more.
+        batch_wait: The time that a batch waits for more cases, in seconds.
+        wait: The longest expected wait in seconds, estimated from the recent speed. A request that would wait longer
+            gets 429.
+        timeout: The most seconds that a detector, a revision or the reading of a document may take for one request.
+        body_timeout: The most seconds until a request must have arrived, both head and body. It is also the longest
+            pause of a client that reads a response.
+        idle: The seconds that a connection without a request stays open, unless a new connection needs its place.
+            Clients and load balancers keep connections open for 5 to 60 seconds. Set a longer time than theirs, because
+            a request that was just sent gets lost if the server closes first.
         stream_timeout: The most seconds of a streamed response, from its beginning to its end. Any other request ends
             `body_timeout` seconds later, whatever it waits for.
-        revisions: The most requests to revise at the same time.
-        connections: The most connections at the same time; a further one gets 503.
-        client_connections: The most connections from one address; clients behind a reverse proxy share its address.
-        grace: Seconds that a shutdown waits for accepted requests.
+        revisions: The largest number of requests to revise at the same time.
+        connections: The largest number of connections at the same time. A further connection gets 503.
+        client_connections: The largest number of connections from one address. Clients behind a reverse proxy share its
+            address.
+        grace: The seconds that a shutdown waits for accepted requests.
     """
 
     body_bytes: int = 8 * 1024 * 1024
@@ -75,8 +83,9 @@ class Limits:
     characters: int = 2_000_000
     memory_bytes: int = 128 * 1024 * 1024
     documents: int = 2
-    document_memory: int = 2 * 1024 * 1024 * 1024
+    document_memory: int = 512 * 1024 * 1024
     depth: int = 32
+    values: int = 400_000
     queue: int = 256
     batch_cases: int = 32
     batch_characters: int = 1_000_000
@@ -109,22 +118,23 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxySettings:
-    """The chat server behind the proxy, and what happens to its replies.
+    """Names the chat server behind the proxy, and says what happens to its replies.
 
     Attributes:
         base_url: The base URL of the OpenAI-compatible server, such as http://127.0.0.1:8080/v1.
-        action: "annotate": add the result of the check to the reply; "header": only set a header; "block": withhold a
-            flagged reply; "revise": replace a flagged reply by its revision.
-        detector: The spec of the detector to ask; None: the server's first one.
-        source_roles: The roles whose messages are sources as a whole, beside "tool" and "function".
-        context_markers: Where a context is in messages of system and user, as "BEFORE...AFTER", beside known prompts.
-        blocks: Whether to withhold a reply that could not be checked; None: only if the action is "block".
-        key_env: The environment variable that holds the key of the chat server; None: forward the client's key.
-        reply_bytes: The size of the largest reply that is accepted.
-        timeout: Seconds until the chat server must have answered.
+        action: "annotate" adds the result of the check to the reply, "header" only sets a header, "block" withholds a
+            flagged reply, and "revise" replaces a flagged reply by its revision.
+        detector: The spec of the detector to ask. Default: the server's first detector.
+        source_roles: The roles whose messages are sources as a whole, besides "tool" and "function".
+        context_markers: Markers of the form "BEFORE...AFTER" for a context in messages of system and user, besides
+            known prompts.
+        blocks: Whether to withhold a reply that could not be checked. Default: only if the action is "block".
+        key_env: The environment variable that holds the key of the chat server. Default: the client's key is forwarded.
+        reply_bytes: The size of the largest reply that is accepted, in bytes.
+        timeout: The most seconds until the chat server must have answered.
 
     Raises:
-        InputError: The action is unknown, there is no role, or a marker has no beginning.
+        InputError: The action is unknown, there are no roles, or a marker has no beginning.
     """
 
     base_url: str
@@ -156,25 +166,53 @@ class ProxySettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerSettings:
-    """The settings of a server.
+class HistorySettings:
+    """Where checks are kept, and which.
 
     Attributes:
-        detectors: The specs that requests may name. A request that names none gets the first.
+        place: The path of an SQLite file, or the URL of a PostgreSQL database.
+        proxy: Whether to keep the replies that pass through the proxy, too.
+        days: The age from which runs are deleted, in days. None if no run is deleted for its age.
+        cases: The number of cases beyond which the oldest are deleted. None if all are kept.
+
+    Raises:
+        InputError: A limit is not above 0.
+    """
+
+    place: str
+    proxy: bool = False
+    days: float | None = None
+    cases: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("days", "cases"):
+            limit = getattr(self, name)
+            if limit is not None and limit <= 0:
+                raise InputError(f"the limit of {name} is {limit}", hint="a number above 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """Holds the settings of a server.
+
+    Attributes:
+        detectors: The specs that requests may name. The first one serves requests that name no detector.
         own_detectors: Further detectors by name, made in Python.
         connection: How detectors reach their chat model.
-        keys: The API keys that clients must have; empty: no key is needed.
-        cors: The origins whose pages may use the service from a browser; "*" for all.
-        hosts: The allowed values of the `Host` header, without a port; empty: any. Without keys, on a loopback address,
-            allow only the loopback names: otherwise pages of other sites could reach the service (DNS rebinding).
-        proxy: The chat server whose replies are checked; None: no proxy.
-        reviser: The default reviser (`veridical.revise.named`); None: "factored" if the connection has a model, else
-            "delete".
-        log_text: Whether the log holds the texts of requests.
+        keys: The API keys that clients must have. If empty, no key is needed.
+        cors: The origins whose pages may use the service from a browser. "*" allows all origins.
+        hosts: The allowed values of the `Host` header, without a port. If empty, any value is allowed. Without keys, on
+            a loopback address, allow only the loopback names, because otherwise pages of other sites could reach the
+            service (DNS rebinding).
+        proxy: The settings of the proxy to a chat server whose replies are checked. None for no proxy.
+        history: Where checks are kept. None if nothing is kept.
+        reviser: The default reviser (`veridical.workflows.revise.named`). Default: "factored" if the connection has a
+            model, and "delete" otherwise.
+        log_text: Whether the log contains the texts of requests.
         limits: The limits on requests.
 
     Raises:
-        InputError: There is no detector, a detector is named twice, a spec cannot be read, or an origin is not one.
+        InputError: There is no detector, a detector is named twice, a spec cannot be read, or an origin is malformed.
     """
 
     detectors: tuple[str, ...] = DEFAULT_DETECTORS
@@ -184,6 +222,7 @@ class ServerSettings:
     cors: tuple[str, ...] = ()
     hosts: tuple[str, ...] = LOOPBACK_HOSTS
     proxy: ProxySettings | None = None
+    history: HistorySettings | None = None
     reviser: str | None = None
     log_text: bool = False
     limits: Limits = field(default_factory=Limits)
@@ -201,7 +240,7 @@ class ServerSettings:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach `host`.
+    """Return whether `host` can be reached only from this machine.
 
     >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0")
     (True, True, False)

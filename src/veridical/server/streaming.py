@@ -1,8 +1,8 @@
-"""`POST /v1/stream`: JSON Lines in, server-sent events out, while the response is still being written.
+"""Serve `POST /v1/stream`: JSON Lines in, server-sent events out, while the response is still being written.
 
-The first line is the request; its case holds the first part of the response, or no response. Each further line is
-`{"text": …}`. The response ends with the body. Events: `start`, `verdicts` for each newly judged part, and `result`
-with the whole response judged at once, or `error`.
+The first line is the request. Its case contains the first part of the response, or no response. Each further line is
+`{"text": …}`. The response ends with the body. The events are `start`, `verdicts` for each newly judged part, and
+`result` with the whole response judged at once, or `error`.
 """
 
 from __future__ import annotations
@@ -12,19 +12,21 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from veridical.core.errors import VeridicalError, WireError
-from veridical.core.serialization import encode
-from veridical.core.types import Case
+from veridical.io.serialization import HALF_CHARACTER, encode
+from veridical.records.errors import VeridicalError, WireError
+from veridical.records.strings import join_halves
+from veridical.records.types import Case, Checked
 from veridical.server.batching import characters_of, in_thread
 from veridical.server.errors import Refused, error_body
-from veridical.server.protection import in_time, lines, read_body, request_id_of
+from veridical.server.protection import in_time, key_of, lines, read_body, request_id_of
 from veridical.server.requests import (
+    Keep,
     StreamRequest,
     check_size,
     parse_body,
@@ -36,11 +38,12 @@ from veridical.server.sessions import Session, open_session
 
 __all__ = ["EventStream", "Stream", "event", "open_stream"]
 
+_LONG = 20_000  # bytes of a line that is not read in the event loop
 LINES = ("application/x-ndjson", "application/jsonl", "application/jsonlines")
 
 
 class EventStream(Response):
-    """Server-sent events, sent as they come; `close` is called at the end, also if the client leaves.
+    """Sends server-sent events as they come. `close` is called at the end, even if the client leaves.
 
     Unlike Starlette's streaming response, it does not read the request.
     """
@@ -79,9 +82,10 @@ class Stream:
     case: Case
     parts: AsyncIterator[str]
     request_id: str
+    keep: Callable[[list[Checked]], Awaitable[object]] | None = None
 
     async def events(self) -> AsyncGenerator[bytes, None]:
-        """Yield the events until the response has ended; on failure the last event is an error."""
+        """Yield the events until the response has ended. After a failure, the last event is an error."""
         try:
             async with asyncio.timeout(self.service.settings.limits.stream_timeout):
                 async for event_bytes in self._events():
@@ -107,19 +111,25 @@ class Stream:
         for event_bytes in await self._judged(sessions, "", final=True):
             yield event_bytes
         ((checked, _),) = await self.service.check_cases([replace(self.case, response="".join(parts))], self.wanted)
-        yield event("result", await in_thread(lambda: encode(checked, sources=self.wanted.with_sources)))
+        if self.keep is not None:
+            await self.keep([checked])
+        yield await in_thread(lambda: event("result", encode(checked, sources=self.wanted.with_sources)))
 
     async def _judged(self, sessions: list[Session], text: str, *, final: bool) -> list[bytes]:
         parts = await asyncio.gather(*(session.feed(text, final=final) for session in sessions))
-        return [
-            event("verdicts", f'{{"judgement": {encode(part.judgement)}, "flagged": {json.dumps(part.flagged)}}}')
-            for part in parts
-            if part is not None
-        ]
+
+        def written() -> list[bytes]:
+            return [
+                event("verdicts", f'{{"judgement": {encode(part.judgement)}, "flagged": {json.dumps(part.flagged)}}}')
+                for part in parts
+                if part is not None
+            ]
+
+        return await in_thread(written) if any(parts) else []
 
 
-async def open_stream(request: Request, service: Service) -> Stream:
-    """Read the first line of a request and return its stream; raise like a request to check."""
+async def open_stream(request: Request, service: Service, keep: Keep | None = None) -> Stream:
+    """Read the first line of a request, and return its stream. The errors are those of a request to check."""
     limits = service.settings.limits
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     further_lines: AsyncIterator[bytes] | None = None
@@ -132,21 +142,30 @@ async def open_stream(request: Request, service: Service) -> Stream:
     stream_request = await in_thread(lambda: read_request(first, StreamRequest, limits))
     if "messages" in stream_request.case:
         raise WireError("the case has messages", hint="a stream is one response; send its sources")
-    (case,) = await in_thread(lambda: read_cases_of([{"response": "", **stream_request.case}], limits))
+    begun = {"response": "", **stream_request.case}
+    half = ""
+    if isinstance(begun["response"], str):
+        begun["response"], half = join_halves(begun["response"])
+    (case,) = await in_thread(lambda: read_cases_of([begun], limits))
     service.batchers_of(stream_request.detector)  # raise for an unknown detector before the answer begins
 
     async def parts() -> AsyncIterator[str]:
-        if case.response:
-            yield case.response
-        if further_lines is None:
-            return
-        async for line in further_lines:
-            document: dict[str, Any] = parse_body(line)
-            if set(document) != {"text"} or not isinstance(document["text"], str):
-                raise WireError("a line after the first is not a text", hint='{"text": "…"}')
-            yield document["text"]
+        part, waiting = case.response, half
+        if part:
+            yield part
+        if further_lines is not None:
+            async for line in further_lines:
+                read = partial(parse_body, line, limits)
+                document = await in_thread(read) if len(line) > _LONG else read()
+                if set(document) != {"text"} or not isinstance(document["text"], str):
+                    raise WireError("a line after the first is not a text", hint='{"text": "…"}')
+                part, waiting = join_halves(waiting + document["text"])
+                yield part
+        if waiting:
+            raise WireError(HALF_CHARACTER)
 
-    return Stream(service, stream_request, case, parts(), request_id_of(request))
+    keep_results = None if keep is None else partial(keep, "check", key_of(request), stream_request)
+    return Stream(service, stream_request, case, parts(), request_id_of(request), keep_results)
 
 
 async def _lines(request: Request, service: Service) -> AsyncIterator[bytes]:

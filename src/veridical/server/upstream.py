@@ -1,6 +1,7 @@
-"""The client of the chat server behind the proxy.
+"""Connect the proxy to the chat server behind it.
 
-It treats everything from that server as hostile input and bounds its size, its time and its form.
+Everything from that server is treated as hostile input, with bounds on its size, its time and its form. The operator's
+key is masked in all of it.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from typing import Any
 
 import httpx
 
-from veridical.core.errors import WireError
-from veridical.core.strict_json import parse
-from veridical.core.text import visible
-from veridical.llm.endpoint import resolve_server
+from veridical.io.strict_json import most_values, parse
+from veridical.llm.endpoint import Endpoint, resolve_server
+from veridical.records.errors import WireError
+from veridical.records.strings import visible
 from veridical.server.batching import in_thread
 from veridical.server.errors import Refused
 from veridical.server.protection import lines
-from veridical.server.settings import ProxySettings
+from veridical.server.settings import Limits, ProxySettings
 
 __all__ = ["DONE", "MOST_CHOICES", "Upstream", "choices_of", "text_of"]
 
@@ -34,9 +35,9 @@ _SECONDS = re.compile(r"\d{1,5}(\.\d{1,3})?", re.ASCII)
 
 
 class Upstream:
-    """A client of the server that `settings` name. Open and close it in the event loop that uses it.
+    """Sends requests to the chat server that the settings name. Open and close it in the event loop that uses it.
 
-    Raises what `llm.endpoint.resolve_server` raises, for a bad URL or a missing key.
+    A bad URL or a missing key raises the errors of `llm.endpoint.resolve_server`.
     """
 
     def __init__(self, settings: ProxySettings) -> None:
@@ -47,7 +48,8 @@ class Upstream:
     def open(self) -> None:
         """Create the HTTP client."""
         timeout = httpx.Timeout(self._settings.timeout, connect=10, pool=10)
-        limits = httpx.Limits(max_connections=200, keepalive_expiry=2)  # many servers close idle connections after 5 s
+        # no connection serves twice: bytes behind the end of a reply would become the reply to another client
+        limits = httpx.Limits(max_connections=200, max_keepalive_connections=0)
         no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))  # all clients would share them
         self._client = httpx.AsyncClient(timeout=timeout, limits=limits, follow_redirects=False, cookies=no_cookies)
 
@@ -59,10 +61,15 @@ class Upstream:
     async def send(
         self, path: str, document: Mapping[str, Any] | None, headers: Mapping[str, str]
     ) -> tuple[int, dict[str, Any], dict[str, str]]:
-        """Send `document` (None: send a GET); return status, JSON object and headers to forward of the answer.
+        """Send a JSON document to the chat server, or a GET request if the document is None.
 
-        An error keeps its status, and its message whatever form that server gives it. Raises `Refused`: 502 if there is
-        no answer, or it is too large or not a JSON object; 504 if it is late.
+        An error keeps its status, and also its message in whatever form the server gives it.
+
+        Returns:
+            The status, the JSON object, and the headers to forward of the HTTP response.
+
+        Raises:
+            Refused: The HTTP response is missing, too large, or not a JSON object (502), or it is late (504).
         """
         async with self._in_time():
             return await self._whole(await self._request(path, document, headers))
@@ -70,9 +77,9 @@ class Upstream:
     async def stream(
         self, path: str, document: Mapping[str, Any], headers: Mapping[str, str]
     ) -> httpx.Response | tuple[int, dict[str, Any], dict[str, str]]:
-        """Send `document` and return the open answer for `chunks`, or an error as from `send`; raise like `send`.
+        """Send a JSON document, and return the open HTTP response for `chunks`, or an error as `send` returns it.
 
-        The caller closes the answer.
+        The caller closes the HTTP response. The exceptions are those of `send`.
         """
         async with self._in_time():
             response = await self._request(path, document, headers)
@@ -84,23 +91,23 @@ class Upstream:
         return response
 
     async def chunks(self, response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
-        """Yield the JSON objects of the server-sent events up to the end mark; raise `Refused` for anything else.
+        """Yield the JSON objects of the server-sent events up to the end mark.
 
         Without an end mark, the stream is complete if every choice has its `finish_reason`.
+
+        Raises:
+            Refused: The stream contains anything else, or is not complete.
         """
         finished: dict[int, bool] = {}
-        too_large = _bad(f"more than {self._settings.reply_bytes:,} bytes")
+        most = self._settings.reply_bytes
+        too_large = _bad(f"more than {most:,} bytes")
         with _translated():
-            async for line in lines(response.aiter_raw(), self._settings.reply_bytes, too_large):
-                name, _, data = line.rstrip(b"\r").partition(b":")
-                if name != b"data":  # a comment, an event's name, or the end of an event
-                    continue
+            async for name, data in _events(lines(_with_line_feeds(response.aiter_raw()), most, too_large)):
                 if data.strip() == DONE.encode():
                     return
-                try:
-                    chunk = parse(data.decode().strip())
-                except (WireError, UnicodeDecodeError):
-                    raise _bad("an event that is not a JSON object") from None
+                chunk = _object_in(data.strip(), self._server, "an event that is")
+                if name == b"error" and chunk.get("error") is None:
+                    chunk = {"error": chunk}
                 for choice in choices_of(chunk, "delta"):
                     index = choice.get("index", 0)
                     finished[index] = finished.get(index, False) or choice.get("finish_reason") is not None
@@ -149,24 +156,60 @@ class Upstream:
         status, body = response.status_code, b"".join(received)
         retry_after = response.headers.get("retry-after", "")
         headers = {"Retry-After": retry_after} if _SECONDS.fullmatch(retry_after) else {}
-        read = _error_in if status >= 400 else _object_in
-        return status, await in_thread(lambda: read(body, status)), headers
+        read = _error_in if status >= 400 else _answer_in
+        return status, await in_thread(lambda: read(body, status, self._server)), headers
 
 
-def _object_in(body: bytes, status: int) -> dict[str, Any]:
+async def _with_line_feeds(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield `chunks` with a line feed for each end of a line, which may also be CR LF or CR."""
+    after_return = False
+    async for chunk in chunks:
+        if chunk:
+            text = chunk.removeprefix(b"\n") if after_return else chunk
+            after_return = chunk.endswith(b"\r")
+            yield text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+
+async def _events(event_lines: AsyncIterator[bytes]) -> AsyncIterator[tuple[bytes, bytes]]:
+    """Yield the name and the data of each server-sent event, whose data may come in several lines."""
+    name, data = b"", list[bytes]()
+    async for line in event_lines:
+        field, _, value = line.partition(b":")
+        if field == b"data":
+            data.append(value)
+        elif field == b"event":
+            name = value.strip()
+        elif not line:
+            if data:
+                yield name, b"\n".join(data)
+            name, data = b"", []
+    if data:  # the last event lacks its blank line
+        yield name, b"\n".join(data)
+
+
+def _object_in(text: bytes, server: Endpoint, what: str) -> dict[str, Any]:
+    """Return the JSON object in `text`, the server's key masked; raise `Refused` (502) if `what` is not one."""
+    if most_values(text) > Limits().values:
+        raise _bad(f"more than {Limits().values:,} values")
     try:
-        return parse(body.decode())
+        document = parse(text.decode())
     except (WireError, UnicodeDecodeError):
-        raise _bad(f"status {status} and not a JSON object") from None
+        raise _bad(f"{what} not a JSON object") from None
+    server.scrub_document(document)
+    return document
 
 
-def _error_in(body: bytes, status: int) -> dict[str, Any]:
+def _answer_in(body: bytes, status: int, server: Endpoint) -> dict[str, Any]:
+    return _object_in(body, server, f"status {status} and")
+
+
+def _error_in(body: bytes, status: int, server: Endpoint) -> dict[str, Any]:
     """Return an error in the form of OpenAI's API, whatever form the chat server gives it; its texts are safe to show.
 
     Without JSON, it has a general message; from status 500 on, raise `Refused` (502).
     """
     try:
-        answer = _object_in(b'{"error": %b}' % body, status)["error"]
+        answer = _answer_in(b'{"error": %b}' % body, status, server)["error"]
     except Refused:
         if status >= 500:
             raise
@@ -198,7 +241,11 @@ def _translated() -> Iterator[None]:
 
 
 def choices_of(answer: Mapping[str, Any], field: str) -> list[dict[str, Any]]:
-    """Return the choices of a reply (`field` "message") or a chunk ("delta"); raise `Refused` (502) if malformed."""
+    """Return the choices of a reply (`field` "message") or of a chunk ("delta").
+
+    Raises:
+        Refused: The choices are malformed (502).
+    """
     choices = answer.get("choices")
     if choices is None:
         return []
@@ -219,7 +266,7 @@ def choices_of(answer: Mapping[str, Any], field: str) -> list[dict[str, Any]]:
 
 
 def text_of(content: str | list[dict[str, Any]] | None) -> str | None:
-    """Return the text of a content in `choices_of`, where it may be a list of parts.
+    """Return the text of a message's content, which may be a list of parts.
 
     >>> text_of([{"type": "text", "text": "It is "}, {"type": "reference"}, {"type": "text", "text": "red."}])
     'It is red.'

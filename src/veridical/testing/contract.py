@@ -1,4 +1,4 @@
-"""Check that a detector keeps the contract of `veridical.core.detector`, on awkward texts; for your tests."""
+"""Check in your tests that a detector keeps the contract of `veridical.records.detector`, also on awkward texts."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import isclose
 
-from veridical.core.detector import Detector, fingerprint_of, info_of, thresholds_of
-from veridical.core.types import Case, Judgement, Level, Source, check_judgement
+from veridical.records.detector import Detector, fingerprint_of, info_of, thresholds_of
+from veridical.records.types import Case, Judgement, Level, Source, check_judgement
 
 __all__ = ["CASES", "assert_detector_contract"]
 
@@ -68,17 +68,21 @@ CASES = (
 def assert_detector_contract(
     detector: Detector, cases: Sequence[Case] = CASES, *, tolerance: float = 1e-5
 ) -> list[Judgement]:
-    """Check the rules below; raise `AssertionError` with the broken rule and the case, or return the judgements.
+    """Check that a detector keeps the rules that every detector must keep, and return its judgements.
 
-    The detector must return one judgement per case, in order and with its name. Spans must lie inside their texts and
-    scores in [0, 1]. A case that it cannot judge must be "not judged", with a note. It may report omissions only in
-    sources that must be covered. A second call, or other cases in the batch, must not change a judgement. The cases
-    must not be modified.
+    The detector must return one judgement per case, in the order of the cases and under its own name. Spans must lie
+    inside their texts, and scores in [0, 1]. A case that the detector cannot judge must be "not judged", with a note.
+    Omissions may only be reported in sources that must be covered. A judgement must not change in a second call, or
+    when other cases are in the batch. The detector must not modify the cases.
 
     Args:
-        detector: The detector.
-        cases: The cases to judge.
-        tolerance: The largest difference of a score between calls; models round differently in other batch shapes.
+        detector: The detector to check.
+        cases: The cases to judge. The default cases have awkward texts, for example empty ones.
+        tolerance: The largest difference allowed between the scores of two calls, because models round differently in
+            other batch shapes.
+
+    Raises:
+        AssertionError: The detector breaks a rule. The message names the rule and the case.
 
     >>> from veridical.detectors import load_detector
     >>> len(assert_detector_contract(load_detector("overlap"))) == len(CASES)

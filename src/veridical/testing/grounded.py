@@ -1,6 +1,7 @@
-"""Assert in a test that a response is grounded in its sources; the message shows the unsupported words.
+"""Assert in a test that a response is grounded in its sources.
 
-This needs no test framework. In pytest it is also a fixture of the same name.
+A failing assertion shows the unsupported words. The assertion needs no test framework; pytest also offers it as a
+fixture of the same name.
 """
 
 from __future__ import annotations
@@ -9,14 +10,14 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from veridical.checking import DEFAULT_DETECTOR, check
-from veridical.core.detector import takes_detector
-from veridical.core.types import Outcome
-from veridical.sources import Sources
+from veridical.io.sources import Sources
+from veridical.records.detector import takes_detector
+from veridical.records.types import Outcome
+from veridical.workflows.checking import DEFAULT_DETECTOR, check
 
 if TYPE_CHECKING:
-    from veridical.core.detector import Detector
-    from veridical.core.types import Checked
+    from veridical.records.detector import Detector
+    from veridical.records.types import Checked
 
 __all__ = ["assert_grounded"]
 
@@ -31,23 +32,25 @@ def assert_grounded(
     must_cover: Sources = (),
     question: str | None = None,
 ) -> Checked:
-    """Raise `AssertionError` unless all of `response` was judged and nothing was flagged.
+    """Assert that a response is grounded in its sources.
+
+    The assertion holds if all of the response was judged and nothing was flagged, or if the response makes no claim.
 
     Args:
-        response: The text to check, as it was generated.
-        sources: What the response may rest on, as in `veridical.check`.
-        detector: A spec, or an object with `name` and `judge`. A spec is loaded once per process.
-        threshold: The lowest score that is flagged, in [0, 1], for all levels or per level.
-        must_cover: Further sources that the response has to cover.
+        response: The text to check, exactly as it was generated.
+        sources: The texts that the response may rest on, as in `veridical.check`.
+        detector: A spec, or an object with `name` and `judge`. A spec is loaded only once per process.
+        threshold: The lowest score that is flagged, in [0, 1], as one number for all levels or as a dict by level.
+        must_cover: Further sources, which the response has to cover.
         question: The question that the response answers.
 
     Returns:
         The result of the check, for further assertions.
 
     Raises:
-        AssertionError: A part is flagged, or cannot be judged (an empty response, no sources). The message shows the
-            flagged words and the reasons.
-        InputError: An argument is wrong, such as an unknown detector.
+        AssertionError: A part of the response is flagged, or could not be judged, for example because the response is
+            empty or there are no sources. The message shows the flagged words and the reasons.
+        InputError: An argument is wrong, for example because it names an unknown detector.
 
     >>> assert_grounded("It is red.", ["It is red."], detector="overlap").outcome.value
     'clear'
@@ -74,7 +77,7 @@ def assert_grounded(
         threshold=threshold,
         explain=True,
     )
-    if checked.outcome is Outcome.CLEAR:
+    if checked.outcome.passes:
         return checked
     from veridical.report.findings import as_text
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from veridical.core.types import Case, Example, Judgement, Omission, Source, Span, Verdict
+from veridical.records.types import Case, Example, Judgement, Omission, Source, Span, Verdict
 from veridical_lab.annotate.consensus import agree
 from veridical_lab.annotate.items import items_of, with_label
 from veridical_lab.annotate.label_studio import config_of, read_tasks, tasks_of

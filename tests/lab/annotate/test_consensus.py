@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.lab.annotate.test_select import item
-from veridical.core.errors import InputError
-from veridical.core.types import Case, Example, Judgement, Span, Verdict
+from veridical.records.errors import InputError
+from veridical.records.types import Case, Example, Judgement, Span, Verdict
 from veridical_lab.annotate.consensus import (
     ConsensusRule,
     agree,

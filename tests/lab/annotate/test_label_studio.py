@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from tests.lab.annotate.label_studio_round_trip import TEXTS, check_round_trip, predictions, span_examples
 from tests.lab.annotate.test_select import item
-from veridical.core.errors import DataError, InputError, SpanError
-from veridical.core.types import Case, Example, Judgement, Omission, Source, Span, Thresholds, Verdict
+from veridical.records.errors import DataError, InputError, SpanError
+from veridical.records.types import Case, Example, Judgement, Omission, Source, Span, Thresholds, Verdict
 from veridical_lab.annotate.label_studio import QUESTION_KINDS, config_of, find_span, read_export, read_tasks, tasks_of
 from veridical_lab.annotate.label_studio_server import KEY_ENV, LabellingProject, LabelStudio
 

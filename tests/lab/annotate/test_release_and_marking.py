@@ -10,10 +10,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.lab.annotate.test_consensus import voted
-from veridical.core.errors import InputError, OutputError
-from veridical.core.types import Case, Example, Judgement, Source, Span
 from veridical.datasets import read
 from veridical.metrics import UndefinedMetricError
+from veridical.records.errors import InputError, OutputError
+from veridical.records.types import Case, Example, Judgement, Source, Span
 from veridical_lab.annotate import scorer
 from veridical_lab.annotate.consensus import agree
 from veridical_lab.annotate.marking import MarkingPrompt, mark_examples, typed_spans

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from veridical.core.errors import InputError
-from veridical.core.types import Case, Example, Judgement, Source, Span, Verdict
 from veridical.metrics.confusion import Confusion
+from veridical.records.errors import InputError
+from veridical.records.types import Case, Example, Judgement, Source, Span, Verdict
 from veridical_lab.annotate.balance import (
     Annotated,
     best_threshold,

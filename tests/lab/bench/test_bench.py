@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from tests.processes import python
-from veridical.calibration.thresholding import threshold_fitter
 from veridical.cli import main
-from veridical.core.errors import DataError, InputError, UnknownNameError
-from veridical.core.serialization import decode, encode
-from veridical.core.types import Case, Example, Judgement, Source, Span, Verdict
+from veridical.io.serialization import decode, encode
 from veridical.metrics.measure import Metric
 from veridical.metrics.registry import METRICS
+from veridical.metrics.thresholding import threshold_fitter
+from veridical.records.errors import DataError, InputError, UnknownNameError
+from veridical.records.types import Case, Example, Judgement, Source, Span, Verdict
 from veridical.report.tables import cell, latex, markdown, narrow
 from veridical_lab.bench.compare import compare_detectors, read_comparisons
 from veridical_lab.bench.results import ResultRow, read_result_rows

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.processes import python
-from veridical.core.serialization import encode
-from veridical.core.types import Case, Example, Judgement, Source, Span, Verdict
+from veridical.io.serialization import encode
+from veridical.records.types import Case, Example, Judgement, Source, Span, Verdict
 
 BENCHMARK = Path(__file__).parents[3] / "benchmarks" / "claims_per_call.py"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from veridical.core.errors import UnknownNameError
 from veridical.metrics.registry import METRICS
+from veridical.records.errors import UnknownNameError
 from veridical.report.tables import markdown
 from veridical_lab.bench.published import published
 from veridical_lab.report.result_tables import published_tables

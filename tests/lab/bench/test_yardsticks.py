@@ -11,10 +11,10 @@ import pytest
 
 import veridical
 from veridical.cli import main
-from veridical.core.serialization import encode
-from veridical.core.types import Case, Example, Judgement, Outcome, Source
 from veridical.datasets import load_reader
+from veridical.io.serialization import encode
 from veridical.metrics.measure import Measured
+from veridical.records.types import Case, Example, Judgement, Outcome, Source
 from veridical_lab.bench.evaluation import evaluate
 from veridical_lab.bench.run import run_bench
 from veridical_lab.bench.settings import BenchSettings, load_data

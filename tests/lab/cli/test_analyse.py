@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.probes.samples import examples
-from veridical.core.serialization import encode
+from veridical.io.serialization import encode
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")

@@ -11,9 +11,9 @@ import pytest
 from tests.lab.annotate.test_consensus import voted
 from tests.lab.annotate.test_select import item
 from veridical.cli import main
-from veridical.core.serialization import encode
-from veridical.core.types import Case, Example, Judgement, Source
 from veridical.datasets import read
+from veridical.io.serialization import encode
+from veridical.records.types import Case, Example, Judgement, Source
 from veridical_lab.annotate.items import with_label
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from veridical.cli import main
-from veridical.core.serialization import decode, encode
-from veridical.core.types import Case, Example, Judgement, Source, Span, Verdict
 from veridical.datasets import DATASETS
 from veridical.datasets.split import content_hash
+from veridical.io.serialization import decode, encode
+from veridical.records.types import Case, Example, Judgement, Source, Span, Verdict
 
 
 def example(i: int) -> Example:

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import pytest
 
 from veridical.cli import main
-from veridical.core.serialization import decode, encode
-from veridical.core.types import Case, Example, Judgement, Source
 from veridical.datasets import read
 from veridical.datasets.split import split_by_document
+from veridical.io.serialization import decode, encode
+from veridical.records.types import Case, Example, Judgement, Source
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 ROWS = [

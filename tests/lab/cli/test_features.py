@@ -10,7 +10,7 @@ import pytest
 
 from tests.lab.detectors.feature_examples import examples, phrases
 from tests.lab.training.hades_files import write_hades
-from veridical.core.serialization import decode, encode
+from veridical.io.serialization import decode, encode
 from veridical_lab.detectors.features.statistics import WordStatistics
 from veridical_lab.models.testing import tiny
 

@@ -13,8 +13,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from tests.lab.guard_model import RACE, RIGHT, WRONG, train  # noqa: E402
-from veridical.core.serialization import decode, encode  # noqa: E402
-from veridical.core.types import Outcome  # noqa: E402
+from veridical.io.serialization import decode, encode  # noqa: E402
+from veridical.records.types import Outcome  # noqa: E402
 from veridical_lab.cli.guard import SamplingOptions  # noqa: E402
 
 Command = Callable[..., tuple[int, str, str]]

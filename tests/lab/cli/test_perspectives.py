@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.lab.corrupt.test_arguments import TOPICS
-from veridical.core.serialization import decode
 from veridical.datasets import read
+from veridical.io.serialization import decode
 from veridical_lab.bench.compare import read_comparisons
 from veridical_lab.bench.results import read_result_rows
 

@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from veridical.checking import Maps, check_cases
-from veridical.core.types import Case, Source
+from veridical.records.types import Case, Source
+from veridical.workflows.checking import Maps, check_cases
 from veridical_lab.detectors.local.salience import Salience
 from veridical_lab.models.testing import tiny
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.lab.detectors.feature_examples import examples
 from veridical.cli import main
-from veridical.core.serialization import encode
+from veridical.io.serialization import encode
 from veridical_lab.models.testing import tiny
 
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.types import Case, Example, Judgement, Source
 from veridical.datasets.split import split_by_document
+from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.types import Case, Example, Judgement, Source
 from veridical_lab.corrupt import corrupt
 from veridical_lab.corrupt.argument_responses import clause_of, composed
 from veridical_lab.corrupt.arguments import AMBIGUOUS, FULL, Arguments, each_error

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.serialization import decode, encode
-from veridical.core.types import Case, Example, Judgement, Omission, Source, Span, Verdict
 from veridical.datasets import read
 from veridical.datasets.split import document_of, split_by_document
+from veridical.io.serialization import decode, encode
+from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.types import Case, Example, Judgement, Omission, Source, Span, Verdict
 from veridical_lab.corrupt import Corrupted, corrupt
 from veridical_lab.corrupt.attributes import slot_of
 from veridical_lab.datasets.e2e_slots import Unplaced, meaning, place_slots, says

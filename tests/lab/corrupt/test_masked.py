@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 pytest.importorskip("torch")
 
 from tests.lab.corrupt.test_rules import restored
-from veridical.core.errors import InputError
-from veridical.core.segment import sentences, words
-from veridical.core.stopwords import STOP_WORDS
-from veridical.core.types import Case, Example, Judgement, Source
+from veridical.inference.local_model import LocalModel
 from veridical.models.load import load
-from veridical.models.local_model import LocalModel
+from veridical.records.errors import InputError
+from veridical.records.types import Case, Example, Judgement, Source
+from veridical.text.segment import sentences, words
+from veridical.text.stopwords import STOP_WORDS
 from veridical_lab.corrupt import attempts, corrupt, masked
 from veridical_lab.corrupt.masked import Masked, MaskedOptions, maskable
 from veridical_lab.models.filling import PieceSampling

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from veridical.core.types import Case, Example, Judgement, Source
+from veridical.records.types import Case, Example, Judgement, Source
 from veridical_lab.corrupt.name_kinds import NamePool, find_kinds, name_mentions, spacy_names
 from veridical_lab.corrupt.rules import Rules
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from veridical.core.errors import DataError, InputError, OutputError
-from veridical.core.serialization import decode, encode
-from veridical.core.types import Case, Example, Judgement, Source, Span, Verdict
+from veridical.io.serialization import decode, encode
+from veridical.records.errors import DataError, InputError, OutputError
+from veridical.records.types import Case, Example, Judgement, Source, Span, Verdict
 from veridical_lab.corrupt import Attempt, attempts
 from veridical_lab.corrupt.mixture import Mixture
 from veridical_lab.corrupt.output import CorruptionOutput, CorruptionReport

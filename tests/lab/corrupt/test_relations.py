@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from veridical.core.edits import apply
-from veridical.core.types import Case, Source
+from veridical.records.edits import apply
+from veridical.records.types import Case, Source
 from veridical_lab.corrupt.passages import passages_of
 from veridical_lab.corrupt.relations import swapped_sides
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.core import quantities
-from veridical.core.edits import apply, check_edits
-from veridical.core.errors import InputError
-from veridical.core.types import Case, Example, Judgement, Source
+from veridical.records.edits import apply, check_edits
+from veridical.records.errors import InputError
+from veridical.records.types import Case, Example, Judgement, Source
+from veridical.text import quantities
 from veridical_lab.corrupt import corrupt
 from veridical_lab.corrupt.passages import implied, passages_of
 from veridical_lab.corrupt.rewrites import REWRITES, rewrite, rewritten

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.core import quantities
-from veridical.core.errors import InputError
-from veridical.core.types import Case, Example, Judgement, Source
 from veridical.datasets import read
+from veridical.records.errors import InputError
+from veridical.records.types import Case, Example, Judgement, Source
+from veridical.text import quantities
 from veridical_lab.corrupt import corrupt
 from veridical_lab.corrupt.english import ANTONYMS, UNIT_GROUPS, VALUE_WORDS
 from veridical_lab.corrupt.error_types import ERROR_TYPES, implied

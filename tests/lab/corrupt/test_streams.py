@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from veridical.core.errors import InputError
-from veridical.core.segment import sentences, words
-from veridical.core.types import Case, Example, Judgement, Omission, Source, Span
+from veridical.records.errors import InputError
+from veridical.records.types import Case, Example, Judgement, Omission, Source, Span
+from veridical.text.segment import sentences, words
 from veridical_lab.corrupt.error_types import ERROR_TYPES
 from veridical_lab.corrupt.streams import Recipe, cluttered, excerpt, excerpts, training_examples
 from veridical_lab.datasets import plain, wikipedia

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.types import Case, Example, Judgement, Omission, Source, Span
 from veridical.datasets import read
+from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.types import Case, Example, Judgement, Omission, Source, Span
 from veridical_lab.corrupt import corrupt
 from veridical_lab.corrupt.knowledge import TYPES, Knowledge
 from veridical_lab.corrupt.mentions import Names, find_mentions, occurrences, substitute_for

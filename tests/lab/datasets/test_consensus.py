@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.core.errors import InputError, SpanError
-from veridical.core.spans import Span, union
-from veridical.core.types import Case, Judgement, Omission, Source, Verdict
+from veridical.records.errors import InputError, SpanError
+from veridical.records.spans import Span, union
+from veridical.records.types import Case, Judgement, Omission, Source, Verdict
 from veridical_lab.datasets.consensus import at_least, majority
 
 CASE = Case("1", "0123456789", (Source("s", "01234567"), Source("t", "0123")))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.core.spans import Span
+from veridical.records.spans import Span
 from veridical_lab.datasets.e2e_slots import VALUES, Unplaced, meaning, place_slots, says
 
 # How people write a value: what stands before it, the value's form, what stands behind it.

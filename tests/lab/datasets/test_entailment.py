@@ -14,10 +14,10 @@ import pytest
 
 from tests.lab.datasets.samples import put
 from tests.lab.datasets.test_every_reader import variants
-from veridical.core.errors import DataError
-from veridical.core.serialization import decode, encode
-from veridical.core.types import Example
 from veridical.datasets import DATASETS, load_reader, read
+from veridical.io.serialization import decode, encode
+from veridical.records.errors import DataError
+from veridical.records.types import Example
 from veridical_lab.datasets.tables import linearise
 
 NLI = ("entailment", "neutral", "contradiction")
@@ -54,6 +54,7 @@ FAITH = {"knowledge": "Tea is hot.", "history": "Hi"}
 WOW = {"topic": "Tea", "message": "Hi", "dodeca_response": "hot", "memnet_response": "cold", "knowledge": "Tea is hot."}
 
 # the file of each set with its text, and (id, response, label) of what is read from it
+PAWSX = ("de", "es", "fr", "ja", "ko", "zh")
 SAMPLES: dict[str, tuple[dict[str, str], list[tuple[str, str, str | None]]]] = {
     "snli": (
         {"s1.dev": f"{DOG} \n{DOG} \n", "s2.dev": f"{ANIMAL} \n{CAT} \n", "labels.dev": "entailment\ncontradiction\n"},
@@ -110,6 +111,14 @@ SAMPLES: dict[str, tuple[dict[str, str], list[tuple[str, str, str | None]]]] = {
     "pawsx_en": (
         {"dev-en.tsv": tsv(("A of B .", "B of A .", 0), (DOG, "Runs a dog .", 1))},
         [("all/1", "B of A .", "not entailed"), ("all/2", "Runs a dog .", "entailment")],
+    ),
+    "pawsx": (
+        {f"pawsx_dev.{language}.tsv": tsv(("A of B .", "B of A .", 0), (DOG, "Runs a dog .", 1)) for language in PAWSX},
+        [
+            pair
+            for language in PAWSX
+            for pair in ((f"{language}/1", "B of A .", "not entailed"), (f"{language}/2", "Runs a dog .", "entailment"))
+        ],
     ),
     "fever_symmetric": (
         {
@@ -321,6 +330,7 @@ def test_an_unknown_label_is_refused_with_its_place(name: str, tmp_path: Path) -
     old_and_new = {
         "hans_eval": ("\t1\n", "\t2\n"),
         "pawsx_en": ("\t0\n", "\t7\n"),
+        "pawsx": ("\t0\n", "\t7\n"),
         "fever_symmetric": ("REFUTES", "DENIES"),
         "vitaminc_sample": ("not enough info", "perhaps"),
         "faithdial_audit": ("Partial", "Unsure"),

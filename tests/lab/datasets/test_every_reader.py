@@ -11,10 +11,10 @@ import pytest
 
 from tests.lab.datasets import samples
 from tests.lab.datasets.samples import put
-from veridical.core.errors import DataError, InputError, UnknownNameError
-from veridical.core.serialization import encode
-from veridical.core.types import Level
 from veridical.datasets import DATASETS, Info, load_reader, read, table
+from veridical.io.serialization import encode
+from veridical.records.errors import DataError, InputError, UnknownNameError
+from veridical.records.types import Level
 
 NAMES = sorted(DATASETS)
 LABELLED = [name for name in NAMES if load_reader(name).INFO.levels]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from veridical.core.errors import InputError
-from veridical.core.types import Case, Example, Judgement, Source
+from veridical.records.errors import InputError
+from veridical.records.types import Case, Example, Judgement, Source
 from veridical_lab.datasets.foreign import among_foreign
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from tests.lab.datasets import samples
 from tests.lab.datasets.samples import put
-from veridical.core.errors import DataError, InputError, MissingExtraError, UnknownNameError
-from veridical.core.spans import Span
-from veridical.core.types import Example
 from veridical.datasets import load_reader, read
+from veridical.records.errors import DataError, InputError, MissingExtraError, UnknownNameError
+from veridical.records.spans import Span
+from veridical.records.types import Example
 from veridical_lab.datasets import hf, procon
 from veridical_lab.datasets.chevrons import parse_chevrons
 

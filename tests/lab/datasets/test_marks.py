@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.core.errors import InputError
-from veridical.core.spans import Span, complement, union
+from veridical.records.errors import InputError
+from veridical.records.spans import Span, complement, union
 from veridical_lab.datasets.marks import align, diff_spans, flagged_runs, locate, tokens
 
 WORDS = st.text(alphabet="ab\u00e9\U0001f600'.-", min_size=1, max_size=4)

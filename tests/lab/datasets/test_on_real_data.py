@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from veridical.core.errors import DataError, InputError
-from veridical.core.serialization import decode, encode
-from veridical.core.types import Example, Verdict
 from veridical.datasets import load_reader, read
+from veridical.io.serialization import decode, encode
+from veridical.records.errors import DataError, InputError
+from veridical.records.types import Example, Verdict
 from veridical_lab.datasets import argkp, fave, mu_shroom, perspectrum, plain, wikipedia
 
 FOLDERS = {

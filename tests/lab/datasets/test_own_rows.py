@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from veridical.cli import main
-from veridical.core.errors import DataError, UnknownNameError
 from veridical.datasets import name_and_path, read
+from veridical.records.errors import DataError, UnknownNameError
 
 
 @pytest.fixture

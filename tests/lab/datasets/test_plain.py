@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from veridical.core.errors import DataError, InputError
+from veridical.records.errors import DataError, InputError
 from veridical_lab.datasets.plain import read, read_texts
 
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.core.errors import DataError, UnknownNameError
-from veridical.core.spans import Span
-from veridical.core.types import Case, Example, Judgement, Source, Verdict
 from veridical.datasets import Info, reading
 from veridical.datasets.reading import Row, csv_rows, json_rows, jsonl_rows, read_rows
+from veridical.records.errors import DataError, UnknownNameError
+from veridical.records.spans import Span
+from veridical.records.types import Case, Example, Judgement, Source, Verdict
 from veridical_lab.datasets.files import split_files
 
 CELLS = st.text(alphabet=st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), max_size=8)

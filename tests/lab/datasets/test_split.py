@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.core.errors import InputError
-from veridical.core.types import Case, Example, Judgement
 from veridical.datasets.split import FRACTIONS, content_hash, split_by_document
+from veridical.records.errors import InputError
+from veridical.records.types import Case, Example, Judgement
 
 
 def example(name: str, document: str | None, response: str = "a") -> Example:

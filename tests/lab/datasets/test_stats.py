@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from veridical.core.types import Case, Example, Judgement, Span, Verdict
+from veridical.records.types import Case, Example, Judgement, Span, Verdict
 from veridical_lab.datasets.stats import count_examples
 from veridical_lab.report.data_statistics import statistics_text
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.core.errors import DataError
-from veridical.core.spans import Span
+from veridical.records.errors import DataError
+from veridical.records.spans import Span
 from veridical_lab.datasets import mu_shroom
 from veridical_lab.datasets.mu_shroom import byte_letters, token_spans
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from veridical.core.errors import DataError, InputError, UnknownNameError
+from veridical.records.errors import DataError, InputError, UnknownNameError
 from veridical_lab.datasets.topics import Topic, draw_arguments, has_topics, make_topic, read_topics, topic_groups
 
 CARS = {"pro": ["Cars pollute.", "Streets get safer."], "con": ["Shops lose customers.", "Buses are full."]}

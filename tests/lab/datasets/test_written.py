@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.lab.datasets import samples
-from veridical.core.errors import DataError
-from veridical.core.serialization import decode, encode
-from veridical.core.types import Example
 from veridical.datasets import read
+from veridical.io.serialization import decode, encode
+from veridical.records.errors import DataError
+from veridical.records.types import Example
 
 SIZES = {"written": 23_749, "written_pairs": 6_480, "written_answers": 2_159, "written_rag": 1_860}
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from veridical.core.spans import Span
-from veridical.core.types import Case, Example, Judgement, Omission, Source, Verdict
-from veridical.models.local_model import LocalModel
+from veridical.inference.local_model import LocalModel
+from veridical.records.spans import Span
+from veridical.records.types import Case, Example, Judgement, Omission, Source, Verdict
 from veridical_lab.detectors.classifier.artifact import ClassifierSettings
 from veridical_lab.training.classifier import ClassifierTraining, train_classifier
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from veridical.core.segment import words
-from veridical.core.types import Case, Example, Judgement, Source, Span, Verdict
+from veridical.records.types import Case, Example, Judgement, Source, Span, Verdict
+from veridical.text.segment import words
 from veridical_lab.detectors.features.extraction import FeatureSettings
 from veridical_lab.training.features import FeatureOptions, Inputs, train_features
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.segment import words
-from veridical.core.types import Case, Judgement, Source, check_judgement
 from veridical.detectors import load_detector
+from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.types import Case, Judgement, Source, check_judgement
+from veridical.text.segment import words
 from veridical_lab.detectors.align import encoding, reader
 from veridical_lab.detectors.align.detector import Align, _grouped, match_scores
 from veridical_lab.detectors.align.encoding import encode_texts, windows_of
@@ -22,8 +22,8 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from veridical.inference.local_model import LocalModel  # noqa: E402
 from veridical.models.load import load  # noqa: E402
-from veridical.models.local_model import LocalModel  # noqa: E402
 from veridical_lab.detectors.align.similarity import best_matches  # noqa: E402
 from veridical_lab.models.testing import tiny  # noqa: E402
 

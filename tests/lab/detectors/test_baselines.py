@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from veridical.core.errors import InputError
-from veridical.core.types import Case, Example, Judgement, Source
 from veridical.detectors import load_detector
+from veridical.records.errors import InputError
+from veridical.records.types import Case, Example, Judgement, Source
 from veridical_lab.detectors.baselines import Coin, Length, Majority, ResponseWords
 
 CASES = [Case(str(i), "one two three four five") for i in range(2000)]

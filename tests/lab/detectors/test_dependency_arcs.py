@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from veridical.core.errors import InputError, MissingExtraError
-from veridical.core.judging import judge
-from veridical.core.segment import words
-from veridical.core.types import Case, Judgement, Source, Span, check_judgement
 from veridical.detectors import load_detector
+from veridical.records.errors import InputError, MissingExtraError
+from veridical.records.judging import judge
+from veridical.records.types import Case, Judgement, Source, Span, check_judgement
 from veridical.testing import CASES
+from veridical.text.segment import words
 from veridical_lab.detectors.dependency_arcs import DependencyArcs
 
 

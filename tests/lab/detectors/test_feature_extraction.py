@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from tests.lab.detectors.feature_examples import by_name
 from tests.lab.models.test_masked import masked_folder
-from veridical.core.segment import words
-from veridical.core.spans import Span
-from veridical.core.types import Case, Source
+from veridical.inference.local_model import LocalModel
 from veridical.models.load import load
-from veridical.models.local_model import LocalModel
+from veridical.records.spans import Span
+from veridical.records.types import Case, Source
+from veridical.text.segment import words
 from veridical_lab.detectors.features.extraction import FeatureExtractor, FeatureSettings
 from veridical_lab.detectors.features.statistics import WordStatistics, count_words
 from veridical_lab.detectors.features.tagger import RuleTagger

@@ -9,14 +9,14 @@ import pytest
 
 from tests.lab.detectors.feature_examples import examples, phrases, trained
 from tests.processes import python
-from veridical.core.detector import DetectorContext, JudgesSpans, fingerprint_of, info_of
-from veridical.core.errors import DataError, InputError, MissingExtraError
-from veridical.core.segment import words
-from veridical.core.spans import Span
-from veridical.core.types import Case, Level, Source, Verdict
 from veridical.datasets.split import split_by_document
 from veridical.detectors import load_detector
 from veridical.metrics.ranking import roc_auc
+from veridical.records.detector import DetectorContext, JudgesSpans, fingerprint_of, info_of
+from veridical.records.errors import DataError, InputError, MissingExtraError
+from veridical.records.spans import Span
+from veridical.records.types import Case, Level, Source, Verdict
+from veridical.text.segment import words
 from veridical_lab.detectors.features.detector import FeatureDetector, load_token_scores
 from veridical_lab.models.testing import tiny
 from veridical_lab.training.features import Inputs, labelled_units
@@ -93,7 +93,7 @@ def test_scores_need_no_scikit_learn(folder: Path) -> None:
 import sys
 sys.modules["sklearn"] = None
 sys.modules["torch"] = None
-from veridical.core.types import Case, Source
+from veridical.records.types import Case, Source
 from veridical.detectors import load_detector
 case = Case("5", {case.response!r}, (Source("a", {case.sources[0].text!r}),))
 print([v.score for v in load_detector("features:{folder}").judge([case])[0].verdicts])
@@ -185,7 +185,7 @@ def test_token_scores(tmp_path: Path) -> None:
 
 
 def test_an_artifact_may_not_name_files(folder: Path) -> None:
-    from veridical.core.spec import parse_spec
+    from veridical.records.spec import parse_spec
 
     context = DetectorContext(lambda spec, context: None, artifacts=("fitted",))  # type: ignore[arg-type, return-value]
     with pytest.raises(InputError, match="may not name files"):

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.segment import words
-from veridical.core.types import Case, Judgement, Source, check_judgement
 from veridical.detectors import load_detector
+from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.types import Case, Judgement, Source, check_judgement
+from veridical.text.segment import words
 from veridical_lab.detectors.local.logprob import Logprob
 
 os.environ["HF_HUB_OFFLINE"] = "1"

@@ -11,21 +11,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from veridical.core.errors import CannotJudgeError, DataError, InputError, UnknownNameError
-from veridical.core.segment import words
-from veridical.core.types import Case, Judgement, Level, Source, Verdict, check_judgement
 from veridical.detectors import load_detector
+from veridical.records.errors import CannotJudgeError, DataError, InputError, UnknownNameError
+from veridical.records.types import Case, Judgement, Level, Source, Verdict, check_judgement
+from veridical.text.segment import words
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from tests.lab.probes.samples import WRONG, example, examples  # noqa: E402
-from veridical.models import template  # noqa: E402
+from veridical.inference import template  # noqa: E402
+from veridical.inference.local_model import LocalModel  # noqa: E402
+from veridical.inference.saving import save_artifact  # noqa: E402
 from veridical.models.encode import encode  # noqa: E402
 from veridical.models.load import load  # noqa: E402
-from veridical.models.local_model import LocalModel  # noqa: E402
-from veridical.models.saving import save_artifact  # noqa: E402
 from veridical_lab.detectors.local.probe import Probe  # noqa: E402
 from veridical_lab.models.monitor import ProbeMonitor  # noqa: E402
 from veridical_lab.models.runner import RequestedOutputs, Runner, RunnerResult  # noqa: E402

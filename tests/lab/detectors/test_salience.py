@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from tests.processes import LIMIT
-from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
-from veridical.core.segment import words
-from veridical.core.spans import Span
-from veridical.core.types import Case, Judgement, Source, check_judgement, judged_source_spans
 from veridical.detectors import load_detector
+from veridical.records.errors import CannotJudgeError, InputError, UnknownNameError
+from veridical.records.spans import Span
+from veridical.records.types import Case, Judgement, Source, check_judgement, judged_source_spans
+from veridical.text.segment import words
 from veridical_lab.detectors.local import salience as module
 from veridical_lab.detectors.local.salience import Salience
 
@@ -361,7 +361,7 @@ _PEAKS = """
 import json, re, sys
 from pathlib import Path
 import torch
-from veridical.core.types import Case, Source
+from veridical.records.types import Case, Source
 from veridical_lab.detectors.local.salience import Salience
 from veridical_lab.models.testing import tiny
 

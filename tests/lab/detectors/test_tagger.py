@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.core.errors import InputError, MissingExtraError
-from veridical.core.segment import words
+from veridical.records.errors import InputError, MissingExtraError
+from veridical.text.segment import words
 from veridical_lab.detectors.features.tagger import (
     ENTITIES,
     PARTS_OF_SPEECH,

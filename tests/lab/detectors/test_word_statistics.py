@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.core.errors import DataError, InputError
+from veridical.records.errors import DataError, InputError
 from veridical_lab.detectors.features.statistics import WordStatistics, count_words
 
 TEXTS = ["a b c", "a b a b", "c d"]

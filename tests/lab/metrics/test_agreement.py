@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.core.errors import InputError
-from veridical.core.spans import Span
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.spans import f1_sp
+from veridical.records.errors import InputError
+from veridical.records.spans import Span
 from veridical_lab.metrics import agreement
 
 N = None

@@ -10,8 +10,8 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from veridical.core.errors import InputError
 from veridical.metrics import UndefinedMetricError, response
+from veridical.records.errors import InputError
 from veridical_lab.metrics import permutation
 
 CASES = st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), min_size=1, max_size=10)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from veridical.core.errors import InputError
-from veridical.core.segment import words
-from veridical.core.spans import Span
+from veridical.inference.local_model import LocalModel
 from veridical.models.load import load, unload
-from veridical.models.local_model import LocalModel
+from veridical.records.errors import InputError
+from veridical.records.spans import Span
+from veridical.text.segment import words
 from veridical_lab.models import filling
 from veridical_lab.models.filling import Filler, PieceSampling, _head_rows
 from veridical_lab.models.testing import ENCODERS, tiny

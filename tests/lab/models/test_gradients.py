@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
+from veridical.records.errors import CannotJudgeError, InputError, UnknownNameError
 from veridical_lab.models import autograd_memory as passes
 from veridical_lab.models import gradients
 from veridical_lab.models.autograd_memory import bytes_needed

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from veridical.core.errors import InputError
-from veridical.core.segment import words
-from veridical.core.spans import Span
+from veridical.inference.local_model import LocalModel
 from veridical.models.load import load, unload
-from veridical.models.local_model import LocalModel
+from veridical.records.errors import InputError
+from veridical.records.spans import Span
+from veridical.text.segment import words
 from veridical_lab.models.masked import mask_in_turn
 from veridical_lab.models.testing import tiny
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from veridical.models.local_model import LocalModel
+from veridical.inference.local_model import LocalModel
 from veridical_lab.models.perplexity import mean_surprisal
 
 TEXT = "The committee met on Monday and agreed that the river should be cleaned."

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from veridical.core.errors import InputError, UnknownNameError
+from veridical.records.errors import InputError, UnknownNameError
 from veridical_lab.models.probe_heads import (
     OBJECTIVES,
     PROBE_KINDS,

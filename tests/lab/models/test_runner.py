@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from veridical.core.errors import InputError
-from veridical.core.types import Case, Source
+from veridical.inference.local_model import LocalModel
 from veridical.models.encode import Encoded, encode
 from veridical.models.language_head import finished
 from veridical.models.load import load
-from veridical.models.local_model import LocalModel
+from veridical.records.errors import InputError
+from veridical.records.types import Case, Source
 from veridical_lab.models import runner as module
 from veridical_lab.models.runner import RequestedOutputs, Runner, RunnerResult
 from veridical_lab.models.testing import ARCHITECTURES, ENCODER_DECODERS, ENCODERS, tiny

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from veridical.core.errors import InputError
+from veridical.inference.local_model import READERS, LocalModel
 from veridical.models.load import load
-from veridical.models.local_model import READERS, LocalModel
+from veridical.records.errors import InputError
 from veridical_lab.models.sublayers import (
     SUBLAYER_LAYOUTS,
     SublayerLayout,

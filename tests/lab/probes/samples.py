@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from veridical.core.segment import words
-from veridical.core.types import Case, Example, Judgement, Source, Verdict
+from veridical.records.types import Case, Example, Judgement, Source, Verdict
+from veridical.text.segment import words
 
 TEXT = "the cat sat on mat and dogs slept in house near lake river summer Paris France race"
 WORDS = TEXT.split()

@@ -11,18 +11,18 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from veridical.core.errors import DataError, InputError
-from veridical.core.serialization import encode
-from veridical.core.spans import Span
-from veridical.core.types import Case, Example, Judgement, Source, Verdict
+from veridical.io.serialization import encode
+from veridical.records.errors import DataError, InputError
+from veridical.records.spans import Span
+from veridical.records.types import Case, Example, Judgement, Source, Verdict
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from tests.lab.probes.samples import example, examples  # noqa: E402
+from veridical.inference.local_model import LocalModel  # noqa: E402
 from veridical.models.load import load  # noqa: E402
-from veridical.models.local_model import LocalModel  # noqa: E402
 from veridical_lab.models.testing import tiny  # noqa: E402
 from veridical_lab.probes import activation_store as store_module  # noqa: E402
 from veridical_lab.probes import dataset as dataset_module  # noqa: E402

@@ -8,18 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from veridical.core.errors import InputError
-from veridical.core.types import Case, Source
+from veridical.records.errors import InputError
+from veridical.records.types import Case, Source
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from tests.lab.probes.samples import WRONG, examples  # noqa: E402
+from veridical.inference.local_model import READERS  # noqa: E402
 from veridical.metrics.ranking import roc_auc  # noqa: E402
 from veridical.models.encode import encode  # noqa: E402
 from veridical.models.load import load  # noqa: E402
-from veridical.models.local_model import READERS  # noqa: E402
 from veridical_lab.detectors.local.probe import Probe  # noqa: E402
 from veridical_lab.models.runner import RequestedOutputs, Runner  # noqa: E402
 from veridical_lab.models.testing import tiny  # noqa: E402

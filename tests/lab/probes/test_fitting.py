@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from veridical.core.errors import InputError, UnknownNameError
+from veridical.records.errors import InputError, UnknownNameError
 
 torch = pytest.importorskip("torch")
 

@@ -10,23 +10,23 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.segment import words
-from veridical.core.spans import Span
-from veridical.core.types import Case, Example, Judgement, Source, Verdict
 from veridical.detectors import load_detector
+from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.spans import Span
+from veridical.records.types import Case, Example, Judgement, Source, Verdict
+from veridical.text.segment import words
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from tests.lab.probes.samples import example, examples  # noqa: E402
-from veridical.core.serialization import encode  # noqa: E402
 from veridical.datasets.split import split_by_document  # noqa: E402
+from veridical.inference.local_model import LocalModel  # noqa: E402
+from veridical.inference.tokenization import joined_tokens  # noqa: E402
+from veridical.io.serialization import encode  # noqa: E402
 from veridical.metrics.registry import METRICS  # noqa: E402
 from veridical.models.load import load  # noqa: E402
-from veridical.models.local_model import LocalModel  # noqa: E402
-from veridical.models.tokenization import joined_tokens  # noqa: E402
 from veridical_lab.datasets.consensus import majority  # noqa: E402
 from veridical_lab.detectors.local.probe import Probe  # noqa: E402
 from veridical_lab.models.testing import tiny  # noqa: E402

@@ -6,15 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from veridical.core.errors import DataError, InputError, UnknownNameError
+from veridical.records.errors import DataError, InputError, UnknownNameError
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from tests.lab.probes.samples import examples  # noqa: E402
+from veridical.inference.local_model import LocalModel  # noqa: E402
 from veridical.models.load import load  # noqa: E402
-from veridical.models.local_model import LocalModel  # noqa: E402
 from veridical_lab.models.runner import RequestedOutputs, Runner  # noqa: E402
 from veridical_lab.models.testing import tiny  # noqa: E402
 from veridical_lab.probes import activation_store as module  # noqa: E402

@@ -10,13 +10,13 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from veridical.core.errors import InputError, MissingExtraError
-from veridical.core.salience_map import MapWord, SalienceMap
-from veridical.core.segment import words
-from veridical.core.spans import Span
-from veridical.core.types import Case, Source
+from veridical.records.errors import InputError, MissingExtraError
+from veridical.records.salience_map import MapWord, SalienceMap
+from veridical.records.spans import Span
+from veridical.records.types import Case, Source
 from veridical.report.pages import render
 from veridical.report.salience import map_view, salience_html, salience_page, salience_style
+from veridical.text.segment import words
 from veridical_lab.report.salience_plots import salience_map_svg, word_bars_svg
 
 CASE = Case("1", "Cats sleep & purr.", (Source("a", "Cats doze. Dogs bark.", "pro"), Source("<b>", "It rains.")))

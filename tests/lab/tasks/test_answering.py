@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from veridical.core.errors import CannotJudgeError, InputError
-from veridical.core.types import Case, Judgement, Omission, Source, Span
 from veridical.llm.protocol import Failure, Reply, Request
 from veridical.llm.scripted import Scripted
-from veridical.revise import Delete
+from veridical.records.errors import CannotJudgeError, InputError
+from veridical.records.types import Case, Judgement, Omission, Source, Span
+from veridical.workflows.revise import Delete
 from veridical_lab.tasks.perspectives.answering import (
     answer_cases,
     answer_request,

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.types import Case, Example, Judgement, Source, Span, Thresholds, Turn, Verdict
+from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.types import Case, Example, Judgement, Source, Span, Thresholds, Turn, Verdict
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from veridical.core.serialization import encode as to_json  # noqa: E402
+from veridical.inference.local_model import LocalModel  # noqa: E402
+from veridical.inference.template import get_template, render  # noqa: E402
+from veridical.io.serialization import encode as to_json  # noqa: E402
 from veridical.models.encode import encode  # noqa: E402
 from veridical.models.load import load  # noqa: E402
-from veridical.models.local_model import LocalModel  # noqa: E402
-from veridical.models.template import get_template, render  # noqa: E402
 from veridical_lab.models.testing import tiny  # noqa: E402
 from veridical_lab.tasks.grounded import TASKS, UNLABELLED, Writing, find_task, inputs_of, label_responses, write  # noqa: E402
 from veridical_lab.tasks.responses import append_responses, kept_responses  # noqa: E402

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from veridical.core.errors import DataError, InputError, OutputError
-from veridical.core.types import Case
+from veridical.records.errors import DataError, InputError, OutputError
+from veridical.records.types import Case
 from veridical_lab.datasets.topics import Topic, make_topic
 from veridical_lab.tasks.perspectives.knowledge_base import KnowledgeBase, Size
 from veridical_lab.tasks.perspectives.refusal import KINDS, Question, measure_refusals, read_questions

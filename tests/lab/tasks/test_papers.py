@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.core.errors import InputError
-from veridical.core.spans import Span
-from veridical.core.types import Case, Judgement, Source, Verdict
 from veridical.detectors import load_detector
 from veridical.detectors.claims.cited_claims import CitationPolicy, ResponseCitations
 from veridical.detectors.claims.verify import Verify
 from veridical.llm.protocol import Failure, Reply, Request
 from veridical.llm.scripted import Scripted
+from veridical.records.errors import InputError
+from veridical.records.spans import Span
+from veridical.records.types import Case, Judgement, Source, Verdict
 from veridical_lab.datasets.fave import read_questions
 from veridical_lab.tasks.papers import MEAN, SELF_CORRECTION, StudyOptions, study, summarise_paper, summary_request
 from veridical_lab.tasks.prevalence import Audit, JudgedSummaries, mean_prevalence, prevalence

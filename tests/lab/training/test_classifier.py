@@ -16,13 +16,13 @@ pytest.importorskip("peft")
 
 from tests.lab.detectors.classifier_examples import examples  # noqa: E402
 from tests.lab.detectors.classifier_examples import trained_classifier as trained  # noqa: E402
-from veridical.core.errors import DataError, InputError, MissingExtraError  # noqa: E402
-from veridical.core.segment import sentences  # noqa: E402
-from veridical.core.spans import Span  # noqa: E402
-from veridical.core.types import Case, Evidence, Example, Level, Source, Verdict  # noqa: E402
 from veridical.detectors import load_detector  # noqa: E402
+from veridical.inference.local_model import LocalModel  # noqa: E402
 from veridical.models.load import load  # noqa: E402
-from veridical.models.local_model import LocalModel  # noqa: E402
+from veridical.records.errors import DataError, InputError, MissingExtraError  # noqa: E402
+from veridical.records.spans import Span  # noqa: E402
+from veridical.records.types import Case, Evidence, Example, Level, Source, Verdict  # noqa: E402
+from veridical.text.segment import sentences  # noqa: E402
 from veridical_lab.detectors.classifier.artifact import TUNING_METHODS, ClassifierSettings  # noqa: E402
 from veridical_lab.detectors.classifier.network import ClassifierNetwork, label_tokens  # noqa: E402
 from veridical_lab.detectors.classifier.presentation import EncodedPart, case_parts  # noqa: E402

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from veridical.core.spans import Span
-from veridical.core.types import Case, Example, Judgement, Source, Verdict
+from veridical.records.spans import Span
+from veridical.records.types import Case, Example, Judgement, Source, Verdict
 from veridical_lab.training.contrasts import (
     contrasts,
     corrected,

@@ -11,14 +11,15 @@ import numpy as np
 import pytest
 
 from tests.lab.detectors.feature_examples import examples
-from veridical.core.types import Case, Judgement, Outcome, Source
+from veridical.records.types import Case, Judgement, Outcome, Source
 
 torch = pytest.importorskip("torch")
 
-from veridical.checking import check_cases  # noqa: E402
-from veridical.core.errors import InputError  # noqa: E402
 from veridical.detectors.default.detector import Default  # noqa: E402
 from veridical.detectors.tokens.artifact import load_tokens  # noqa: E402
+from veridical.records.errors import InputError  # noqa: E402
+from veridical.workflows.checking import check_cases  # noqa: E402
+from veridical_lab.adapt.adapting import Adapting, further_trained  # noqa: E402
 from veridical_lab.models.testing import tiny  # noqa: E402
 from veridical_lab.training import default  # noqa: E402
 from veridical_lab.training.checkpoint import TrainingStopped  # noqa: E402
@@ -42,7 +43,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_training_that_was_stopped_goes_on_and_makes_a_detector(small_parts: None, tmp_path: Path) -> None:
     torch.set_num_threads(1)
-    options = DefaultTraining(layers=1, max_tokens=96, batch_tokens=256, bf16=False)
+    options = DefaultTraining(layers=1, max_tokens=96, batch_tokens=256, tokens=256 * 9, bf16=False)
     encoder, out = tiny("bert", tmp_path / "encoder"), tmp_path / "out"
     asked = iter([False, True])
     with pytest.raises(TrainingStopped):
@@ -63,6 +64,20 @@ def test_a_training_that_was_stopped_goes_on_and_makes_a_detector(small_parts: N
     train_default(out / "stages" / "encoder", tmp_path, tmp_path / "on", slow, progress=lines.append)
     before, after = (load_tokens(folder / "stages" / "encoder")[2].tensors for folder in (out, tmp_path / "on"))
     assert all(np.abs(after[name] - before[name]).max() < 1e-5 for name in before), "it goes on from what was learned"
+    adapted = _adapted(out, tmp_path)
+    regressions = [json.loads((folder / "detector.json").read_text("utf-8"))["source"] for folder in (out, adapted)]
+    assert regressions[0] == regressions[1], "what the documents say nothing of stays"
+    assert next(check_cases([CASE], Default(adapted))).outcome in (Outcome.CLEAR, Outcome.FLAGGED)
+
+
+def _adapted(detector: Path, tmp_path: Path) -> Path:
+    """Train a detector further on "documents", as `veridical adapt` does."""
+    parts = {part: examples(48 if part == "train" else 24) for part in ("train", "valid", "test")}
+    options = Adapting(tokens=256 * 3, general=0.1, bf16=False)
+    training = DefaultTraining(max_tokens=96, batch_tokens=256, tokens=256 * 3, rate=1e-5, bf16=False)
+    out = tmp_path / "work" / "detector"
+    further_trained(parts, examples(24), tmp_path / "work", out, training, options, detector)
+    return out
 
 
 def test_a_folder_without_the_sets_is_refused(tmp_path: Path) -> None:

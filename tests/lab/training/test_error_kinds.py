@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from veridical.core.errors import InputError
-from veridical.core.spans import Span
-from veridical.core.types import Case, Example, Judgement, Source, Verdict
 from veridical.detectors.explanation.kinds import LEARNED
+from veridical.records.errors import InputError
+from veridical.records.spans import Span
+from veridical.records.types import Case, Example, Judgement, Source, Verdict
 from veridical_lab.training.error_kinds import TAGS, fit_kinds, gold_kind, wrong_statements
 
 SOURCE = Source("1", "The mill opened in 1890 after the flood. It has three wheels.")

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from tests.lab.detectors.feature_examples import examples, phrases
-from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.serialization import decode, encode
-from veridical.core.types import Example, Judgement
+from veridical.io.serialization import decode, encode
+from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.types import Example, Judgement
 from veridical_lab.detectors.features.extraction import FeatureSettings
 from veridical_lab.report.feature_report import feature_plots, feature_tables
 from veridical_lab.training.feature_analysis import FeatureAnalysis, analyse_features, correlations

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from tests.lab.detectors.feature_examples import examples, phrases
-from veridical.core.errors import InputError, MissingExtraError, UnknownNameError
-from veridical.core.types import Case, Example, Judgement, Span, Verdict
 from veridical.datasets.split import split_by_document
+from veridical.inference.heads import LinearClassifier
 from veridical.metrics.tokens import labelled_phrase
-from veridical.models.heads import LinearClassifier
+from veridical.records.errors import InputError, MissingExtraError, UnknownNameError
+from veridical.records.types import Case, Example, Judgement, Span, Verdict
 from veridical_lab.detectors.features.detector import FeatureDetector, TrainedFeatures
 from veridical_lab.detectors.features.extraction import FeatureSettings
 from veridical_lab.training.features import FeatureOptions, labelled_units, save_features, train_features
@@ -125,7 +125,7 @@ def test_the_worst_word_has_a_threshold_of_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("criterion", ["f1", "balanced_accuracy", "means"])
 def test_thresholds_are_those_of_the_criterion(criterion: str) -> None:
-    from veridical.calibration.thresholding import threshold_fitter
+    from veridical.metrics.thresholding import threshold_fitter
 
     rng = np.random.default_rng(0)
     noisy = []

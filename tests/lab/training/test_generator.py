@@ -12,13 +12,13 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 
 from tests.lab.corrupt.test_arguments import TOPICS  # noqa: E402
-from veridical.core.errors import DataError, InputError  # noqa: E402
-from veridical.core.types import Case, Source  # noqa: E402
 from veridical.datasets import read  # noqa: E402
+from veridical.inference.local_model import LocalModel  # noqa: E402
 from veridical.llm.connection import Connection  # noqa: E402
 from veridical.llm.protocol import Failure, Message, Reply, Request  # noqa: E402
 from veridical.models.load import load  # noqa: E402
-from veridical.models.local_model import LocalModel  # noqa: E402
+from veridical.records.errors import DataError, InputError  # noqa: E402
+from veridical.records.types import Case, Source  # noqa: E402
 from veridical_lab.corrupt.argument_responses import composed  # noqa: E402
 from veridical_lab.models.testing import tiny  # noqa: E402
 from veridical_lab.models.tuned import TunedChat, reads_bare_tasks, task_tokens  # noqa: E402

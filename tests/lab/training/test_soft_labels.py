@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from veridical.core.spans import Span
-from veridical.core.types import Case, Example, Judgement, Source, Verdict
+from veridical.records.spans import Span
+from veridical.records.types import Case, Example, Judgement, Source, Verdict
 from veridical_lab.training.soft_labels import mixed
 
 CASE = Case("1", "It is green.", (Source("s", "It is blue."),))

@@ -10,15 +10,15 @@ import torch
 
 from tests.lab.detectors.feature_examples import examples
 from veridical.cli import main
-from veridical.core.errors import DataError, InputError
-from veridical.core.serialization import encode
 from veridical.detectors import load_detector
 from veridical.detectors.entailment.artifact import load_layer
 from veridical.detectors.entailment.comparison import compare
 from veridical.detectors.entailment.detector import Entailment
 from veridical.detectors.entailment.forms import histograms
 from veridical.detectors.entailment.scorers import ClassifierScorer, ScorerOptions
+from veridical.io.serialization import encode
 from veridical.models.load import load
+from veridical.records.errors import DataError, InputError
 from veridical_lab.models.testing import tiny
 from veridical_lab.training.summac import train_summac
 from veridical_lab.training.token_options import TokenTraining

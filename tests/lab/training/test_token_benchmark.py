@@ -7,10 +7,10 @@ import pytest
 
 from tests.lab.training.hades_files import write_hades
 from veridical.cli import main
-from veridical.core.detector import DetectorInfo, fingerprint_of
-from veridical.core.errors import DataError, InputError, UnknownNameError
-from veridical.core.segment import words
-from veridical.core.types import Case, Example, Judgement, Verdict
+from veridical.records.detector import DetectorInfo, fingerprint_of
+from veridical.records.errors import DataError, InputError, UnknownNameError
+from veridical.records.types import Case, Example, Judgement, Verdict
+from veridical.text.segment import words
 from veridical_lab.training.token_benchmark import (
     TABLE_METRICS,
     RunOptions,
@@ -121,7 +121,7 @@ def test_the_published_sample_lines(shared_data: Path) -> None:
 
 def test_data_without_phrases(tmp_path: Path) -> None:
     from tests.lab.detectors.feature_examples import examples
-    from veridical.core.serialization import encode
+    from veridical.io.serialization import encode
 
     path = tmp_path / "words.jsonl"
     path.write_text("".join(encode(e) + "\n" for e in examples()), "utf-8")
@@ -131,7 +131,7 @@ def test_data_without_phrases(tmp_path: Path) -> None:
 
 def test_data_without_splits_are_divided_by_document(tmp_path: Path) -> None:
     from tests.lab.detectors.feature_examples import phrases
-    from veridical.core.serialization import encode
+    from veridical.io.serialization import encode
 
     path = tmp_path / "phrases.jsonl"
     path.write_text("".join(encode(e) + "\n" for e in phrases()), "utf-8")
@@ -173,8 +173,8 @@ def test_a_trained_folder_is_used_as_it_is(folder: Path, tmp_path: Path) -> None
 
 def test_a_span_classifier_is_a_method(tmp_path: Path) -> None:
     from tests.lab.detectors.feature_examples import phrases
-    from veridical.core.detector import JudgesSpans
     from veridical.metrics.ranking import roc_auc
+    from veridical.records.detector import JudgesSpans
     from veridical_lab.models.testing import tiny
 
     data = phrases(150)

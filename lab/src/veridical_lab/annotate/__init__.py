@@ -1,1 +1,1 @@
-"""From texts to an agreed, balanced data set: choose what to annotate, collect labels, find consensus, release."""
+"""Make an agreed, balanced data set from texts: choose what to annotate, collect labels, find consensus, release."""

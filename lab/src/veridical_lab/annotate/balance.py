@@ -1,7 +1,7 @@
-"""Computes how many items of each predicted class to annotate so that the labels become even.
+"""Compute how many items of each predicted class to annotate so that the labels become balanced.
 
-Liu et al. 2022, §3.3 and appendix C. The rates of equation (9) come from items that people have labelled already; the
-scores of the candidates tell how many items these rates apply to.
+The method follows Liu et al. 2022, §3.3 and appendix C. The rates of equation (9) come from items that people have
+already labelled. The scores of the candidates tell to how many items these rates apply.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from veridical.core.errors import InputError
 from veridical.metrics.confusion import Confusion
+from veridical.records.errors import InputError
 
 __all__ = [
     "Annotated",
@@ -30,14 +30,14 @@ _TARGETS = (0.3, 0.7)  # limits of the share of hallucinated items that one roun
 
 
 def equation_9(tpr: float, tnr: float, precision: float) -> float:
-    """Return the share s* of predicted hallucinations to annotate for even classes (Liu et al. 2022, eq. 9).
+    """Return the proportion s* of predicted hallucinations to annotate for balanced classes (Liu et al. 2022, eq. 9).
 
     It is (-2αβγ + αβ + βγ + αγ - γ) / ((2γ - 1) α (1 - β)), where α is the true positive rate, β the true negative rate
     and γ the precision, all for the class "hallucinated". It may be below 0 or above 1.
 
     Raises:
-        InputError: For a rate outside [0, 1].
-        ZeroDivisionError: For α = 0, β = 1 or γ = ½, where it is not defined; use `subsampling` instead.
+        InputError: A rate lies outside [0, 1].
+        ZeroDivisionError: The equation is undefined because α = 0, β = 1 or γ = ½. Use `subsampling` instead.
 
     >>> round(equation_9(0.9, 0.8, 0.96), 4)
     0.058
@@ -51,13 +51,13 @@ def equation_9(tpr: float, tnr: float, precision: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Subsampling:
-    """The share of each predicted class to annotate.
+    """The proportion of each predicted class to annotate.
 
     Attributes:
-        exact: The value of equation (9); None where it is not defined.
-        hallucinated: The share of predicted hallucinations to take, in (0, 1].
-        consistent: The share of the others to take, in (0, 1]; below 1 only where `exact` is above 1.
-        note: Why the shares differ from the equation; None where they do not.
+        exact: The value of equation (9). None if the equation is undefined.
+        hallucinated: The proportion of predicted hallucinations to take, in (0, 1].
+        consistent: The proportion of the other items to take, in (0, 1]. It is below 1 only if `exact` is above 1.
+        note: Why the proportions differ from the equation. None if they do not differ.
     """
 
     exact: float | None
@@ -67,18 +67,19 @@ class Subsampling:
 
 
 def subsampling(counts: Confusion, target: float = 0.5) -> Subsampling:
-    """Compute the shares that make both classes even, from a detector's predictions and people's labels.
+    """Compute the proportions that balance both classes, from a detector's predictions and people's labels.
 
-    In counts, s·TP + FN = s·FP + TN gives s = (TN - FN) / (TP - FP). This equals equation (9) wherever that is defined,
-    and also holds for β = 1 (no false positives). To aim at a share h of hallucinated items (`target`) other than one
-    half, TP and FN count 2 (1 - h) times and TN and FP 2 h times. Three cases need other shares:
+    In counts, s·TP + FN = s·FP + TN gives s = (TN - FN) / (TP - FP). This equals equation (9) wherever the equation is
+    defined, and also holds for β = 1 (no false positives). For a proportion h of hallucinated items (`target`) other
+    than one half, TP and FN count 2 (1 - h) times, and TN and FP 2 h times. Three cases need other proportions:
 
-    - γ ≤ ½: predicted hallucinations are right at most half the time, so taking fewer of them evens out nothing. All
-      are taken.
-    - s < 0: most items that are predicted consistent are hallucinated, so hallucinations are too many even without
-      any predicted one. Still, one in twenty items taken is a predicted hallucination, because the next round needs
-      some to estimate precision. The same minimum holds for small s.
-    - s > 1: hallucinations are the rarer class already. All predicted ones are taken, and 1/s of the others.
+    - γ ≤ ½: Predicted hallucinations are right at most half the time, so taking fewer of them does not balance the
+      classes. All of them are taken.
+    - s < 0: Most items that are predicted consistent are hallucinated, so there are too many hallucinations even
+      without the predicted ones. Still, one in twenty items taken is a predicted hallucination, because the next round
+      needs some of them to estimate precision. The same minimum holds for small s.
+    - s > 1: Hallucinations are already the rarer class. All predicted hallucinations are taken, and 1/s of the other
+      items.
 
     >>> subsampling(Confusion(tp=90, fp=10, fn=10, tn=30)).hallucinated
     0.25
@@ -109,12 +110,12 @@ def subsampling(counts: Confusion, target: float = 0.5) -> Subsampling:
 
 @dataclass(frozen=True, slots=True)
 class Annotated:
-    """Labels by people and scores by a detector, one of each per item.
+    """Labels by people and scores by a detector, one of each for every item.
 
     Attributes:
         labels: Whether people call the item hallucinated.
-        scores: The score by a detector that has not seen the item's document, in [0, 1].
-        weights: How many items of the pool each stands for (`item_weights`); None: one each.
+        scores: The score in [0, 1] by a detector that has not seen the item's document.
+        weights: The number of items in the pool that each item stands for (`item_weights`). Default: one.
     """
 
     labels: Sequence[bool]
@@ -128,14 +129,17 @@ class Annotated:
 
 
 def expected_counts(annotated: Annotated, candidates: Sequence[float], threshold: float) -> Confusion:
-    """Estimate how many candidates are hallucinated on either side of a threshold; hallucinated is the positive class.
+    """Estimate how many candidates are hallucinated on either side of a threshold.
 
-    The candidates on either side are counted, and the share of hallucinated ones is estimated from the annotated items
-    on that side. Annotated items with more extreme scores than any candidate do not count. Two pseudo-items of the
-    average label are added to each side, so that a side with few annotated items is not taken to be pure.
+    Hallucinated is the positive class.
+
+    The candidates on either side are counted, and the proportion of hallucinated candidates is estimated from the
+    annotated items on that side. Annotated items with more extreme scores than any candidate do not count. Two
+    pseudo-items with the average label are added to each side, so that a side with few annotated items is not taken to
+    be pure.
 
     Args:
-        annotated: Annotated items.
+        annotated: The annotated items.
         candidates: The scores of the items to choose from, in [0, 1].
         threshold: The score from which an item is predicted to be hallucinated.
 
@@ -161,12 +165,12 @@ def expected_counts(annotated: Annotated, candidates: Sequence[float], threshold
 
 
 def best_threshold(annotated: Annotated, candidates: Sequence[float], count: int, target: float = 0.5) -> float:
-    """Return the threshold at which equation (9) gives the largest share.
+    """Return the threshold at which equation (9) gives the largest proportion.
 
-    That is where the consistent candidates below the threshold most outnumber the hallucinated ones (TN - FN, with the
+    At this threshold, the consistent candidates below it most outnumber the hallucinated candidates (TN - FN, with the
     weights of `target`). A detector that has seen few consistent items may have no such threshold. Then the result is
-    the threshold with at least `count` candidates below it and the largest share of consistent ones among them: this
-    does not make the round even, but more even.
+    the threshold with at least `count` candidates below it and the largest proportion of consistent candidates among
+    them. This does not balance the round, but makes it more balanced.
     """
     lowest = sorted(candidates)
     thresholds = sorted({*annotated.scores, lowest[min(count, len(lowest) - 1)]})
@@ -181,7 +185,8 @@ def best_threshold(annotated: Annotated, candidates: Sequence[float], count: int
 
 
 def evening_target(labels: Sequence[bool], count: int) -> float:
-    """Return the share of hallucinated items that the next `count` items need so that all are even; from 0.3 to 0.7.
+    """Return the proportion of hallucinated items that the next `count` items need to balance all items, from 0.3 to
+    0.7.
 
     >>> evening_target([True] * 60 + [False] * 40, 100)
     0.4

@@ -1,7 +1,8 @@
-"""Consensus of annotators: which labels they agree on, which items need another annotator, and how far they agree.
+"""Find the consensus of annotators: agreed labels, items that need another annotator, and the level of agreement.
 
-Items (one label each) follow Liu et al. 2022, §3.3: four annotators, two more if these are split evenly, and no label
-if six are split. Marked spans follow CH-Wang et al. 2024, §3.3: a token counts once two of three mark it.
+Items (with one label each) follow Liu et al. 2022, §3.3: four annotators, two more if these are split evenly, and no
+label if six are split. Marked spans follow CH-Wang et al. 2024, §3.3: a token counts if two of three annotators mark
+it.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from veridical.core.errors import InputError
-from veridical.core.types import Case, Example, Judgement, Verdict
 from veridical.metrics import UndefinedMetricError
+from veridical.records.errors import InputError
+from veridical.records.types import Case, Example, Judgement, Verdict
 from veridical_lab.annotate.items import is_item, says_hallucinated, with_label
 from veridical_lab.datasets.consensus import at_least
 from veridical_lab.datasets.marks import tokens
@@ -35,16 +36,16 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsensusRule:
-    """The rule by which annotators of one item reach consensus.
+    """The rule by which the annotators of an item reach consensus.
 
-    Each step asks an even number: with five annotators of a yes/no question one side always has a majority, so nobody
-    would ever be asked again (Liu et al. 2022, appendix B).
+    Each step asks an even number of annotators. With five annotators of a yes/no question, one side always has a
+    majority, so that nobody would ever be asked again (Liu et al. 2022, appendix B).
 
     Attributes:
         first: The number of annotators that each item gets at first.
-        most: The most annotators that an item gets.
-        step: How many more are asked at a time.
-        share: One label must have more than this share of the votes.
+        most: The largest number of annotators that an item gets.
+        step: The number of further annotators to ask at a time.
+        share: The proportion of votes that one label must exceed.
     """
 
     first: int = 4
@@ -61,7 +62,9 @@ class ConsensusRule:
 
 
 def consensus(labels: Sequence[bool], rule: ConsensusRule | None = None) -> bool | None:
-    """Return the label that annotators of one item agree on; None if they disagree, or too few of them were asked.
+    """Return the label that the annotators of an item agree on.
+
+    The result is None if they disagree, or if too few of them were asked.
 
     >>> consensus([True, True, True, False]), consensus([True, True, False, False])
     (True, None)
@@ -76,7 +79,9 @@ def consensus(labels: Sequence[bool], rule: ConsensusRule | None = None) -> bool
 
 
 def needed(labels: Sequence[bool], rule: ConsensusRule | None = None) -> int:
-    """Return how many more annotators an item needs: 0 if there is consensus, or the most have been asked.
+    """Return how many more annotators an item needs.
+
+    It needs none if there is consensus, or if the largest number was already asked.
 
     >>> [needed(labels) for labels in ([], [True] * 4, [True, True, False, False], [True] * 3 + [False] * 3)]
     [4, 0, 2, 0]
@@ -108,13 +113,13 @@ def without_annotators(examples: Iterable[Example], names: Iterable[str]) -> lis
 
 
 def join_annotations(examples: Iterable[Example]) -> tuple[list[Example], dict[str, int]]:
-    """Join the examples of each case; return one example per case, and how many annotations were not used, by reason.
+    """Join the examples of each case, and return one example per case, with the number of unused annotations by reason.
 
     Cases stay in the order in which they first appear. If an annotator labelled a case more than once, the first label
-    counts; if the labels differ, none of them counts.
+    counts. If these labels differ, none of them counts.
 
     Raises:
-        InputError: If two different cases share an id.
+        InputError: Two different cases share an id.
     """
     by_case: dict[str, list[Example]] = {}
     for example in examples:
@@ -144,12 +149,12 @@ def join_annotations(examples: Iterable[Example]) -> tuple[list[Example], dict[s
 
 @dataclass(frozen=True, slots=True)
 class Agreed:
-    """Items by whether their annotators agree.
+    """Items, grouped by whether their annotators agree.
 
     Attributes:
-        examples: The items with consensus; their gold is the label.
-        waiting: How many more annotators an item needs, by its id.
-        split: The ids of items without consensus after the most annotators.
+        examples: The items with consensus, whose gold is the agreed label.
+        waiting: The number of further annotators that an item needs, by the item's id.
+        split: The ids of items without consensus after the largest number of annotators.
         unused: The number of annotations that do not count, by reason.
     """
 
@@ -160,7 +165,7 @@ class Agreed:
 
 
 def agree(examples: Iterable[Example], rule: ConsensusRule | None = None) -> Agreed:
-    """Decide each item by the votes of its annotators; examples of the same case are joined first."""
+    """Decide each item by the votes of its annotators. Examples of the same case are joined first."""
     rule = rule or ConsensusRule()
     joined, unused = join_annotations(examples)
     decided: list[Example] = []
@@ -186,9 +191,9 @@ def _with_label(example: Example, label: bool, by: str) -> Example:
 
 
 def reconcile_spans(examples: Iterable[Example], *, least: int = 2, of: int = 3) -> Agreed:
-    """Merge marked spans: a token is hallucinated where at least `least` annotators mark it, two of three by default.
+    """Merge marked spans: a token is hallucinated if at least `least` annotators mark it, by default two of three.
 
-    Tokens are separated by white space. A case with fewer than `of` annotators waits for the others.
+    Tokens are separated by white space. A case with fewer than `of` annotators waits for the other annotators.
     """
     if not 1 <= least <= of:
         raise InputError(f"at least {least} of {of} annotators", hint="from 1 to their number")
@@ -219,17 +224,17 @@ def _trimmed(gold: Judgement, case: Case) -> Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How far annotators of some cases agree on the label of each.
+    """How closely the annotators of some cases agree on the labels.
 
     Attributes:
         cases: The number of cases with two or more labels.
-        labels: The number of their labels.
-        annotators: The number of people who gave them.
-        alpha: Krippendorff's alpha; None where all labels are the same.
-        kappa: Fleiss' kappa on the first `kappa_labels` labels of each case; None where these are all the same.
+        labels: The number of labels of these cases.
+        annotators: The number of people who gave these labels.
+        alpha: Krippendorff's alpha. None if all labels are the same.
+        kappa: Fleiss' kappa on the first `kappa_labels` labels of each case. None if these labels are all the same.
         kappa_labels: The number of labels that every case has.
-        unanimous: The share of cases whose labels are all the same.
-        four_fifths: The share of cases with at least 80 % of the labels the same.
+        unanimous: The proportion of cases whose labels are all the same.
+        four_fifths: The proportion of cases in which at least 80 % of the labels are the same.
     """
 
     cases: int

@@ -1,4 +1,4 @@
-"""Items to annotate: one changed place of a response, with the original text there (Liu et al. 2022, §3.3).
+"""Make items to annotate: each is one changed place of a response, with the original text (Liu et al. 2022, §3.3).
 
 An item is an `Example` whose gold judges one span. Its single verdict has the span, the score (1 = inconsistent with
 the original) and the original text as `correction`. Until people have answered, the gold comes from the method that
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from veridical.core.errors import InputError
-from veridical.core.types import GOLD_THRESHOLD, Example, Judgement, Verdict
+from veridical.records.errors import InputError
+from veridical.records.types import GOLD_THRESHOLD, Example, Judgement, Verdict
 
 __all__ = ["answer", "grouped", "is_item", "item_place", "items_of", "says_hallucinated", "with_label"]
 
@@ -23,7 +23,11 @@ def is_item(example: Example) -> bool:
 
 
 def item_place(item: Example) -> Verdict:
-    """Return the verdict of an item; its `correction` is the original text. Raise `InputError` for other examples."""
+    """Return the verdict of an item, whose `correction` is the original text.
+
+    Raises:
+        InputError: The example is not an item.
+    """
     if not is_item(item):
         raise InputError(
             f"{item.case.id!r} is not an item to annotate: its gold does not judge exactly one span",
@@ -33,12 +37,14 @@ def item_place(item: Example) -> Verdict:
 
 
 def items_of(examples: Iterable[Example]) -> Iterator[Example]:
-    """Yield one item for each changed place of each example, in order; items among the examples stay as they are.
+    """Yield one item for each changed place of each example, in order.
+
+    Examples that are already items stay as they are.
 
     A place is changed if its verdict has the original text (`Verdict.correction`), as `veridical data corrupt` writes
-    it; text that was only added makes no item. The id of an item is that of its example plus `#0`, `#1` ….
+    it. Text that was only added makes no item. The id of an item is the id of its example plus `#0`, `#1` and so on.
 
-    >>> from veridical.core.types import Case, Span
+    >>> from veridical.records.types import Case, Span
     >>> verdict = Verdict(Span(8, 12), 1.0, correction="Rome")
     >>> gold = Judgement("1", "corrupt:rules", 1.0, verdicts=(verdict,))
     >>> [(item.case.id, item.gold.judged) for item in items_of([Example(Case("1", "born in Oslo"), gold)])]
@@ -72,7 +78,10 @@ def answer(item: Example, by: str, hallucinated: bool, *, seconds: float | None 
 
 
 def says_hallucinated(judgement: Judgement) -> bool | None:
-    """Return the label that a judgement gives to its response or to its one place; None if it gives none."""
+    """Return the label that a judgement gives to its response, or to its only place.
+
+    The result is None without a label.
+    """
     if judgement.hallucination is not None:
         return judgement.hallucination >= GOLD_THRESHOLD
     scores = [verdict.score >= GOLD_THRESHOLD for verdict in judgement.verdicts]

@@ -24,13 +24,13 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
-from veridical.core.decide import decide, flagged, omitted
-from veridical.core.errors import DataError, InputError, SpanError, UnknownNameError
-from veridical.core.files import read_text
-from veridical.core.segment import sentences
-from veridical.core.serialization import encode
-from veridical.core.spans import Span, union
-from veridical.core.types import Case, Example, Judgement, Omission, Source, SourceSpan, Thresholds, Verdict
+from veridical.io.files import read_text
+from veridical.io.serialization import encode
+from veridical.records.decide import decide, flagged, omitted
+from veridical.records.errors import DataError, InputError, SpanError, UnknownNameError
+from veridical.records.spans import Span, union
+from veridical.records.types import Case, Example, Judgement, Omission, Source, SourceSpan, Thresholds, Verdict
+from veridical.text.segment import sentences
 from veridical_lab.annotate.items import answer, item_place
 
 __all__ = ["QUESTION_KINDS", "TASK_MARK", "Imported", "config_of", "find_span", "read_export", "read_tasks", "tasks_of"]
@@ -44,11 +44,11 @@ _STYLE = "<Style>.htx-text{ white-space: pre-wrap; }</Style>"  # else Label Stud
 
 
 def config_of(kind: str, *, labels: Sequence[str] = ("hallucinated",)) -> str:
-    """Return the labelling config for a kind of question, for the settings of a project.
+    """Return the labelling config for a kind of question, to paste into the settings of a project.
 
     Args:
-        kind: One of `QUESTION_KINDS`.
-        labels: For `spans`: the types of hallucination that annotators distinguish, such as intrinsic and extrinsic.
+        kind: The kind of question, one of `QUESTION_KINDS`.
+        labels: For `spans`, the types of hallucination that annotators distinguish, such as intrinsic and extrinsic.
     """
     _check_kind(kind)
     values = "".join(f"<Label value={quoteattr(label)}/>" for label in labels)
@@ -95,22 +95,22 @@ def tasks_of(
     thresholds: Thresholds | None = None,
     labels: Sequence[str] = ("hallucinated",),
 ) -> list[dict[str, Any]]:
-    """Make tasks to import into a project with the config of `kind`.
+    """Make tasks to import into a Label Studio project with the config of `kind`.
 
-    `consistency` and `spans` make one task per case, `coverage` one per source that must be covered, and `claims` one
-    per claim that the prediction lists, or per sentence of the response if it lists none.
+    `consistency` and `spans` make one task per case, and `coverage` one per source that must be covered. `claims` makes
+    one task per claim that the prediction lists, or per sentence of the response if it lists no claims.
 
     Args:
-        examples: Cases; for `consistency`, items (`veridical_lab.annotate.items`). Their gold is not shown.
-        kind: One of `QUESTION_KINDS`.
-        predictions: Judgements by case id, shown as pre-annotations for annotators to correct. For `consistency` they
-            are not shown, because people would repeat a yes/no answer that is there already.
-        thresholds: The thresholds that decide which spans of a prediction are shown. Default: 0.5 for all.
-        labels: For `spans`: the labels of the config. A predicted span has its own label if that is one of them, else
-            the first one.
+        examples: The cases, or for `consistency` the items (`veridical_lab.annotate.items`). Their gold is not shown.
+        kind: The kind of question, one of `QUESTION_KINDS`.
+        predictions: The judgements by case id, which are shown as pre-annotations for annotators to correct. For
+            `consistency` they are not shown, because people would repeat a yes/no answer that is already there.
+        thresholds: The thresholds that decide which spans of a prediction are shown. Default: 0.5 for all levels.
+        labels: For `spans`, the labels of the config. A predicted span has its own label if the config contains it, and
+            the first label otherwise.
 
     Raises:
-        InputError: For an example that the question does not fit, such as a case without anything to cover.
+        InputError: The question does not fit an example, such as a case without anything to cover.
     """
     _check_kind(kind)
     first = labels[0] if labels else "hallucinated"
@@ -218,7 +218,7 @@ _MAKERS: dict[str, Callable[[Example, Judgement | None], list[dict[str, Any]]]] 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """Cases with the annotations of an export, how many these are, and how many were skipped, by reason."""
+    """Cases with the annotations of an export, the number of annotations, and the number of skipped ones by reason."""
 
     examples: tuple[Example, ...]
     annotations: int
@@ -226,7 +226,11 @@ class Imported:
 
 
 def read_export(path: Path, examples: Sequence[Example]) -> Imported:
-    """Read a JSON export of Label Studio, as `read_tasks` does; raise `DataError` if the file is not one."""
+    """Read a JSON export of Label Studio, as `read_tasks` does.
+
+    Raises:
+        DataError: The file is not a JSON export.
+    """
     try:
         tasks = json.loads(read_text(path))
     except (ValueError, RecursionError) as error:
@@ -248,10 +252,10 @@ def read_tasks(tasks: Any, examples: Sequence[Example]) -> Imported:
 
     Args:
         tasks: The export, as a list of tasks.
-        examples: The cases that the tasks were made from.
+        examples: The cases from which the tasks were made.
 
     Raises:
-        InputError: If `tasks` is not an export, the project has another config, or a case has changed since.
+        InputError: `tasks` is not an export, the project has another config, or a case has changed since.
     """
     cases = {example.case.id: example for example in examples}
     answers: dict[tuple[str, str], list[tuple[str, Any]]] = {}
@@ -447,13 +451,16 @@ def _joined(id: str, by: str, answers: Sequence[tuple[str, Any]]) -> list[Judgem
 
 
 def find_span(text: str, start: int, end: int, quote: str | None = None) -> Span:
-    """Find the span of `text` that Label Studio's offsets mean, by the quote that it stored with them.
+    r"""Find the span of a text that Label Studio's offsets mean, with the help of the quote that is stored with them.
 
-    Offsets are tried as code points, then as UTF-16 units, then as either with each line end of two characters counted
-    as one; the first that gives `quote` wins. White space may differ, and a line end may be written as backslash and n.
-    Without a quote, offsets are code points. Raises `SpanError` if nothing fits.
+    Offsets are tried as code points, then as UTF-16 units, and then as either with each line end of two characters
+    counted as one. The first reading that gives `quote` wins. White space may differ, and a line end may be written as
+    backslash and n. Without a quote, offsets are code points.
 
-    >>> text = "😀 It rains.\\r\\nMuch."
+    Raises:
+        SpanError: No reading of the offsets fits the quote.
+
+    >>> text = "😀 It rains.\r\nMuch."
     >>> find_span(text, 5, 10, "rains"), find_span(text, 6, 11, "rains")
     (Span(start=5, end=10), Span(start=5, end=10))
     """

@@ -1,7 +1,7 @@
-"""A client of Label Studio's HTTP API: creates projects, pushes tasks, pulls annotations. Needs httpx (`annotate`).
+"""Use Label Studio's HTTP API: create projects, push tasks, pull annotations. This needs httpx (extra `annotate`).
 
 The access token comes from the environment. It may be a personal access token (a JSON web token, which is exchanged for
-short-lived ones) or a legacy token.
+short-lived tokens) or a legacy token.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from veridical.core.errors import InputError, MissingExtraError, OutputError
+from veridical.records.errors import InputError, MissingExtraError, OutputError
 from veridical_lab.annotate.label_studio import TASK_MARK, config_of
 
 if TYPE_CHECKING:
@@ -34,17 +34,17 @@ class LabellingProject:
 
 
 class LabelStudio:
-    """A Label Studio server; a context manager that closes its connections.
+    """Connects to a Label Studio server. Use it as a context manager, which closes the connections.
 
     Args:
         url: The address, such as http://127.0.0.1:8080.
-        token: An access token; None: the one in the environment variable `LABEL_STUDIO_API_KEY`.
+        token: An access token. Default: the token in the environment variable `LABEL_STUDIO_API_KEY`.
         timeout: The time limit of one request, in seconds.
-        transport: How requests are sent, for tests; None: over the network.
+        transport: How requests are sent, for tests. Default: over the network.
 
     Raises:
-        MissingExtraError: Without httpx.
-        InputError: Without a token, or if `url` is not an HTTP address.
+        MissingExtraError: httpx is not installed.
+        InputError: There is no token, or `url` is not an HTTP address.
     """
 
     def __init__(
@@ -89,7 +89,11 @@ class LabelStudio:
         return [LabellingProject(p["id"], p.get("title") or "", p.get("label_config") or "") for p in entries]
 
     def project(self, name: str) -> LabellingProject:
-        """Return the project with this number or title; raise `InputError` if there is none, or several."""
+        """Return the project with this number or title.
+
+        Raises:
+            InputError: There is no such project, or there are several.
+        """
         fitting = [p for p in self.projects() if name in (str(p.id), p.title)]
         if len(fitting) != 1:
             number = "no" if not fitting else str(len(fitting))
@@ -115,7 +119,10 @@ class LabelStudio:
         return LabellingProject(made["id"], title, config)
 
     def push(self, project: LabellingProject, tasks: Sequence[dict[str, Any]]) -> int:
-        """Add the tasks that the project does not have yet, and return their number; an interrupted push continues."""
+        """Add the tasks that the project does not have yet, and return their number.
+
+        An interrupted push is continued.
+        """
         present = {_identity(task) for task in self._pages("/api/tasks/", project=project.id, fields="all")}
         new = [task for task in tasks if _identity(task) not in present]
         for start in range(0, len(new), _BATCH):

@@ -1,4 +1,4 @@
-"""Annotation in a terminal: turns the lines that a person types into spans; works with any input and output."""
+"""Annotate in a terminal: turn the lines that a person types into spans. This works with any input and output."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from veridical.core.errors import InputError
-from veridical.core.quotes import find_quote
-from veridical.core.spans import Span, cut, union
-from veridical.core.text import visible
-from veridical.core.types import Example, Judgement, Verdict
+from veridical.records.errors import InputError
+from veridical.records.spans import Span, cut, union
+from veridical.records.strings import visible
+from veridical.records.types import Example, Judgement, Verdict
+from veridical.text.quotes import find_quote
 from veridical_lab.annotate.items import answer, is_item, item_place
 from veridical_lab.datasets.chevrons import parse_chevrons
 
@@ -24,10 +24,13 @@ _INSTRUCTIONS = (
 
 
 def typed_spans(line: str, typed: str) -> list[Span]:
-    """Return the spans of `line` that a person marked, in a copy of it with < and > or as <quotes> from it.
+    """Return the spans of a line that a person marked, in a copy of the line with < and >, or as <quotes> from the
+    line.
 
-    A quote means its first occurrence that is not marked yet; an empty input marks nothing. Raises `InputError` for any
-    other input.
+    A quote means its first occurrence that is not marked yet. An empty input marks nothing.
+
+    Raises:
+        InputError: The input has another form.
 
     >>> typed_spans("He won more than twice.", "<more than>"), typed_spans("a < b", "")
     ([Span(start=7, end=16)], [])
@@ -50,7 +53,7 @@ def typed_spans(line: str, typed: str) -> list[Span]:
 
 @dataclass(frozen=True, slots=True)
 class MarkingPrompt:
-    """How to ask a person: `show` prints a line, `ask` prints a prompt and returns a line without its line end.
+    """How to ask a person. `show` prints a line, and `ask` prints a prompt and returns a line without its line end.
 
     `ask` raises `EOFError` if there is no more input.
     """
@@ -62,8 +65,8 @@ class MarkingPrompt:
 def mark_examples(examples: Sequence[Example], by: str, prompt: MarkingPrompt) -> Iterator[Judgement]:
     """Ask one person about each case in turn, and yield their judgements until they stop or their input ends.
 
-    Items (`veridical_lab.annotate.items`) are yes/no questions. For other cases each line of the response is shown, and
-    the person marks its unsupported spans. An answer that cannot be read is asked for again.
+    Items (`veridical_lab.annotate.items`) are yes/no questions. For other cases, each line of the response is shown,
+    and the person marks its unsupported spans. If an answer cannot be read, the person is asked again.
     """
     prompt.show(_INSTRUCTIONS)
     for number, example in enumerate(examples, 1):

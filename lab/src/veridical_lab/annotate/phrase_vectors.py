@@ -1,4 +1,7 @@
-"""Vectors of phrases by an encoder, as the mean of its last hidden states over tokens. Needs the extra `models`."""
+"""Turn phrases into vectors with an encoder, as the mean of its last hidden states over tokens.
+
+Needs the extra `models`.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from veridical.inference.local_model import LocalModel, require_models
 from veridical.models.load import load
-from veridical.models.local_model import LocalModel, require_models
 from veridical_lab.annotate.select import Embed
 
 __all__ = ["phrase_vectors"]
 
 
 def phrase_vectors(model: str | LocalModel, *, batch_size: int = 64) -> Embed:
-    """Return a function that turns phrases into vectors with an encoder: a local folder, hub name, or loaded model."""
+    """Return a function that turns phrases into vectors with an encoder, given by folder, hub name, or as a loaded
+    model.
+    """
     require_models("an encoder")
     import torch
 

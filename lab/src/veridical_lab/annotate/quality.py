@@ -1,7 +1,7 @@
-"""The quality of annotators: error rates with intervals, signs of spam, and a qualification quiz.
+"""Measure the quality of annotators: error rates with intervals, signs of spam, and a qualification quiz.
 
-Nobody's label is taken for the truth. Error rates are those of Dawid & Skene 1979: expectation maximisation estimates
-each annotator's errors and each item's true label together, for labels with two values.
+No annotator's label is taken for the truth. Error rates are those of Dawid & Skene 1979: expectation maximisation
+estimates each annotator's errors and each item's true label together, for labels with two values.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from statistics import median
 
 import numpy as np
 
-from veridical.core.errors import InputError
-from veridical.core.types import Example
 from veridical.datasets.split import document_of
 from veridical.metrics.arrays import Floats
 from veridical.metrics.significance import draw_documents
+from veridical.records.errors import InputError
+from veridical.records.types import Example
 from veridical_lab.annotate.consensus import annotators_of, join_annotations
 from veridical_lab.annotate.items import says_hallucinated
 
@@ -31,10 +31,11 @@ class SpamRule:
     """Limits beyond which an annotator's work shows signs of spam (Liu et al. 2022, §3.3).
 
     Attributes:
-        conflict: The greatest share of labels that may differ from the majority of the others.
-        seconds: The least median time per label, where times are known.
+        conflict: The largest proportion of labels that may differ from the majority of the other annotators.
+        seconds: The lowest median time per label in seconds, if times are known.
         least: The number of labels from which an annotator is checked.
-        chance: Giving always the same label is a sign if, at the rate of the others, it is less likely than this.
+        chance: A probability. Always giving the same label is a sign of spam if, at the rate of the other annotators,
+            it is less likely than this.
     """
 
     conflict: float = 0.3
@@ -48,16 +49,17 @@ class AnnotatorQuality:
     """The quality of one annotator.
 
     Attributes:
-        name: As in `Judgement.by`.
-        labels: The number of items that they labelled.
-        hallucinated: The share that they called hallucinated.
-        misses: The estimated share of hallucinated items that they call consistent.
-        misses_interval: Its 95 % interval, sampled by document; None where it cannot be estimated.
-        false_alarms: The estimated share of consistent items that they call hallucinated.
-        false_alarms_interval: Its 95 % interval.
-        conflict: The share of labels that differ from the majority of the others; None if there is no such majority.
-        seconds: The median time per label; None where it is not known.
-        signs: Signs of spam, in words; () if there are none.
+        name: The annotator's name, as in `Judgement.by`.
+        labels: The number of items that the annotator labelled.
+        hallucinated: The proportion that the annotator called hallucinated.
+        misses: The estimated proportion of hallucinated items that the annotator calls consistent.
+        misses_interval: The 95 % interval of `misses`, sampled by document. None if it cannot be estimated.
+        false_alarms: The estimated proportion of consistent items that the annotator calls hallucinated.
+        false_alarms_interval: The 95 % interval of `false_alarms`.
+        conflict: The proportion of labels that differ from the majority of the other annotators. None if there is no
+            such majority.
+        seconds: The median time per label in seconds. None if it is not known.
+        signs: Signs of spam, in words. Empty if there are none.
     """
 
     name: str
@@ -75,13 +77,14 @@ class AnnotatorQuality:
 def error_rates(ratings: Floats, weights: Floats | None = None, start: Floats | None = None) -> tuple[Floats, Floats]:
     """Estimate the error rates of annotators and the true labels of items.
 
-    Returns each annotator's rates of misses and false alarms, *shape* (annotators, 2), and the probability that each
-    item is hallucinated, *shape* (items,).
-
     Args:
-        ratings: 1 hallucinated, 0 consistent, NaN not labelled. *Shape:* (annotators, items)
+        ratings: 1 for hallucinated, 0 for consistent, NaN for not labelled. *Shape:* (annotators, items)
         weights: How often each item counts. *Shape:* (items,)
-        start: The probabilities to start from; None: the mean of each item's labels.
+        start: The probabilities to start from. Default: the mean of each item's labels.
+
+    Returns:
+        Each annotator's rates of misses and false alarms, *shape* (annotators, 2), and the probability that each item
+        is hallucinated, *shape* (items,).
 
     >>> ratings = np.array([[1, 1, 1, 0, 0, 0], [1, 1, 1, 0, 0, 0], [0, 1, 1, 0, 0, 0]], dtype=float)
     >>> error_rates(ratings)[0].round(1)[2].tolist()  # misses one of three
@@ -111,16 +114,16 @@ def error_rates(ratings: Floats, weights: Floats | None = None, start: Floats | 
 def annotator_quality(
     examples: Iterable[Example], rule: SpamRule | None = None, *, resamples: int = 200, seed: int = 0
 ) -> list[AnnotatorQuality]:
-    """Measure the quality of each annotator of some items, in the order of their names.
+    """Measure the quality of each annotator of some items, in the order of the annotators' names.
 
     Args:
-        examples: Cases with annotations.
+        examples: The cases with annotations.
         rule: The limits for signs of spam.
-        resamples: Bootstrap samples for the intervals, drawn by document.
-        seed: Their random seed.
+        resamples: The number of bootstrap samples for the intervals, drawn by document.
+        seed: The random seed of the samples.
 
     Raises:
-        InputError: If nobody labelled anything.
+        InputError: Nobody labelled anything.
     """
     rule = rule or SpamRule()
     joined, _ = join_annotations(examples)
@@ -172,7 +175,10 @@ def annotator_quality(
 
 
 def others_of(ratings: Floats, i: int) -> float:
-    """Return the share of "hallucinated" among the labels of all but annotator `i`; 0.5 where there are none."""
+    """Return the proportion of "hallucinated" among the labels of all annotators but `i`.
+
+    It is 0.5 if there are no labels.
+    """
     others = np.delete(ratings, i, axis=0)
     return float(np.nanmean(others)) if np.isfinite(others).any() else 0.5
 
@@ -205,7 +211,7 @@ def _conflict(ratings: Floats) -> list[float | None]:
 
 @dataclass(frozen=True, slots=True)
 class QuizScore:
-    """The result of one candidate in a qualification quiz; a question without an answer counts as wrong."""
+    """The result of one candidate in a qualification quiz. A question without an answer counts as wrong."""
 
     name: str
     right: int
@@ -214,11 +220,13 @@ class QuizScore:
 
 
 def score_quiz(examples: Iterable[Example], *, needed: int | None = None) -> list[QuizScore]:
-    """Score the annotations of examples whose gold is known; None for `needed` asks for 8 right answers in 10.
+    """Score the annotations of examples whose gold is known.
+
+    By default, a candidate needs 8 right answers in 10.
 
     Raises:
-        InputError: Without questions or candidates, for a question without a known answer, or if `needed` is not from
-            1 to the number of questions.
+        InputError: There are no questions or candidates, a question has no known answer, or `needed` is not from 1 to
+            the number of questions.
     """
     quiz, _ = join_annotations(examples)
     names = annotators_of(quiz)

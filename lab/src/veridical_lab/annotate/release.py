@@ -1,4 +1,4 @@
-"""Releases a data set: agreed examples split by document, with a description and hashes of the files."""
+"""Release a data set: agreed examples split by document, with a description and the hashes of the files."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from secrets import token_hex
 
-from veridical.core.errors import InputError, OutputError
-from veridical.core.segment import words
-from veridical.core.serialization import encode
-from veridical.core.types import GOLD_THRESHOLD, Example
 from veridical.datasets.split import FRACTIONS, content_hash, document_of, split_by_document
+from veridical.io.serialization import encode
+from veridical.records.errors import InputError, OutputError
+from veridical.records.types import GOLD_THRESHOLD, Example
+from veridical.text.segment import words
 from veridical_lab.annotate.consensus import Agreement, agreement
 from veridical_lab.annotate.items import is_item, says_hallucinated
 from veridical_lab.detectors.features.tagger import Tagger, load_tagger
@@ -35,7 +35,7 @@ class PartStatistics:
 
 @dataclass(frozen=True, slots=True)
 class TagCount:
-    """The number of places with a tag, and how many of them are hallucinated (Liu et al. 2022, Fig. 4)."""
+    """The number of places with a tag, and how many of these places are hallucinated (Liu et al. 2022, Fig. 4)."""
 
     tag: str
     places: int
@@ -59,15 +59,15 @@ class Release:
 
     Attributes:
         name: The name of the data set.
-        licence: Its licence.
+        licence: The licence of the data set.
         parts: The examples of each part of the split.
         statistics: The statistics of each part.
-        parts_of_speech: Counts of places by part of speech.
-        entities: Counts of places by the type of named entity they hold.
-        types: Counts of places by the type of change or error, where it is known.
-        agreement: How far annotators agree; None if their labels are not in the data.
+        parts_of_speech: The numbers of places by part of speech.
+        entities: The numbers of places by the type of named entity that they contain.
+        types: The numbers of places by the type of change or error, if it is known.
+        agreement: How closely annotators agree. None if their labels are not in the data.
         seed: The random seed of the split.
-        text_licence: The licence of the texts, if it is another.
+        text_licence: The licence of the texts, if it differs from `licence`.
     """
 
     name: str
@@ -96,13 +96,14 @@ def describe_release(
     Args:
         examples: Examples whose gold is final (`consensus.agree`, `consensus.reconcile_spans`).
         name: The name of the data set.
-        licence: Its licence, such as CC-BY-SA-4.0.
-        fractions: The share of documents in each part.
+        licence: The licence of the data set, such as CC-BY-SA-4.0.
+        fractions: The fraction of documents in each part.
         seed: The random seed of the split.
-        text_licence: The licence of the texts, if it is another.
+        text_licence: The licence of the texts, if it differs from `licence`.
 
     Raises:
-        InputError: Without examples, name or licence, for two examples with one id, or one without a final label.
+        InputError: There are no examples, no name or no licence, two examples share an id, or an example has no final
+            label.
     """
     if not name.strip() or not licence.strip():
         raise InputError("a release needs a name and a licence", hint="such as --licence CC-BY-SA-4.0")
@@ -186,16 +187,17 @@ def _types(examples: Sequence[Example]) -> tuple[TypeCount, ...]:
 
 
 def write_release(release: Release, folder: Path, card: str, *, annotators: bool = False) -> dict[str, str]:
-    """Write the parts, `README.md` and `release.json` to a new folder, all or nothing, and return the files' hashes.
+    """Write the parts, `README.md` and `release.json` to a new folder, all or nothing, and return the hashes of the
+    files.
 
     Args:
         release: The data set to write.
-        folder: The folder to write; it must not exist, or be empty.
+        folder: The folder to write, which must not exist or must be empty.
         card: The text of `README.md` (`veridical_lab.report.annotation.release_card`).
         annotators: Whether to write each annotator's labels, not only the decision.
 
     Raises:
-        OutputError: If the folder holds anything, or cannot be written.
+        OutputError: The folder is not empty, or cannot be written.
     """
     part = folder.with_name(f".{folder.name}.{token_hex(6)}.part")
     try:

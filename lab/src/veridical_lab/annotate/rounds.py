@@ -1,4 +1,4 @@
-"""Annotation rounds in files: scores for the next round, annotations appended one by one, and rows of a loop."""
+"""Keep annotation rounds in files: scores for the next round, annotations appended one by one, and rows of a loop."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from veridical.core.errors import InputError
-from veridical.core.jsonl import append_lines, read_json
-from veridical.core.judging import judge
-from veridical.core.serialization import decode, encode
-from veridical.core.types import Example, Judgement
 from veridical.detectors import load_detector
+from veridical.io.jsonl import append_lines, read_json
+from veridical.io.serialization import decode, encode
 from veridical.metrics import UndefinedMetricError
+from veridical.records.errors import InputError
+from veridical.records.judging import judge
+from veridical.records.types import Example, Judgement
 from veridical_lab.annotate.balance import Annotated
 from veridical_lab.annotate.items import item_place, says_hallucinated
 from veridical_lab.annotate.scorer import PoolScores, Scorer, item_weights, score_pool
@@ -26,16 +26,16 @@ __all__ = ["annotated_by", "append_annotation", "loop_rows", "round_scores"]
 def round_scores(
     labelled: Sequence[Example], pool: Sequence[Example], detector: str | None = None, *, seed: int = 0
 ) -> PoolScores:
-    """Score a pool of items, and the items that are annotated already.
+    """Score a pool of items, and the items that are already annotated.
 
     Args:
-        labelled: Items of the rounds so far, with their consensus labels.
-        pool: Items to score.
-        detector: The detector; None: a classifier of word features, trained on `labelled` (`scorer.score_pool`).
+        labelled: The items of the rounds so far, with their consensus labels.
+        pool: The items to score.
+        detector: The detector. Default: a classifier of word features, trained on `labelled` (`scorer.score_pool`).
         seed: The random seed of the classifier's folds.
 
     Raises:
-        InputError: If the detector does not judge the place of some item, or no classifier can be trained.
+        InputError: The detector does not judge the place of some item, or no classifier can be trained.
     """
     if detector is None:
         return score_pool(Scorer([*labelled, *pool]), labelled, pool, seed=seed)
@@ -62,7 +62,10 @@ def append_annotation(path: Path, example: Example, judgement: Judgement) -> Non
 
 
 def annotated_by(path: Path, by: str) -> set[str]:
-    """Return the ids of the cases that a person has annotated in a file of examples; none if there is no such file."""
+    """Return the ids of the cases that a person has annotated in a file of examples.
+
+    A missing file has no annotations.
+    """
     if not path.exists():
         return set()
     examples: list[Example] = [decode(value, "example") for _, value in read_json(path)]  # type: ignore[arg-type]
@@ -70,7 +73,7 @@ def annotated_by(path: Path, by: str) -> set[str]:
 
 
 def loop_rows(loop: Loop, pool: int, method: str, consistent: float) -> list[dict[str, Any]]:
-    """Return a simulated loop as rows of plain values: one per round, one per annotator, and one for the whole."""
+    """Return a simulated loop as rows of plain values: one per round, one per annotator, and one for the whole loop."""
     rows: list[dict[str, Any]] = []
     for r in loop.rounds:
         measured = dict.fromkeys(("tpr", "tnr", "precision"))

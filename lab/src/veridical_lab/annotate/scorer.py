@@ -1,7 +1,7 @@
-"""Scores items for the next round with a feature classifier that is trained on the rounds so far.
+"""Score items for the next round with a feature classifier that is trained on the rounds so far.
 
-Each annotated item is scored by a classifier that has not seen its document (cross-fitting), so the rates of equation
-(9) are not too good. The pool is scored by all these classifiers together.
+Each annotated item is scored by a classifier that has not seen its document (cross-fitting), so that the rates of
+equation (9) are not too optimistic. The pool is scored by all these classifiers together.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from veridical.calibration.fitting import CalibrationOptions, fit_scale
-from veridical.core.errors import InputError
-from veridical.core.types import Example
 from veridical.datasets.split import split_by_document
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Floats
+from veridical.records.errors import InputError
+from veridical.records.types import Example
+from veridical.workflows.calibration import CalibrationOptions, fit_scale
 from veridical_lab.annotate.balance import Annotated
 from veridical_lab.annotate.items import item_place, says_hallucinated
 from veridical_lab.detectors.features.extraction import FeatureExtractor
@@ -29,11 +29,11 @@ _FOLDS = 5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PoolScores:
-    """The scores of a round's detector.
+    """The scores by the detector of a round.
 
     Attributes:
-        pool: The score of each item of the pool. *Shape:* (pool,)
-        annotated: Labels and scores of annotated items, by classifiers that have not seen their documents.
+        pool: The score of each item in the pool. *Shape:* (pool,)
+        annotated: The labels and scores of annotated items, scored by classifiers that have not seen their documents.
     """
 
     pool: Floats
@@ -41,9 +41,9 @@ class PoolScores:
 
 
 def item_weights(labelled: Sequence[Example]) -> Floats:
-    """Return how many items of the pool each annotated item stands for, *shape* (labelled,).
+    """Return how many items of the pool each annotated item stands for.
 
-    It is the inverse of the group `share`, scaled to a mean of 1 in each `round`.
+    This is the inverse of the group `share`, scaled to a mean of 1 in each `round`. The result has *shape* (labelled,).
     """
     groups = [dict(item.group) for item in labelled]
     weights = np.array([1.0 / float(group.get("share", 1.0)) for group in groups])
@@ -57,8 +57,8 @@ class Scorer:
     """Extracts the features of each item once, for classifiers that are trained again and again.
 
     Args:
-        items: All items; word statistics come from their texts.
-        options: The options of the classifier; None: logistic regression on all features.
+        items: All items. Word statistics come from their texts.
+        options: The options of the classifier. Default: logistic regression on all features.
     """
 
     def __init__(self, items: Sequence[Example], options: FeatureOptions | None = None) -> None:
@@ -90,16 +90,18 @@ def score_pool(
     *,
     seed: int = 0,
 ) -> PoolScores:
-    """Train on annotated items and score the pool; all scores are 0.5 if held-out scores are no better than chance.
+    """Train on annotated items, and score the pool.
+
+    If held-out scores are no better than chance, all scores are 0.5.
 
     Args:
-        scorer: Extracts the features of the items.
-        labelled: Annotated items of all rounds; their gold is the label.
-        pool: Items to score.
+        scorer: The scorer, which extracts the features of the items.
+        labelled: The annotated items of all rounds, whose gold is the label.
+        pool: The items to score.
         seed: The random seed of the folds by document.
 
     Raises:
-        InputError: If one label is missing, or there are too few documents.
+        InputError: One of the two labels is missing, or there are too few documents.
     """
     names = [str(i) for i in range(_FOLDS)]
     parts = split_by_document(labelled, dict.fromkeys(names, 1 / _FOLDS), seed=seed)

@@ -1,8 +1,9 @@
-"""Selects what to annotate next: less trivial and more balanced than a random sample (Liu et al. 2022, §3.3, app. C).
+"""Select what to annotate next, so that items are less trivial and more balanced than in a random sample.
 
-A detector trained on the rounds so far scores the pool. Items that it is sure of, near-paraphrases, and dates or names
-replaced by other ones are left out. Only a share of the predicted hallucinations is taken, so that both classes are
-expected to be even. This module does not train or run a detector: it takes scores.
+The method follows Liu et al. 2022, §3.3, app. C. A detector trained on the rounds so far scores the pool. Items that
+the detector is sure of, near-paraphrases, and dates or names that replace other dates or names are left out. Only a
+part of the predicted hallucinations is taken, so that both classes are expected to be balanced. This module does not
+train or run a detector, because it takes scores.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from veridical.core import quantities
-from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.names import is_name
-from veridical.core.segment import words
-from veridical.core.spans import Span
-from veridical.core.stopwords import STOP_WORDS
-from veridical.core.types import Example
-from veridical.core.vocabulary import MONTHS, WEEKDAYS
 from veridical.metrics.arrays import Floats
 from veridical.metrics.confusion import Confusion
+from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.spans import Span
+from veridical.records.types import Example
+from veridical.text import quantities
+from veridical.text.names import is_name
+from veridical.text.segment import words
+from veridical.text.stopwords import STOP_WORDS
+from veridical.text.vocabulary import MONTHS, WEEKDAYS
 from veridical_lab.annotate.balance import (
     Annotated,
     Subsampling,
@@ -56,10 +57,10 @@ _RESERVE = 3  # candidates per item to choose; if there are fewer, items that th
 
 
 def similarity(replaced: str, original: str) -> float:
-    """Return the overlap of two phrases from 0 to 1: their shared stems and values over all of them.
+    """Return the overlap of two phrases from 0 to 1, which is the number of shared stems and values over all of them.
 
     It replaces the cosine if there is no encoder. If a phrase has only stop words, the overlap is 1 for equal phrases
-    and 0 for others.
+    and 0 for different ones.
 
     >>> similarity("5 km", "5 kilometres"), similarity("the big boat", "a boat")
     (1.0, 0.5)
@@ -81,7 +82,7 @@ def embedding_similarity(replaced: Sequence[str], original: Sequence[str], embed
 
 
 def obvious(item: Example) -> str | None:
-    """Return "date" or "name" if a definite date or a name was replaced by another one; None otherwise.
+    """Return "date" or "name" if a definite date or a name was replaced by another one, and None otherwise.
 
     Dates such as "today" are not definite. Another form of the same date is not another date.
     """
@@ -117,19 +118,19 @@ def _is_name_alone(phrase: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectOptions:
-    """How items are chosen.
+    """How to choose items.
 
     Attributes:
-        count: The maximum number of items.
-        strategy: One of `SELECTION_STRATEGIES`: even classes by equation (9), or at random.
-        sure: Leave out scores of at least this, and of at most 1 minus this; 1 leaves out none. If fewer than three
-            candidates per item would remain, the least sure of the others stay.
-        similar: Leave out near-paraphrases: items whose replaced and original phrases are more similar than this.
-        obvious: The share of replaced dates and names that is kept nevertheless.
-        threshold: The score from which an item is predicted to be hallucinated; None: the one that gives equation (9)
-            the largest share (`best_threshold`), or 0.5 if nothing is annotated.
-        target: The share of hallucinated items to aim at, between 0 and 1; None: the share that makes the labels of
-            all rounds even (`evening_target`).
+        count: The largest number of items.
+        strategy: One of `SELECTION_STRATEGIES`: balanced classes by equation (9), or at random.
+        sure: The score from which items are left out, and also items with at most 1 minus this score. 1 leaves out no
+            items. If fewer than three candidates per item would remain, the least sure of the left-out items stay.
+        similar: The similarity of replaced and original phrase above which an item is left out as a near-paraphrase.
+        obvious: The proportion of replaced dates and names that is kept nevertheless.
+        threshold: The score from which an item is predicted to be hallucinated. Default: the threshold that gives
+            equation (9) the largest proportion (`best_threshold`), or 0.5 if nothing is annotated.
+        target: The proportion of hallucinated items to aim at, between 0 and 1. Default: the proportion that balances
+            the labels of all rounds (`evening_target`).
         seed: The random seed.
     """
 
@@ -163,13 +164,13 @@ class Selection:
     """The items of one round, in the order of the pool.
 
     Attributes:
-        items: The chosen items, with the groups `predicted` ("hallucinated", "consistent"; if there were scores) and
-            `share`, the share of the predicted class that was taken.
+        items: The chosen items. Their groups are `predicted` ("hallucinated", "consistent"; if there were scores) and
+            `share`, the proportion of the predicted class that was taken.
         candidates: The number of items that were left to choose from.
         left_out: The number of items that were left out, by reason.
-        subsampling: The shares of both predicted classes; None unless the strategy is "balance".
-        counts: The expected labels of the candidates (`expected_counts`); None without scores or annotated items.
-        threshold: The score from which an item is predicted to be hallucinated; None without scores.
+        subsampling: The proportions of both predicted classes. None unless the strategy is "balance".
+        counts: The expected labels of the candidates (`expected_counts`). None without scores or annotated items.
+        threshold: The score from which an item is predicted to be hallucinated. None without scores.
     """
 
     items: tuple[Example, ...]
@@ -191,14 +192,14 @@ def select(
     """Choose the items of the next round.
 
     Args:
-        pool: Items (`items_of`) that are not annotated yet.
+        pool: The items (`items_of`) that are not annotated yet.
         options: How to choose.
-        scores: The detector's score of each, in [0, 1]; None in the first round, which is a random sample.
-        annotated: Labels and scores of the items of the rounds so far; needed to balance.
-        embed: Turns phrases into vectors, to find paraphrases; None: word overlap.
+        scores: The detector's score of each item, in [0, 1]. None in the first round, which is a random sample.
+        annotated: The labels and scores of the items of the rounds so far, which are needed for balancing.
+        embed: A function that turns phrases into vectors, to find paraphrases. Default: word overlap is used.
 
     Raises:
-        InputError: If scores or annotated items are needed and missing, or nothing is left to choose from.
+        InputError: Scores or annotated items are needed but missing, or nothing is left to choose from.
     """
     options = options or SelectOptions()
     if scores is not None and len(scores) != len(pool):

@@ -1,6 +1,6 @@
-"""Simulates the loop of select, annotate and agree from end to end, with annotators whose error rates are known.
+"""Simulate the loop of select, annotate and agree from end to end, with annotators whose error rates are known.
 
-It tests whether rounds balance the labels and whether error rates are recovered. It says nothing about real people.
+This tests whether rounds balance the labels, and whether error rates are recovered. It says nothing about real people.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from functools import partial
 from itertools import islice
 from math import ceil
 
-from veridical.core.edits import apply, carry
-from veridical.core.errors import InputError
-from veridical.core.spans import Span
-from veridical.core.types import Example, Judgement, Verdict
 from veridical.metrics.confusion import Confusion
+from veridical.records.edits import apply, carry
+from veridical.records.errors import InputError
+from veridical.records.spans import Span
+from veridical.records.types import Example, Judgement, Verdict
 from veridical_lab.annotate.balance import Subsampling
 from veridical_lab.annotate.consensus import Agreement, ConsensusRule, agree, agreement, needed, without_annotators
 from veridical_lab.annotate.items import answer, grouped, items_of, says_hallucinated
@@ -41,8 +41,8 @@ _BLOCK = 200  # texts that are read at once, and that new names are drawn from
 class SimulatedAnnotator:
     """An annotator with known error rates.
 
-    `misses` is the probability of calling a hallucinated item consistent, `false_alarms` that of calling a consistent
-    item hallucinated.
+    `misses` is the probability of calling a hallucinated item consistent, and `false_alarms` the probability of calling
+    a consistent item hallucinated.
     """
 
     name: str
@@ -75,15 +75,15 @@ def make_pool(
     consistent: float = 0.13,
     seed: int = 0,
 ) -> list[Example]:
-    """Make items from plain texts; their gold is the true label.
+    """Make items from plain texts. Their gold is the true label.
 
     Args:
-        texts: Documents.
-        count: The maximum number of items.
-        method: The way to corrupt: a name in `veridical_lab.corrupt.WAYS`, or a function that makes one from a block of
-            examples. Its changes count as hallucinated.
-        sentences: The maximum number of sentences of each response.
-        consistent: The share of items in which the change keeps the meaning (a synonym, another form of a number).
+        texts: The documents.
+        count: The largest number of items.
+        method: The way to corrupt texts: a name in `veridical_lab.corrupt.WAYS`, or a function that makes a corruptor
+            from a block of examples. Its changes count as hallucinated.
+        sentences: The largest number of sentences in each response.
+        consistent: The proportion of items in which the change keeps the meaning (a synonym, another form of a number).
         seed: The random seed.
     """
     if not 0.0 < consistent < 1.0:
@@ -156,17 +156,17 @@ class SimulatedRound:
 
     Attributes:
         number: The number of the round, from 1.
-        candidates: The number of items in the pool after trivial ones were left out.
+        candidates: The number of items in the pool after trivial items were left out.
         left_out: The number of trivial items, by reason.
-        counts: The expected labels of the candidates on either side of the threshold; None in the first round.
-        threshold: The detector's threshold; None in the first round.
-        subsampling: The shares of both predicted classes that were taken; None in the first round.
+        counts: The expected labels of the candidates on either side of the threshold. None in the first round.
+        threshold: The detector's threshold. None in the first round.
+        subsampling: The proportions of both predicted classes that were taken. None in the first round.
         annotated: The number of items annotated in this round.
-        agreed: The number of these with consensus.
-        hallucinated: The share of hallucinated items among those with consensus.
-        cumulative: The same share in all rounds so far.
+        agreed: The number of these items with consensus.
+        hallucinated: The proportion of hallucinated items among those with consensus.
+        cumulative: The same proportion in all rounds so far.
         total: The number of items with consensus in all rounds so far.
-        agreement: How far annotators agree in this round.
+        agreement: How closely annotators agree in this round.
     """
 
     number: int
@@ -187,7 +187,8 @@ class SimulatedRound:
 class Loop:
     """A whole run: rounds, annotators with true and estimated error rates, and the items with consensus.
 
-    `right` is the share of consensus labels that are true, `blocked` are the annotators left out as spammers.
+    `right` is the proportion of consensus labels that are true. `blocked` are the annotators who were left out as
+    spammers.
     """
 
     rounds: tuple[SimulatedRound, ...]
@@ -206,19 +207,19 @@ def simulate(
     scorer: Scorer | None = None,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Loop:
-    """Run one round after another.
+    """Run one annotation round after another.
 
     Args:
-        pool: Items whose gold is the true label (`make_pool`).
-        people: Simulated annotators; those of each item are drawn at random.
-        sizes: The number of items to annotate in each round; the first round is a random sample.
-        options: How items are chosen (`count` comes from `sizes`).
-        scorer: Scores the pool; give one to share its features among several runs. None: a new one.
-        progress: Called with a line of text after each round.
+        pool: The items, whose gold is the true label (`make_pool`).
+        people: The simulated annotators. The annotators of each item are drawn at random.
+        sizes: The number of items to annotate in each round. The first round is a random sample.
+        options: How to choose items (`count` comes from `sizes`).
+        scorer: The scorer for the pool. Give one to share its features among several runs. Default: a new scorer.
+        progress: A function that receives a line of text after each round.
 
     Raises:
-        InputError: If there are too few annotators, or the pool has too few items of a class: three in ten of all items
-            to annotate are needed, because rounds cannot be balanced otherwise.
+        InputError: There are too few annotators, or the pool has too few items of a class. Each class needs three
+            tenths of all items to annotate, because rounds cannot be balanced otherwise.
     """
     options, rule = options or SelectOptions(), ConsensusRule()
     if len(people) < rule.most:

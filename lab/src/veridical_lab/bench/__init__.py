@@ -1,1 +1,1 @@
-"""Benchmarks: detectors × data sets × metrics, as result rows that say how to repeat them."""
+"""Measure detectors on data sets by metrics, as result rows that say how to repeat the measurement."""

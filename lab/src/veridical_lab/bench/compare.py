@@ -1,4 +1,5 @@
-"""Tests of whether two detectors differ on the same cases: paired permutations, and Hanley and McNeil's for ROC areas.
+"""Test whether two detectors differ on the same cases, by paired permutations or Hanley and McNeil's test for ROC
+areas.
 
 Every pair of the named detectors is compared on the characters that both judged. p-values also come with Bonferroni's
 correction for the number of pairs, for hallucinations and omissions together (Chang et al. 2024, §5.1, §5.3).
@@ -14,16 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.serialization import read_documents
-from veridical.core.spans import intersection
-from veridical.core.types import Case, Judgement, SourceSpan, judged_source_spans, judged_spans
+from veridical.io.serialization import read_documents
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Floats
 from veridical.metrics.measure import FunctionOfSums, difference_interval
 from veridical.metrics.pairs import pair_outcomes
 from veridical.metrics.registry import METRICS
 from veridical.metrics.significance import bonferroni, hanley_mcneil
+from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.spans import intersection
+from veridical.records.types import Case, Judgement, SourceSpan, judged_source_spans, judged_spans
 from veridical_lab.bench.evaluation import Evaluation, evaluate, load_all
 from veridical_lab.bench.settings import BenchSettings, load_data
 from veridical_lab.metrics.permutation import (
@@ -59,7 +60,7 @@ DEFAULT_METRICS = (
 
 @dataclass(frozen=True, slots=True)
 class DetectorComparison:
-    """Two detectors under one metric on the `n` cases that count for both; `p` None where the test is undefined.
+    """Two detectors under one metric, on the `n` cases that count for both. `p` is None if the test is undefined.
 
     `difference` is the value of `b` minus that of `a`, with its paired bootstrap interval from `low` to `high`.
     """
@@ -144,7 +145,9 @@ _FAMILIES = {"coverage_roc_auc": "roc_auc", "source_word_roc_auc": "word_roc_auc
 
 
 def compare_detectors(settings: BenchSettings) -> Iterator[list[DetectorComparison]]:
-    """Yield the comparisons of all pairs of detectors, one list per data set, under each metric that fits both."""
+    """Yield the comparisons of all pairs of detectors, one list per data set, under each metric that fits both
+    detectors.
+    """
     detectors = load_all(settings)
     if len(detectors) < 2:
         raise InputError(f"{len(detectors)} detector is named", hint="a comparison takes two or more")
@@ -182,10 +185,10 @@ def compare_pair(a: Evaluation, b: Evaluation, name: str, settings: BenchSetting
     """Test two evaluations on the same cases for a difference, without a correction for the number of pairs.
 
     Args:
-        a: One detector's evaluation.
-        b: The other detector's, on the same examples in the same order.
+        a: The evaluation of one detector.
+        b: The evaluation of the other detector, on the same examples in the same order.
         name: The name of a metric.
-        settings: The bootstrap of the difference, and the command to record.
+        settings: The settings for the bootstrap of the difference, and the command to record.
     """
     metric = METRICS[name]
     thresholds = a.threshold_for(metric), b.threshold_for(metric)
@@ -259,7 +262,10 @@ def read_comparisons(path: Path) -> list[DetectorComparison]:
 
 
 def without_repeats(comparisons: Iterable[DetectorComparison]) -> list[DetectorComparison]:
-    """Return the comparisons without repeats: a later one by the same command on the same data replaces the first."""
+    """Return the comparisons without repeats.
+
+    A later comparison by the same command on the same data replaces the first.
+    """
     figures: dict[str, Any] = dict.fromkeys(
         ("value_a", "value_b", "p", "p_bonferroni", "note", "difference", "low", "high")
     )

@@ -1,4 +1,4 @@
-"""Points of ROC and reliability curves, which a result row keeps so that figures need no second run."""
+"""Keep points of ROC and reliability curves in result rows, so that figures need no second run."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from veridical.core.types import Example, Judgement
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.calibration import reliability
 from veridical.metrics.registry import METRICS
+from veridical.records.types import Example, Judgement
 
 __all__ = ["POINTS", "curves", "roc_points"]
 
@@ -17,9 +17,10 @@ POINTS = 101
 
 
 def roc_points(labels: np.ndarray, scores: np.ndarray, points: int = POINTS) -> list[list[float]]:
-    """Return at most `points` pairs (false positive rate, true positive rate) from (0, 0) to (1, 1).
+    """Return at most `points` pairs of false positive rate and true positive rate, from (0, 0) to (1, 1).
 
-    Raises `UndefinedMetricError` if there is only one class.
+    Raises:
+        UndefinedMetricError: All items have the same label.
 
     >>> roc_points(np.array([1, 0]), np.array([0.9, 0.1]))
     [[0.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
@@ -38,9 +39,10 @@ def roc_points(labels: np.ndarray, scores: np.ndarray, points: int = POINTS) -> 
 
 
 def curves(pairs: Sequence[tuple[Example, Judgement]]) -> dict[str, list[list[float]]]:
-    """Return the curves of response-level scores: "roc", and "reliability" as (mean score, share hallucinated, cases).
+    """Return the curves of response-level scores.
 
-    Empty where no response has both a score and a label, or all labels are the same.
+    They are "roc", and "reliability" as triples of mean score, proportion of hallucinated cases, and number of cases.
+    The result is empty if no response has both a score and a label, or if all labels are the same.
     """
     rows = [METRICS["roc_auc"].rows(example, judgement) for example, judgement in pairs]
     counted = [row for row in rows if row is not None]

@@ -1,4 +1,4 @@
-"""Evaluates a detector on one data set: makes its judgements, with a journal and a clock, and fits its thresholds."""
+"""Evaluate a detector on one data set: make its judgements, with a journal and a clock, and fit its thresholds."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from veridical.calibration.thresholding import fit_metric_thresholds
-from veridical.core.detector import Detector, Fittable, digest_of, fingerprint_of, info_of, thresholds_of
-from veridical.core.errors import CannotJudgeError, InputError
-from veridical.core.judging import judge, thresholds_in_force
-from veridical.core.types import Case, Judgement, Level, Thresholds
 from veridical.datasets.split import split_by_document
 from veridical.detectors import load_detector
 from veridical.metrics.measure import Metric
+from veridical.metrics.thresholding import fit_metric_thresholds
+from veridical.records.detector import Detector, Fittable, digest_of, fingerprint_of, info_of, thresholds_of
+from veridical.records.errors import CannotJudgeError, InputError
+from veridical.records.judging import judge, thresholds_in_force
+from veridical.records.types import Case, Judgement, Level, Thresholds
 from veridical_lab.bench.journal import Journal
 from veridical_lab.bench.settings import BenchSettings, Loaded
 
@@ -35,9 +35,9 @@ class Evaluation:
         thresholds: The threshold of each level of the detector and, if fitted, of each level of a metric
             (`Metric.level`).
         threshold_from: Where the thresholds come from, in words.
-        seconds: How long the judgements took.
-        decides: Whether responses are flagged as `core.decide` does. With thresholds fitted for each metric they are
-            flagged by their own score alone.
+        seconds: The time that the judgements took, in seconds.
+        decides: Whether responses are flagged as `records.decide` does. With thresholds fitted for each metric, they
+            are flagged only by their own score.
     """
 
     name: str
@@ -50,7 +50,9 @@ class Evaluation:
     decides: bool = False
 
     def threshold_for(self, metric: Metric) -> float | Thresholds:
-        """Return the threshold that applies to `metric`: that of its level if it was fitted, else that of spans."""
+        """Return the threshold that applies to a metric: that of its level if it was fitted, and that of spans
+        otherwise.
+        """
         if self.decides and metric.level == "response":
             return Thresholds(**{level.value: self.thresholds[level.value] for level in Level})
         return self.thresholds[metric.level if metric.level in self.thresholds else "span"]
@@ -68,7 +70,9 @@ def load_all(settings: BenchSettings) -> list[Detector]:
 
 
 def detector_identity(detector: Detector) -> str:
-    """Return the detector's name and a hash of all that its scores depend on, such as a model folder's contents."""
+    """Return the detector's name and a hash of everything that its scores depend on, such as the content of a model
+    folder.
+    """
     return f"{detector.name}\0{digest_of(fingerprint_of(detector))}"
 
 
@@ -136,15 +140,17 @@ def judge_all(
     journal: Journal | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[list[Judgement], float]:
-    """Judge all cases, batch by batch; return the judgements and the seconds that they took.
+    """Judge all cases in batches, and return the judgements and the seconds that they took.
 
     Args:
-        detector: The detector.
+        detector: The detector to use.
         cases: The cases to judge.
         label: The name of this step in the progress.
-        settings: The progress, and the connection whose budget stops the run (`CannotJudgeError`).
-        journal: Judgements of an earlier run, which are not made again but whose seconds count; new ones are added.
-        clock: Returns the time in seconds.
+        settings: The settings with the progress function, and the connection whose budget stops the run
+            (`CannotJudgeError`).
+        journal: The judgements of an earlier run, which are not made again but whose seconds count. New judgements are
+            added.
+        clock: A function that returns the time in seconds.
     """
     judgements = list(journal.judgements) if journal else []
     seconds = journal.seconds if journal else 0.0

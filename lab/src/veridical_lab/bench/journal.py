@@ -1,6 +1,6 @@
-"""The journal of a long run: judgements in a file, so that an interrupted run continues where it stopped.
+"""Keep a journal of a long run, with judgements in a file, so that an interrupted run continues where it stopped.
 
-There is one file per detector and data set, with a line per batch. A line torn by a crash is dropped.
+There is one file per detector and data set, with a line per batch. A line that a crash left incomplete is dropped.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from veridical.core.errors import OutputError, WireError
-from veridical.core.jsonl import Line, append_lines, recover
-from veridical.core.serialization import decode, encode
-from veridical.core.types import Judgement
+from veridical.io.jsonl import Line, append_lines, recover
+from veridical.io.serialization import decode, encode
+from veridical.records.errors import OutputError, WireError
+from veridical.records.types import Judgement
 
 __all__ = ["Journal"]
 
 
 @dataclass(slots=True)
 class Journal:
-    """The judgements so far by one detector on one list of cases, and the seconds that they took."""
+    """The judgements so far by one detector on a list of cases, and the seconds that they took."""
 
     path: Path
     judgements: list[Judgement]
@@ -29,7 +29,10 @@ class Journal:
 
     @classmethod
     def open(cls, folder: Path, *key: str) -> Journal:
-        """Open the journal for `key` in `folder`, with the judgements of an earlier run; a torn end is cut off."""
+        """Open the journal for `key` in a folder, with the judgements of an earlier run.
+
+        An incomplete end is cut off.
+        """
         name = hashlib.sha256("\0".join(key).encode()).hexdigest()[:24]
         try:
             folder.mkdir(exist_ok=True)
@@ -43,14 +46,14 @@ class Journal:
             except (ValueError, KeyError, TypeError, WireError):
                 return None
 
-        batches = recover(folder / f"{name}.jsonl", batch_in)
+        batches = recover(folder / f"{name}.jsonl", batch_in, follow_link=False)
         judgements = [judgement for batch, _ in batches for judgement in batch]
         return cls(folder / f"{name}.jsonl", judgements, sum((seconds for _, seconds in batches), 0.0))
 
     def add(self, judgements: Sequence[Judgement], seconds: float) -> None:
         """Append one batch; it counts once its line is complete."""
         documents = [json.loads(encode(judgement)) for judgement in judgements]
-        append_lines(self.path, [json.dumps({"seconds": seconds, "judgements": documents})])
+        append_lines(self.path, [json.dumps({"seconds": seconds, "judgements": documents})], follow_link=False)
         self.judgements += judgements
         self.seconds += seconds
 

@@ -1,7 +1,7 @@
-"""Benchmarks of answers with several perspectives: the test sets and tables of Chang et al. 2024.
+"""Measure detectors on answers with several perspectives, with the test sets and tables of Chang et al. 2024.
 
-Test sets are made from topics (§4.3). Responses have the arguments' own words or other ones, and each is followed by
-the same response with synthetic errors; a third set has ambiguous errors. Organic errors come from labelled data.
+Test sets are made from topics (§4.3). Responses use the arguments' own words or other words, and each is followed by
+the same response with synthetic errors. A third set has ambiguous errors. Organic errors come from labelled data.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from veridical.core.detector import digest_of
-from veridical.core.errors import DataError, InputError, UnknownNameError
-from veridical.core.types import GOLD_THRESHOLD, Example
 from veridical.datasets.split import content_hash, document_of, split_by_document
 from veridical.metrics.coverage import coverage_pair
 from veridical.metrics.registry import METRICS
+from veridical.records.detector import digest_of
+from veridical.records.errors import DataError, InputError, UnknownNameError
+from veridical.records.types import GOLD_THRESHOLD, Example
 from veridical_lab.bench.compare import DetectorComparison, compare_pair, correct
 from veridical_lab.bench.evaluation import Evaluation, detector_identity, evaluate, load_all
 from veridical_lab.bench.results import ResultRow
@@ -66,17 +66,17 @@ LEVELS = ("response", "span", "coverage", "source")
 def error_sets(
     topics: Iterable[Topic], *, per_topic: int = 4, seed: int = 0, part: str = "test", sample: int | None = None
 ) -> dict[str, list[Example]]:
-    """Make the examples of each test set; all sets are about the same draws of arguments.
+    """Make the examples of each test set. All sets are about the same draws of arguments.
 
     Args:
-        topics: Topics whose arguments have paraphrases.
-        per_topic: The maximum number of draws of arguments per topic.
+        topics: The topics, whose arguments have paraphrases.
+        per_topic: The largest number of draws of arguments per topic.
         seed: The random seed.
         part: The part of the split by groups of topics: train, valid or test (70/10/20).
-        sample: Use only this many draws of arguments, chosen by the seed; None for all.
+        sample: The number of draws of arguments to use, chosen by the seed. Default: all draws.
 
     Raises:
-        DataError: If no topic falls into the part.
+        DataError: No topic falls into the part.
     """
     topics = list(topics)
     drawn = split_by_document(composed(topics, per_topic=per_topic, seed=seed), seed=seed)[part]
@@ -96,20 +96,20 @@ def error_sets(
 def training_sets(
     topics: Iterable[Topic], which: str = "dev", *, per_topic: int = 4, seed: int = 0
 ) -> dict[str, list[Example]]:
-    """Make error-free examples, each also with every full error, to train ("train") and to validate on ("valid").
+    """Make error-free examples, each also with every full error, to train ("train") and to validate ("valid") on.
 
     The parts are those of `error_sets` with the same seed, so none of their topics is in its test part. Validation is
     the same for all of `TRAINING`.
 
     Args:
-        topics: Topics whose arguments have paraphrases.
-        which: One of `TRAINING`.
-        per_topic: The maximum number of draws of arguments per topic.
+        topics: The topics, whose arguments have paraphrases.
+        which: The kind of training data, one of `TRAINING`.
+        per_topic: The largest number of draws of arguments per topic.
         seed: The random seed.
 
     Raises:
-        UnknownNameError: If `which` is not in `TRAINING`.
-        DataError: If no topic falls into a part.
+        UnknownNameError: `which` is not in `TRAINING`.
+        DataError: No topic falls into a part.
     """
     if which not in TRAINING:
         raise UnknownNameError("training data", which, TRAINING)
@@ -126,11 +126,11 @@ def training_sets(
 
 
 def variants(detectors: Sequence[str], tables: Sequence[int]) -> list[str]:
-    """Return the detectors of some tables; for table 6, salience with each way to aggregate.
+    """Return the detectors for some tables. For table 6, this is salience with each way to aggregate.
 
     Raises:
-        InputError: If there is no such table, or table 6 is named with another one or with a detector that is not
-            salience.
+        InputError: There is no such table, or table 6 is named together with another table or with a detector other
+            than salience.
 
     >>> variants(["salience:models/reader"], [6])
     ['salience:models/reader,max', 'salience:models/reader,sum', 'salience:models/reader,entropy']
@@ -158,17 +158,17 @@ def measured(
 ) -> tuple[list[ResultRow], list[DetectorComparison]]:
     """Measure each detector on each test set, and test the difference between every two of them.
 
-    Hallucinations are compared with error-free examples, and so are omissions (§4.3): an example with the other error
-    only counts for neither of them, unless `negatives` is "all". Differences of areas are tested as in the paper
-    (§5.1): by Hanley and McNeil's test, with Bonferroni's correction
-    over all pairs of a test set, for hallucinations and omissions together.
+    Hallucinations are compared with error-free examples, and so are omissions (§4.3). An example that has only the
+    other error counts for neither of them, unless `negatives` is "all". Differences of areas are tested as in the paper
+    (§5.1): by Hanley and McNeil's test, with Bonferroni's correction over all pairs of a test set, for hallucinations
+    and omissions together.
 
     Args:
-        settings: The detectors, the bootstrap and the command; its data are not used.
+        settings: The detectors, the bootstrap and the command. Their data are not used.
         sets: The test sets, from `error_sets`.
         tables: Some of `TABLES`.
         organic: SET:PATH of labelled responses, as a further test set.
-        negatives: One of `NEGATIVES`.
+        negatives: The choice of negative examples, one of `NEGATIVES`.
     """
     if negatives not in NEGATIVES:
         raise UnknownNameError("negatives", negatives, NEGATIVES)

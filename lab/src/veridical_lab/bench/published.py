@@ -1,4 +1,7 @@
-"""Figures that papers print, as data. They are shown beside measured rows, marked as the paper's, never among them."""
+"""Figures that papers print, as data.
+
+They are shown beside measured rows and marked as the paper's, never among them.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-from veridical.core.errors import UnknownNameError
+from veridical.records.errors import UnknownNameError
 
 __all__ = ["Published", "PublishedTable", "published"]
 
@@ -16,7 +19,10 @@ _FOLDER = "published"
 
 @dataclass(frozen=True, slots=True)
 class PublishedTable:
-    """One table of a paper: one value of `metric` per name and column (None: the paper prints a dash)."""
+    """One table of a paper, with one value of `metric` per name and column.
+
+    A value is None if the paper prints a dash.
+    """
 
     name: str
     about: str
@@ -37,7 +43,10 @@ class Published:
 
 
 def published(name: str) -> Published:
-    """Return the figures of the paper called `name`; raise `UnknownNameError` if there are none.
+    """Return the figures of a paper.
+
+    Raises:
+        UnknownNameError: There are no figures of a paper called `name`.
 
     >>> published("chwang2024").tables[0].columns
     ['CDM', 'CF', 'E2E']

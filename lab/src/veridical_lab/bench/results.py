@@ -1,4 +1,4 @@
-"""Result rows: a detector on a data set, or on a group of it, with its metrics, intervals and how they were made."""
+"""Result rows: the metrics of a detector on a data set, or on a group of it, with intervals and how they were made."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from veridical.core.serialization import read_documents
-from veridical.core.types import Usage
+from veridical.io.serialization import read_documents
 from veridical.metrics.measure import Measured
+from veridical.records.types import Usage
 
 __all__ = ["ResultRow", "read_result_rows"]
 
 
 @dataclass(frozen=True, slots=True)
 class ResultRow:
-    """A detector on one data set, one part of it, or one group.
+    """The result of a detector on one data set, one part of it, or one group.
 
     Attributes:
-        run_id: A hash of all that determines the figures: a run with the same id gives the same figures.
-        detector: The detector's name.
-        data: The data set's name.
-        split: The part of it that was measured, in words.
-        group: The group of examples, such as "task=qa"; None for all.
+        run_id: A hash of everything that determines the figures. A run with the same id gives the same figures.
+        detector: The name of the detector.
+        data: The name of the data set.
+        split: The part of the data set that was measured, in words.
+        group: The group of examples, such as "task=qa". None for all examples.
         n: The number of cases.
         documents: The number of documents.
         not_judged: The number of cases that could not be judged, or only in part.
@@ -31,16 +31,16 @@ class ResultRow:
         thresholds: The threshold of each level of the detector and, if fitted, of each level of a metric.
         threshold_from: Where the thresholds come from, in words.
         metrics: The value of each metric with its interval.
-        seconds: The time that judging alone took.
-        peak_mb: The peak resident memory of the process; None where the system does not tell.
-        level: The level of the intervals, in (0, 1).
+        seconds: The time for judging alone, in seconds.
+        peak_mb: The peak resident memory of the process, in megabytes. None if the system does not tell.
+        level: The confidence level of the intervals, in (0, 1).
         resamples: The number of bootstrap samples.
         seed: The seed of the bootstrap and of the split by document.
         command: The command that made the row.
         date: The date, as YYYY-MM-DD.
         machine: The number and kind of processors, and the system.
         versions: The versions of the packages that the figures may depend on.
-        usage: What the chat models used for these judgements; None if none was asked. Replies from a cache cost
+        usage: The usage of chat models for these judgements. None if no chat model was asked. Replies from a cache cost
             nothing.
         foreign: The number of other documents whose sources were put around those of each case.
         curves: Points of the curves of response-level scores (`veridical_lab.bench.curves`).
@@ -74,9 +74,10 @@ class ResultRow:
 
 
 def read_result_rows(paths: Iterable[Path]) -> list[ResultRow]:
-    """Read the rows in files of results; raise `DataError` with file and line for anything else.
+    """Read the rows in files of results. A later row of the same run and group replaces an earlier row.
 
-    A later row of the same run and group replaces an earlier one.
+    Raises:
+        DataError: A line is not a result row. The error names the file and the line.
     """
     rows: dict[tuple[str, str | None], ResultRow] = {}
     for path in paths:

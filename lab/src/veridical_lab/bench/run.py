@@ -1,4 +1,4 @@
-"""Runs a benchmark: every detector on every data set, as a whole and by group, as result rows."""
+"""Run a benchmark: every detector on every data set, as a whole and by group, as result rows."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from veridical.core.decide import unjudged
-from veridical.core.detector import Detector, Fittable, digest_of, info_of, thresholds_of
-from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.files import write_whole
-from veridical.core.serialization import encode
-from veridical.core.types import Example, Judgement, Usage
 from veridical.datasets.split import document_of
+from veridical.io.files import write_whole
+from veridical.io.serialization import encode
 from veridical.metrics.arrays import Floats
 from veridical.metrics.measure import Metric, measure_rows
 from veridical.metrics.registry import METRICS
+from veridical.records.decide import unjudged
+from veridical.records.detector import Detector, Fittable, digest_of, info_of, thresholds_of
+from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.types import Example, Judgement, Usage
 from veridical_lab.bench.curves import curves
 from veridical_lab.bench.evaluation import CASES_AT_ONCE, Evaluation, detector_identity, evaluate, load_all
 from veridical_lab.bench.results import ResultRow, read_result_rows
@@ -33,11 +33,11 @@ Group = tuple[str | None, Sequence[int]]  # the name of a group of examples (Non
 
 
 def run_bench(settings: BenchSettings, known: Mapping[str, list[ResultRow]] | None = None) -> Iterator[list[ResultRow]]:
-    """Yield the rows of each detector on each data set: one for all of it, then one per group.
+    """Yield the rows of each detector on each data set: one for the whole data set, then one per group.
 
     Args:
         settings: What to run.
-        known: Rows by run id; a run that is in there is not made again.
+        known: Rows by run id. A run with rows in it is not made again.
     """
     detectors = load_all(settings)
     for name in settings.metrics or ():
@@ -64,10 +64,10 @@ def run_bench(settings: BenchSettings, known: Mapping[str, list[ResultRow]] | No
 
 
 def run_to_file(settings: BenchSettings, path: Path | None) -> list[ResultRow]:
-    """Run a benchmark, append its rows to the file of results `path`, and return them.
+    """Run a benchmark, append its rows to a file of results, and return them.
 
-    Rows that are in the file already are not measured again, and new rows are written as soon as a detector is done, so
-    an interrupted run continues. The journal is removed in the end.
+    Rows that are already in the file are not measured again. New rows are written as soon as a detector is done, so
+    that an interrupted run continues. The journal is removed at the end.
     """
     in_file = read_result_rows([path]) if path and path.exists() else []
     by_run: dict[str, list[ResultRow]] = {}
@@ -135,9 +135,10 @@ def result_rows(
     Args:
         run_id: The id of the run that the rows belong to.
         evaluation: The judgements and thresholds.
-        settings: The bootstrap of the intervals, and the command.
+        settings: The settings for the bootstrap of the intervals, and the command.
         metrics: The metrics by name.
-        groups: The name of each group (None = all examples) and the indices of its examples; None: one group of all.
+        groups: The name of each group (None for all examples) and the indices of its examples. Default: one group of
+            all examples.
     """
     data = evaluation.data
     documents = [document_of(example) for example in data.examples]

@@ -1,4 +1,4 @@
-"""Settings of a benchmark, and its data sets in memory, split by document if anything is fitted."""
+"""The settings of a benchmark, and its data sets in memory, split by document if anything is fitted."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from veridical.core.errors import DataError
-from veridical.core.types import Example
 from veridical.datasets import load_reader, name_and_path, read
 from veridical.datasets.split import content_hash, document_of, split_by_document
+from veridical.records.errors import DataError
+from veridical.records.types import Example
 from veridical_lab.datasets.foreign import among_foreign
 
 if TYPE_CHECKING:
@@ -26,16 +26,16 @@ __all__ = ["BenchSettings", "Loaded", "load_data"]
 class BenchSettings:
     """The settings of a benchmark.
 
-    `data` are NAME:PATH specs. `metrics` None takes all that fit the detector and the data. `sample` takes that many
-    documents of each data set, the same ones every time for a seed. `foreign` puts each case's sources among those of
-    that many other documents of its data set.
+    `data` are NAME:PATH specs. If `metrics` is None, all metrics that fit the detector and the data are taken. `sample`
+    takes this number of documents from each data set, and always the same ones for a seed. `foreign` puts the sources
+    of each case among those of this number of other documents from its data set.
 
-    With `fit` (one of `veridical.calibration.thresholding.CRITERIA`) each data set is split by document: thresholds and
-    detectors that learn are fitted on its validation part, and only its test part is measured. With `fit` "none" the
-    test part is measured, and nothing is fitted.
+    With `fit` (one of `veridical.metrics.thresholding.CRITERIA`), each data set is split by document. Thresholds
+    and detectors that learn are fitted on its validation part, and only its test part is measured. With `fit` "none",
+    the test part is measured, and nothing is fitted.
 
-    `connection` says how detectors reach a chat model; the run stops when its budget is spent. `remark` is called with
-    each line on how the data were understood.
+    `connection` says how detectors reach a chat model, and the run stops when its budget is spent. `remark` is called
+    with each line on how the data were understood.
     """
 
     detectors: Sequence[str]
@@ -65,10 +65,10 @@ class BenchSettings:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """One data set in memory: the examples to measure on, those to fit on, the levels it labels, and its hash.
+    """One data set in memory: the examples to measure on, those to fit on, the levels that it labels, and its hash.
 
-    `hash` is that of all examples as read (with foreign sources, if any), before the split. `training` returns the
-    examples of other documents: those that are neither measured nor fitted on, and the set's own training split.
+    `hash` is the hash of all examples as read (with foreign sources, if any), before the split. `training` returns the
+    examples of other documents, which are neither measured nor fitted on, and the set's own training split.
     """
 
     name: str
@@ -82,7 +82,11 @@ class Loaded:
 
 
 def load_data(spec: str, settings: BenchSettings) -> Loaded:
-    """Load the examples of NAME:PATH; raise `DataError` if there are too few to measure and fit, or two share an id."""
+    """Load the examples of NAME:PATH.
+
+    Raises:
+        DataError: There are too few examples to measure and fit, or two examples share an id.
+    """
     bad: list[DataError] = []
     examples = list(
         read(spec, settings.split, on_bad=bad.append if settings.skip_bad else None, remark=settings.remark)

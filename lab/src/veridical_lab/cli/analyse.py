@@ -26,8 +26,8 @@ from veridical.cli.options import (
 from veridical_lab.cli.training_options import FeatureInputOptions, ProbeTrainingOptions
 
 if TYPE_CHECKING:
-    from veridical.core.spans import Span
-    from veridical.models.local_model import LocalModel
+    from veridical.inference.local_model import LocalModel
+    from veridical.records.spans import Span
     from veridical_lab.detectors.local.probe import Probe
     from veridical_lab.probes.analysis import Analysis, AnalysisConfig
 
@@ -56,7 +56,7 @@ class AnalysisOptions(ProbeTrainingOptions):
 
     def prepare(self, model: str) -> tuple[LocalModel, AnalysisConfig]:
         """Load the model, and return it with the settings that all analyses share."""
-        from veridical.models.local_model import READERS
+        from veridical.inference.local_model import READERS
         from veridical_lab.probes.analysis import AnalysisConfig
 
         config = AnalysisConfig(
@@ -77,8 +77,8 @@ class AnalysisOptions(ProbeTrainingOptions):
 
     def deliver(self, analysis: Analysis) -> int:
         """Write results and plots to `--out`, print tables (or JSON), and return the exit code."""
-        from veridical.core.errors import OutputError
-        from veridical.core.files import write_whole
+        from veridical.io.files import write_whole
+        from veridical.records.errors import OutputError
         from veridical.report.terminal_tables import print_tables
         from veridical_lab.probes.analysis.results import encode_records
         from veridical_lab.report.analysis_tables import analysis_tables
@@ -91,9 +91,9 @@ class AnalysisOptions(ProbeTrainingOptions):
             except OSError as error:
                 reason = error.strerror or error
                 raise OutputError(f"cannot write {self.out}: {reason}", hint="choose another --out") from None
-            write_whole(self.out / f"{analysis.name}.jsonl", encode_records(analysis))
+            write_whole(self.out / f"{analysis.name}.jsonl", encode_records(analysis), follow_link=False)
             for name, svg in analysis_plots(analysis).items():
-                write_whole(self.out / f"{name}.svg", svg + "\n")
+                write_whole(self.out / f"{name}.svg", svg + "\n", follow_link=False)
         if self.json:
             sys.stdout.write(encode_records(analysis))
         else:
@@ -138,7 +138,7 @@ def labels_command(
     [bold]veridical analyse labels bump:data/bump --model models/reader --merge intrinsic=intrinsic --merge
     extrinsic=extrinsic[/bold]
     """
-    from veridical.core.errors import InputError
+    from veridical.records.errors import InputError
     from veridical_lab.probes.analysis import analyse_error_types
 
     types: dict[str, str] = {}
@@ -194,8 +194,8 @@ def size_command(
 
     [bold]veridical analyse size xsum_token:data/xsum_token --model models/small --model models/large --out size[/bold]
     """
-    from veridical.core.errors import InputError
     from veridical.models.load import unload
+    from veridical.records.errors import InputError
     from veridical_lab.probes.analysis import analyse_model_size
 
     names = list(dict.fromkeys(model))
@@ -259,9 +259,9 @@ def map_command(
     [bold]veridical analyse map probe:my-probe answer.txt article.txt --mark Paris --out map.svg[/bold]
     [bold]veridical analyse map probe:my-probe cases.jsonl --case 12[/bold]
     """
-    from veridical.core.errors import InputError
-    from veridical.core.files import write_whole
-    from veridical.core.quotes import find_quote
+    from veridical.io.files import write_whole
+    from veridical.records.errors import InputError
+    from veridical.text.quotes import find_quote
     from veridical_lab.cli.detector_specs import load_of_kind
     from veridical_lab.probes.analysis.response_map import map_response
     from veridical_lab.report.response_map import print_response_map, response_map_svg
@@ -319,10 +319,10 @@ def analyse_features_command(
     [bold]veridical analyse features hades:data/hades --split train --no-sources --model models/bert --out hades[/bold]
     [bold]veridical analyse features xsum_token:data/xsum_token --features unsupported,idf,length[/bold]
     """
-    from veridical.core.errors import OutputError
-    from veridical.core.files import write_whole
-    from veridical.core.serialization import encode
     from veridical.datasets import read
+    from veridical.io.files import write_whole
+    from veridical.io.serialization import encode
+    from veridical.records.errors import OutputError
     from veridical.report.terminal_tables import print_tables
     from veridical_lab.report.feature_report import feature_plots, feature_tables
     from veridical_lab.training.feature_analysis import analyse_features
@@ -344,9 +344,9 @@ def analyse_features_command(
             out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise OutputError(f"cannot write {out}: {error.strerror or error}", hint="choose another --out") from None
-        write_whole(out / "features.json", encode(analysis, indent=1) + "\n")
+        write_whole(out / "features.json", encode(analysis, indent=1) + "\n", follow_link=False)
         for name, svg in plots.items():
-            write_whole(out / f"{name}.svg", svg + "\n")
+            write_whole(out / f"{name}.svg", svg + "\n", follow_link=False)
     if as_json:
         sys.stdout.write(encode(analysis) + "\n")
     else:
@@ -357,7 +357,7 @@ def analyse_features_command(
 
 def _named_specs(data: Sequence[str]) -> dict[str, str]:
     """Map names to SET:PATH; a set that is given no name has that of its format."""
-    from veridical.core.errors import InputError
+    from veridical.records.errors import InputError
 
     specs: dict[str, str] = {}
     for text in data:

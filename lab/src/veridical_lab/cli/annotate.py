@@ -23,7 +23,7 @@ from veridical_lab.cli.annotate_label_studio import (
 )
 
 if TYPE_CHECKING:
-    from veridical.core.types import Example
+    from veridical.records.types import Example
     from veridical_lab.annotate.consensus import ConsensusRule
     from veridical_lab.annotate.select import Embed
 

@@ -17,7 +17,7 @@ from veridical.cli.option_groups import option_groups
 from veridical.cli.options import OUTPUT, DataOptions, LabelledData, OutJsonl, write_counts, write_line
 
 if TYPE_CHECKING:
-    from veridical.core.types import Example
+    from veridical.records.types import Example
 
 __all__ = ["config_command", "export_tasks_command", "import_command", "pull_command", "push_command"]
 
@@ -69,7 +69,7 @@ def export_tasks_command(
     """
     import json
 
-    from veridical.core.files import write_whole
+    from veridical.io.files import write_whole
 
     check_out(out, [data])
     with reading.read(data, unlabelled=True) as examples:
@@ -133,7 +133,7 @@ def push_command(
 
     [bold]veridical annotate push jsonl:round-1.jsonl --kind consistency --title "Round 1" --annotators 4[/bold]
     """
-    from veridical.core.errors import InputError
+    from veridical.records.errors import InputError
     from veridical_lab.annotate.label_studio import config_of
     from veridical_lab.annotate.label_studio_server import LabelStudio
 
@@ -187,8 +187,8 @@ def _config(kind: str, labels: str) -> str:
 
 def _tasks(cases: Sequence[Example], kind: str, detector: str | None, labels: Sequence[str]) -> list[dict[str, Any]]:
     """Return the tasks, with pre-annotations where `veridical check` with the same detector flags something."""
-    from veridical.core.judging import judge, thresholds_in_force
     from veridical.detectors import load_detector
+    from veridical.records.judging import judge, thresholds_in_force
     from veridical_lab.annotate.label_studio import tasks_of
 
     loaded = None if detector is None else load_detector(detector)

@@ -17,10 +17,10 @@ from veridical.cli.options import DETECTION, ChatOptions, TextOutputOptions, Thr
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from veridical.core.detector import Detector
-    from veridical.core.types import Case
     from veridical.llm.connection import Connection
-    from veridical.revise import Revised, Reviser
+    from veridical.records.detector import Detector
+    from veridical.records.types import Case
+    from veridical.workflows.revise import Revised, Reviser
     from veridical_lab.tasks.perspectives.answering import Answer
     from veridical_lab.tasks.perspectives.task_format import Passages
 
@@ -96,11 +96,11 @@ def answer_command(
     Exit codes (for the final text): 0 nothing flagged, 1 something flagged, 2 usage or input error, 3 could not be
     judged, or the model's answer could not be read.
     """
-    from veridical.checking import check_cases
-    from veridical.core.errors import CannotJudgeError, InputError
     from veridical.detectors import load_detector
     from veridical.llm.protocol import Failure
+    from veridical.records.errors import CannotJudgeError, InputError
     from veridical.report.html import render_html
+    from veridical.workflows.checking import check_cases
     from veridical_lab.tasks.perspectives.answering import Answer, answer_cases, revise_answer
     from veridical_lab.tasks.perspectives.knowledge_base import KnowledgeBase
     from veridical_lab.tasks.perspectives.retrieval import retrieve
@@ -148,7 +148,7 @@ def answer_command(
 def _guarded(
     case: Case, checker: Detector, model: str, seed: int, writing: WritingOptions, max_tokens: int | None
 ) -> Passages:
-    from veridical.core.errors import InputError
+    from veridical.records.errors import InputError
     from veridical_lab.guard import Guard, GuardOptions, Sampling
     from veridical_lab.tasks.perspectives.answering import answer_tokens, guarded_passages
 
@@ -160,8 +160,8 @@ def _guarded(
 
 def _reviser(case: Case, connection: Connection) -> Reviser:
     """Return the model that wrote as the reviser, or rules if that model cannot follow instructions."""
-    from veridical.revise import Delete
-    from veridical.revise.llm_revisers import Factored
+    from veridical.workflows.revise import Delete
+    from veridical.workflows.revise.llm_revisers import Factored
     from veridical_lab.models.tuned import reads_bare_tasks
 
     guarded = case.prompt is None and connection.model is not None and Path(connection.model).is_dir()
@@ -169,7 +169,7 @@ def _reviser(case: Case, connection: Connection) -> Reviser:
 
 
 def _show(answers: Iterable[Answer], console: Console) -> None:
-    from veridical.core.text import visible
+    from veridical.records.strings import visible
     from veridical.report.revision import print_revisions
     from veridical.report.terminal import Printer, print_report
 

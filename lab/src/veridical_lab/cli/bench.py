@@ -133,7 +133,7 @@ def run_command(
     With --out, replies are stored until the run is complete (longer with --cache). If the budget is spent, run the same
     command again to continue.
     """
-    from veridical.core.serialization import encode
+    from veridical.io.serialization import encode
     from veridical.report.terminal_tables import print_tables
     from veridical_lab.bench.run import dry_run_bench, run_to_file
     from veridical_lab.report.result_tables import mean_tables, result_tables
@@ -185,8 +185,8 @@ def compare_command(
     [bold]veridical bench compare overlap overlap:values --data bump:data/bump --fit f1[/bold]
     [bold]veridical bench compare overlap length --data xsum_token:data/xsum_token --metrics roc_auc,token_f1[/bold]
     """
-    from veridical.core.files import write_whole
-    from veridical.core.serialization import encode
+    from veridical.io.files import write_whole
+    from veridical.io.serialization import encode
     from veridical.report.terminal_tables import print_tables
     from veridical_lab.bench.compare import compare_detectors, read_comparisons, without_repeats
     from veridical_lab.bench.run import dry_run_bench
@@ -262,8 +262,8 @@ def bench_tokens_command(
     [bold]veridical bench tokens hades:data/hades --method features:lr,model=models/bert --method majority
     --paper[/bold]
     """
-    from veridical.core.files import write_whole
-    from veridical.core.serialization import encode
+    from veridical.io.files import write_whole
+    from veridical.io.serialization import encode
     from veridical.report.terminal_tables import print_tables
     from veridical_lab.bench.published import published
     from veridical_lab.report.result_tables import phrase_tables, published_tables
@@ -378,10 +378,10 @@ def perspectives_command(
     [bold]veridical bench perspectives classifier:synth classifier:para --data perspectrum:data/perspectrum --table
     2[/bold]
     """
-    from veridical.core.errors import DataError, UnknownNameError
-    from veridical.core.files import write_whole
-    from veridical.core.serialization import encode
     from veridical.datasets.split import FRACTIONS
+    from veridical.io.files import write_whole
+    from veridical.io.serialization import encode
+    from veridical.records.errors import DataError, UnknownNameError
     from veridical.report.terminal_tables import print_tables
     from veridical_lab.bench.compare import read_comparisons, without_repeats
     from veridical_lab.bench.perspectives import error_sets, measured, variants
@@ -453,8 +453,8 @@ def table_command(
     [bold]veridical bench table rows.jsonl --format html --out results.html[/bold]
     [bold]veridical bench table rows.jsonl --format svg --metrics roc_auc --out results.svg[/bold]
     """
-    from veridical.core.errors import InputError, UnknownNameError
-    from veridical.core.files import write_whole
+    from veridical.io.files import write_whole
+    from veridical.records.errors import InputError, UnknownNameError
     from veridical.report.tables import FORMATS
     from veridical.report.terminal_tables import print_tables
     from veridical_lab.bench.results import read_result_rows

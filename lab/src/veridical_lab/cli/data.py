@@ -28,9 +28,10 @@ from veridical.cli.options import (
     write_line,
 )
 from veridical_lab.cli.data_corrupt import corrupt_command
+from veridical_lab.cli.data_relations import parse_command, relations_command
 
 if TYPE_CHECKING:
-    from veridical.core.types import Example
+    from veridical.records.types import Example
 
 data_app = typer.Typer(
     no_args_is_help=True, help="Labelled data: list, show, count and convert data sets, and make synthetic ones."
@@ -93,9 +94,9 @@ def show_examples_command(
     [bold]veridical data show bump:data/bump -n 2[/bold]
     [bold]veridical data show bump:data/bump --id 17[/bold]
     """
-    from veridical.core.decide import decide
-    from veridical.core.errors import InputError
-    from veridical.core.types import Checked
+    from veridical.records.decide import decide
+    from veridical.records.errors import InputError
+    from veridical.records.types import Checked
     from veridical.report.terminal import print_report
 
     with options.read(data) as examples:
@@ -120,7 +121,7 @@ def stats_command(
 
     [bold]veridical data stats xsum_token:data/xsum_token[/bold]
     """
-    from veridical.core.serialization import encode
+    from veridical.io.serialization import encode
     from veridical_lab.datasets.stats import count_examples
     from veridical_lab.report.data_statistics import statistics_text
 
@@ -150,10 +151,10 @@ def convert_command(
     [bold]veridical data convert bump:data/bump bump-train.jsonl --part train[/bold]
     [bold]veridical data convert bump:data/bump cases.jsonl --cases --first 20[/bold]
     """
-    from veridical.core.errors import UnknownNameError
-    from veridical.core.files import write_whole
-    from veridical.core.serialization import encode
     from veridical.datasets.split import FRACTIONS, split_by_document
+    from veridical.io.files import write_whole
+    from veridical.io.serialization import encode
+    from veridical.records.errors import UnknownNameError
 
     if part is not None and part not in FRACTIONS:
         raise UnknownNameError("part", part, FRACTIONS)
@@ -195,8 +196,8 @@ def label_command(
     import hashlib
 
     from veridical.cli.progress import progress_bar
-    from veridical.core.judging import judge
     from veridical.detectors import load_detector
+    from veridical.records.judging import judge
     from veridical_lab.training.soft_labels import mixed
 
     check_out(out, [data])
@@ -221,6 +222,8 @@ def label_command(
 
 
 data_app.command("corrupt")(corrupt_command)
+data_app.command("parse")(parse_command)
+data_app.command("relations")(relations_command)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -285,8 +288,8 @@ def generate_command(
     [bold]veridical data generate e2e:data/e2e --model m --task data-to-text --label overlap --out d.jsonl[/bold]
     """
     from veridical.cli.progress import progress_bar
-    from veridical.core.judging import thresholds_in_force
     from veridical.detectors import load_detector
+    from veridical.records.judging import thresholds_in_force
     from veridical_lab.tasks.grounded import Writing, find_task, inputs_of, label_responses, write
     from veridical_lab.tasks.responses import append_responses, kept_responses
 

@@ -26,8 +26,8 @@ from veridical.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from veridical.core.errors import DataError
-    from veridical.core.types import Example
+    from veridical.records.errors import DataError
+    from veridical.records.types import Example
     from veridical_lab.corrupt import Corruptor
     from veridical_lab.corrupt.masked import Masked
     from veridical_lab.datasets.topics import Topic
@@ -145,7 +145,7 @@ class MaskedWordsOptions(LocalModelOptions):
 
     def way(self) -> Masked:
         """Load the models, and return the way to corrupt."""
-        from veridical.core.errors import InputError
+        from veridical.records.errors import InputError
         from veridical_lab.corrupt.masked import Masked, MaskedOptions
         from veridical_lab.corrupt.name_kinds import spacy_names
         from veridical_lab.detectors.spacy_pipeline import load_pipeline
@@ -211,8 +211,8 @@ def corrupt_command(
     [bold]veridical data corrupt plain:texts --method rules --excerpts 3 --rewrite 0.5 --errors 6,3 --out t.jsonl[/bold]
     """
     from veridical.cli.progress import progress_bar
-    from veridical.core.detector import digest_of
-    from veridical.core.serialization import encode
+    from veridical.io.serialization import encode
+    from veridical.records.detector import digest_of
     from veridical_lab.corrupt import attempts
     from veridical_lab.corrupt.output import CorruptionOutput
 
@@ -245,7 +245,7 @@ def _way_and_examples(
     data: str, corruption: CorruptionOptions, masked_words: MaskedWordsOptions, options: DataOptions
 ) -> tuple[Corruptor, Masked | None, Iterator[Example]]:
     """Return the way to corrupt, its part with models, and the examples, as a stream unless the way draws from all."""
-    from veridical.core.errors import InputError
+    from veridical.records.errors import InputError
     from veridical_lab.corrupt import WAYS
     from veridical_lab.corrupt.arguments import Arguments
     from veridical_lab.corrupt.knowledge import Knowledge
@@ -335,8 +335,8 @@ def _corruptible(data: str, options: DataOptions, corruption: CorruptionOptions)
 
 def _is_topics(data: str) -> bool:
     """Return whether `data` has topics from which answers can be composed, and no answers of its own."""
-    from veridical.core.types import Level
     from veridical.datasets import DATASETS, load_reader
+    from veridical.records.types import Level
     from veridical_lab.datasets.topics import has_topics
 
     name = data.partition(":")[0]
@@ -354,7 +354,7 @@ def _topics(data: str, options: DataOptions) -> list[Topic]:
 
 
 def _composed(topics: list[Topic], corruption: CorruptionOptions) -> Iterator[Example]:
-    from veridical.core.errors import InputError
+    from veridical.records.errors import InputError
     from veridical_lab.corrupt.argument_responses import composed
 
     if any((corruption.sentences, corruption.excerpts, corruption.passages, corruption.clutter, corruption.rewrite)):

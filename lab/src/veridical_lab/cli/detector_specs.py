@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from veridical.core.detector import Detector
+from veridical.records.detector import Detector
 
 __all__ = ["load_of_kind"]
 
 
 def load_of_kind(text: str, kind: str) -> Detector:
     """Load the detector of the spec `text`; raise `InputError` unless it is one of `kind`."""
-    from veridical.core.errors import InputError
-    from veridical.core.spec import parse_spec
     from veridical.detectors import load_detector
+    from veridical.records.errors import InputError
+    from veridical.records.spec import parse_spec
 
     spec = parse_spec(text)
     if spec.name != kind:

@@ -45,8 +45,8 @@ def export_command(
     from veridical.detectors.entailment.scorers import ClassifierScorer
     from veridical.detectors.tokens.artifact import ONNX
     from veridical.detectors.tokens.detector import Tokens
-    from veridical.models.artifact import described_kind
-    from veridical.models.checkpoint import read_config
+    from veridical.inference.artifact import described_kind
+    from veridical.inference.checkpoint import read_config
     from veridical_lab.detectors.export import export
 
     paired = described_kind(folder) is None and (folder / "config.json").is_file()

@@ -15,7 +15,7 @@ from veridical.cli.option_groups import option_groups
 from veridical.cli.options import DETECTION, OUTPUT, TextOutputOptions, Threshold, write_line
 
 if TYPE_CHECKING:
-    from veridical.core.types import Case
+    from veridical.records.types import Case
     from veridical_lab.guard import Guarded, Sampling, TokenBudget
 
 
@@ -50,12 +50,12 @@ class PromptOptions:
 
     def read(self) -> Iterator[Case]:
         """Yield the cases; raise `InputError` unless there is either a file of cases or something to write about."""
-        from veridical.checking import make_case
-        from veridical.core.errors import InputError
-        from veridical.core.text import unique_names
-        from veridical.core.types import Source
-        from veridical.documents import read_document
-        from veridical.rows import RowForm, read_cases
+        from veridical.io.documents import read_document
+        from veridical.io.rows import RowForm, read_cases
+        from veridical.records.errors import InputError
+        from veridical.records.strings import unique_names
+        from veridical.records.types import Source
+        from veridical.workflows.checking import make_case
 
         max_bytes = self.max_mb * 1024 * 1024
         single = bool(self.source) or self.question is not None or self.prompt is not None
@@ -179,8 +179,8 @@ def guard_command(
     The final text is checked again as a whole.
     Exit codes (for that text): 0 nothing flagged, 1 something flagged, 2 usage or input error, 3 could not be judged.
     """
-    from veridical.core.decide import decide
-    from veridical.core.types import Checked
+    from veridical.records.decide import decide
+    from veridical.records.types import Checked
     from veridical.report.html import render_html
     from veridical_lab.guard import Guard, GuardOptions
     from veridical_lab.report.guarded import print_guarded

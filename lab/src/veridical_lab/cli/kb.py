@@ -14,7 +14,7 @@ from veridical.cli.options import OUTPUT, Split, this_command, write_line
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from veridical.core.errors import DataError
+    from veridical.records.errors import DataError
     from veridical_lab.datasets.topics import Topic
 
 kb_app = typer.Typer(
@@ -79,7 +79,7 @@ def search_command(
     """
     import json
 
-    from veridical.core.text import visible
+    from veridical.records.strings import visible
     from veridical_lab.tasks.perspectives.knowledge_base import KnowledgeBase
 
     with KnowledgeBase(file) as base:
@@ -113,7 +113,7 @@ def show_command(
     import json
     from dataclasses import asdict
 
-    from veridical.core.text import visible
+    from veridical.records.strings import visible
     from veridical_lab.tasks.perspectives.knowledge_base import KnowledgeBase
 
     with KnowledgeBase(file) as base:

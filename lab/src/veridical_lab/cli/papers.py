@@ -55,7 +55,7 @@ class RoleOptions:
     ] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        from veridical.core.errors import InputError
+        from veridical.records.errors import InputError
 
         for name in ("model", "critic", "judge"):
             object.__setattr__(self, name, list(dict.fromkeys(getattr(self, name))))
@@ -93,7 +93,7 @@ class CountingOptions:
 
     def audits(self, names: Mapping[str, str]) -> dict[str, Audit]:
         """Return the audit of each judge by its name in the results; `names` maps the user's names to those names."""
-        from veridical.core.errors import InputError
+        from veridical.records.errors import InputError
 
         audits: dict[str, Audit] = {}
         for text in self.audit:
@@ -134,10 +134,10 @@ def papers_command(
     Exit codes: 0 done, 2 usage or input error, 3 could not be judged.
     """
     from veridical.cli.progress import progress_bar
-    from veridical.core.errors import CannotJudgeError
-    from veridical.core.files import write_whole
-    from veridical.core.serialization import encode
-    from veridical.core.text import visible
+    from veridical.io.files import write_whole
+    from veridical.io.serialization import encode
+    from veridical.records.errors import CannotJudgeError
+    from veridical.records.strings import visible
     from veridical.report.revision import render_revisions
     from veridical.report.terminal_tables import print_tables
     from veridical_lab.datasets.fave import read_questions
@@ -194,8 +194,8 @@ def _is_detector(name: str) -> bool:
 
 def _judge(name: str, connection: Connection) -> SummaryJudge:
     """Return a chat model, or the detector `verify` of a spec, which by default skips sentences that cite nothing."""
-    from veridical.core.spec import parse_spec
     from veridical.detectors import load_detector
+    from veridical.records.spec import parse_spec
 
     if not _is_detector(name):
         return connection.chat(name)
@@ -204,7 +204,7 @@ def _judge(name: str, connection: Connection) -> SummaryJudge:
 
 
 def _audit(counts: str) -> Audit:
-    from veridical.core.errors import InputError
+    from veridical.records.errors import InputError
     from veridical_lab.tasks.prevalence import Audit
 
     try:

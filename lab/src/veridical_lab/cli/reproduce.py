@@ -79,7 +79,7 @@ def reproduce_command(
     Exit codes: 0 every table and figure has at least one figure of ours, 2 usage or input error, 3 some have none, or a
     command failed.
     """
-    from veridical.core.errors import UnknownNameError
+    from veridical.records.errors import UnknownNameError
     from veridical.report.tables import markdown
     from veridical.report.terminal_tables import print_tables
     from veridical_lab.report.reproduction import reproduction_tables

@@ -11,8 +11,8 @@ from veridical.cli.option_groups import option_groups
 from veridical.cli.options import DETECTION, OUTPUT, CaseFiles, write_line
 
 if TYPE_CHECKING:
-    from veridical.core.salience_map import SalienceMap
-    from veridical.core.types import Case, Span
+    from veridical.records.salience_map import SalienceMap
+    from veridical.records.types import Case, Span
     from veridical_lab.detectors.local.salience import Salience
 
 _ENDINGS = (".html", ".svg")
@@ -53,8 +53,8 @@ def salience_command(
 
     Numbers are shares of a gradient (0 to 100 %), not probabilities; colours compare words within one picture.
     """
-    from veridical.core.errors import InputError
-    from veridical.core.files import write_whole
+    from veridical.io.files import write_whole
+    from veridical.records.errors import InputError
     from veridical_lab.cli.detector_specs import load_of_kind
 
     ending = out.suffix.lower()

@@ -78,7 +78,7 @@ def probe_command(data: LabelledSets, model: ModelFolder, out: OutFolder, option
     [bold]veridical check answer.json --detector probe:probe[/bold]
     """
     from veridical.datasets import read
-    from veridical.models.local_model import READERS
+    from veridical.inference.local_model import READERS
     from veridical_lab.probes.options import TrainingConfig
     from veridical_lab.probes.training import train_probe
 

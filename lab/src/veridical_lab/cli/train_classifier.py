@@ -14,7 +14,7 @@ from veridical.cli.progress import stop_asked_for
 from veridical_lab.cli.training_options import TuningOptions, VirtualTokens
 
 if TYPE_CHECKING:
-    from veridical.core.types import Example
+    from veridical.records.types import Example
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,9 +109,9 @@ def classifier_command(
     """
     from dataclasses import fields
 
-    from veridical.core.errors import InputError
+    from veridical.inference.local_model import READERS
     from veridical.models.load import load
-    from veridical.models.local_model import READERS
+    from veridical.records.errors import InputError
     from veridical_lab.detectors.classifier.artifact import KIND, ClassifierSettings
     from veridical_lab.training.classifier import ClassifierTraining, train_classifier
 
@@ -144,9 +144,9 @@ def _parts(
     data: list[str], options: ClassifierTrainingOptions, validation: list[str] | None
 ) -> dict[str, list[Example]]:
     """Return the examples to train on ("train") and to validate on ("valid")."""
-    from veridical.core.errors import InputError
     from veridical.datasets import read
     from veridical.datasets.split import split_by_document
+    from veridical.records.errors import InputError
     from veridical_lab.bench.perspectives import training_sets
     from veridical_lab.datasets.topics import read_topics
 

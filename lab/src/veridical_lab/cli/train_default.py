@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 
 from typer import Argument, Option
 
+from veridical.cli.comma_lists import parse_names
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import OutFolder, write_line
 from veridical.cli.progress import stop_asked_for
@@ -21,8 +22,23 @@ class DefaultTrainingOptions:
 
     max_tokens: Annotated[int, Option(help="Maximum tokens per window.", min=64)] = 288
     batch_tokens: Annotated[int, Option(help="Tokens per optimiser step.", min=256)] = 3072
-    rate: Annotated[float, Option(help="Peak learning rate of the encoder; the heads' is eight times that.")] = 7e-5
-    epochs: Annotated[int, Option(help="Passes over the training data.", min=1)] = 1
+    rate: Annotated[float, Option(help="Peak learning rate of the encoder; the heads' is eight times that.")] = 1e-4
+    tokens: Annotated[
+        int,
+        Option(help="Tokens to train on. To end sooner, stop the command and run it again with fewer.", min=1),
+    ] = 30_000_000
+    parsed: Annotated[
+        Path | None,
+        Option(
+            metavar="FOLDER",
+            help="Parsed texts, which `veridical data parse` writes: adds pairs of statements that differ only in how "
+            "things relate.",
+        ),
+    ] = None
+    languages: Annotated[
+        str | None,
+        Option(metavar="LIST", help="Languages of questions and paraphrases, such as en,de. Default: all in FOLDER."),
+    ] = None
     bf16: Annotated[
         bool,
         Option("--bf16/--no-bf16", help="Compute matrix products in bf16 if the device has it; weights stay in fp32."),
@@ -37,7 +53,8 @@ def default_command(
         str,
         Option(
             metavar="FOLDER",
-            help="The pretrained encoder, such as MPNet-base; or OUT/stages/encoder of an earlier training.",
+            help="The pretrained encoder, such as MPNet-base; or the encoder of an earlier training, such as "
+            "OUT/stages/encoder.",
         ),
     ],
     out: OutFolder,
@@ -47,8 +64,8 @@ def default_command(
 
     FOLDER holds the public sets by name (wice, summedits …), with entailment/, plain/, wikipedia/ and written/ beside
     them. The encoder learns from labelled pairs and responses, and from text with errors made by rules. Regressions on
-    validation documents turn its scores into probabilities. MPNet-base takes about four hours on two processor cores.
-    An interrupted training continues when the same command is run again.
+    validation documents turn its scores into probabilities. Every pass over the data draws other examples and makes
+    other errors. An interrupted training continues when the same command is run again.
 
     [bold]veridical train default data --model models/mpnet --out detector[/bold]
     [bold]veridical check answer.txt article.txt --detector default:detector[/bold]
@@ -59,11 +76,12 @@ def default_command(
         max_tokens=options.max_tokens,
         rate=options.rate,
         batch_tokens=options.batch_tokens,
-        epochs=options.epochs,
+        tokens=options.tokens,
+        languages=None if options.languages is None else tuple(parse_names(options.languages)),
         bf16=options.bf16,
         seed=options.seed,
     )
     with stop_asked_for() as stop:
-        train_default(model, data, out, settings, stop=stop, progress=write_line)
+        train_default(model, data, out, settings, parsed=options.parsed, stop=stop, progress=write_line)
     write_line(f"wrote {out}; use it as default:{out}")
     return 0

@@ -124,9 +124,9 @@ def tokens_command(
     from veridical.datasets import read
     from veridical.detectors.tokens.artifact import KIND, load_tokens
     from veridical.detectors.tokens.detector import Tokens
-    from veridical.models.artifact import DETECTOR
-    from veridical.models.local_model import READERS
-    from veridical.models.pairs import PairSettings
+    from veridical.inference.artifact import DETECTOR
+    from veridical.inference.local_model import READERS
+    from veridical.inference.pairs import PairSettings
     from veridical_lab.training.token_options import TokenTraining
     from veridical_lab.training.tokens import train_tokens
 

@@ -1,7 +1,7 @@
-"""Synthetic errors: makes labelled examples ungrounded in a known way, with one file per method.
+"""Make synthetic errors: labelled examples become ungrounded in a known way, with one file per method.
 
 The gold marks every place of the response that the change leaves unsupported. If such a place cannot be found, the
-example is not used, and counted as skipped. The same seed gives the same errors, whatever the order of the examples.
+example is not used, and is counted as skipped. The same seed gives the same errors, whatever the order of the examples.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Protocol, runtime_checkable
 
-from veridical.core.errors import InputError
-from veridical.core.registry import Registry
-from veridical.core.types import Example
+from veridical.records.errors import InputError
+from veridical.records.registry import Registry
+from veridical.records.types import Example
 
 __all__ = ["WAYS", "Attempt", "Corrupted", "Corruptor", "CorruptsMany", "attempts", "corrupt", "is_grounded"]
 
@@ -86,16 +86,17 @@ def corrupt(
     document keeps both versions of a text together.
 
     Args:
-        examples: Labelled examples.
-        how: The way to corrupt: a name in `WAYS`, or a function that makes one from the examples, such as
+        examples: The labelled examples.
+        how: The way to corrupt: a name in `WAYS`, or a function that makes a corruptor from the examples, such as
             `partial(Rules, errors=(0.7, 0.3))`.
-        share: The share of the grounded examples to corrupt, drawn one by one; above 0, at most 1.
-        pairs: Return each corrupted example after its unchanged original, and leave out examples that were not drawn.
-        seed: The random seed; an example's draws do not depend on the others.
-        types: The types of error to make, for a way that has several (`rules`, `arguments`); None for its usual ones.
+        share: The fraction of the grounded examples to corrupt, above 0 and at most 1. They are drawn one by one.
+        pairs: Whether to return each corrupted example after its unchanged original, and to leave out examples that
+            were not drawn.
+        seed: The random seed. The draws of an example do not depend on other examples.
+        types: The types of error to make, for a way that has several (`rules`, `arguments`). Default: its usual types.
 
     Raises:
-        InputError: If the share is out of range, the way has no types to choose from, or nothing could be corrupted.
+        InputError: The fraction is out of range, the way has no types to choose from, or nothing could be corrupted.
     """
     examples = list(examples)
     make = WAYS.load(how) if isinstance(how, str) else how
@@ -123,18 +124,19 @@ def attempts(
     seed: int = 0,
     batch_size: int = 32,
 ) -> Iterator[Attempt]:
-    """Yield the result for each example, as a stream; `corrupt` does the same for all at once.
+    """Yield the result for each example, as a stream. `corrupt` does the same for all examples at once.
 
     Args:
-        examples: Labelled examples; read as a stream, `batch_size` at a time.
+        examples: The labelled examples, which are read as a stream, `batch_size` at a time.
         way: The way to corrupt.
-        share: The share of the grounded examples to corrupt; above 0, at most 1.
-        pairs: Yield each corrupted example after its unchanged original, and leave out examples that were not drawn.
-        seed: The random seed; an example's draws do not depend on the others or on the batch.
+        share: The fraction of the grounded examples to corrupt, above 0 and at most 1.
+        pairs: Whether to yield each corrupted example after its unchanged original, and to leave out examples that were
+            not drawn.
+        seed: The random seed. The draws of an example depend neither on other examples nor on the batch.
         batch_size: The number of examples to change at once, at least 1.
 
     Raises:
-        InputError: If the share or the batch size is out of range.
+        InputError: The fraction or the batch size is out of range.
     """
     if not 0.0 < share <= 1.0:
         raise InputError(f"the share is {share:g}", hint="above 0, at most 1")

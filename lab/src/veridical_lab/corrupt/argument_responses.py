@@ -1,7 +1,7 @@
-"""Composes responses from arguments by templates, so that the argument behind each word is known.
+"""Compose responses from arguments by templates, so that the argument behind each word is known.
 
-Each argument follows, in one of its wordings, a phrase such as "Opponents argue that". The given arguments have the
-same wording, or another one if the response is to be a paraphrase (Chang et al. 2024, §4.1).
+Each argument, in one of its wordings, follows a phrase such as "Opponents argue that". The given arguments have the
+same wording, or another wording if the response is to be a paraphrase (Chang et al. 2024, §4.1).
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.names import is_name
-from veridical.core.segment import sentences, words
-from veridical.core.spans import Span
-from veridical.core.types import Case, Evidence, Example, Judgement, Omission, Source, Verdict
 from veridical.datasets.reading import group
+from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.spans import Span
+from veridical.records.types import Case, Evidence, Example, Judgement, Omission, Source, Verdict
+from veridical.text.names import is_name
+from veridical.text.segment import sentences, words
 from veridical_lab.datasets.topics import Argument, Topic, draw_arguments, normal_form, topic_groups
 
 __all__ = ["WORDINGS", "clause_of", "composed", "usable_topic"]
@@ -59,10 +59,10 @@ _CONTRACTED = re.compile(r"(?:n['’]t|['’](?:s|re|ve|ll|d))$", re.I)
 
 
 def clause_of(text: str) -> str | None:
-    """Turn a text into a clause after "that" (small first letter, no final mark); None if it cannot be one.
+    """Turn a text into a clause after "that", with a small first letter and no final punctuation.
 
     The text must be one sentence of 4 to 40 words with a finite verb after its first word, and not a question, heading
-    or order.
+    or order. Any other text gives None.
 
     >>> clause_of("The penalty of death is a crime deterrent.")
     'the penalty of death is a crime deterrent'
@@ -86,23 +86,23 @@ def clause_of(text: str) -> str | None:
 
 
 def composed(topics: Iterable[Topic], *, wording: str = "both", per_topic: int = 6, seed: int = 0) -> Iterator[Example]:
-    """Yield error-free examples: one to three arguments for each perspective, and a response that says all of them.
+    """Yield error-free examples: one to three arguments for each perspective, and a response that states all of them.
 
-    The gold has a verdict of score 0 for each argument's words in the response, with the argument as its evidence, and
-    an omission of score 0 for each argument. The document is the topic's group (`topic_groups`), so that no argument is
-    in two parts of a split; the groups `topic` and `wording` ("same", "other") are set. The same topic and seed give
-    the same responses, whatever the other topics.
+    The gold has a verdict with score 0 for each argument's words in the response, with the argument as its evidence,
+    and an omission with score 0 for each argument. The document is the topic's group (`topic_groups`), so that no
+    argument is in two parts of a split. The groups `topic` and `wording` ("same", "other") are set. The same topic and
+    seed give the same responses, whatever the other topics.
 
     Args:
-        topics: The topics. A topic is skipped unless two perspectives have arguments that can be said in one clause
+        topics: The topics. A topic is skipped unless two perspectives have arguments that can be stated in one clause
             and, for other wordings, have paraphrases.
         wording: One of `WORDINGS`.
-        per_topic: The maximum number of different draws of arguments per topic.
+        per_topic: The largest number of different draws of arguments per topic.
         seed: The random seed.
 
     Raises:
-        UnknownNameError: If `wording` is not in `WORDINGS`.
-        InputError: If no response can be composed from any topic.
+        UnknownNameError: `wording` is not in `WORDINGS`.
+        InputError: No response can be composed from any topic.
     """
     if wording not in WORDINGS:
         raise UnknownNameError("wording", wording, WORDINGS)
@@ -140,10 +140,10 @@ def composed(topics: Iterable[Topic], *, wording: str = "both", per_topic: int =
 
 
 def usable_topic(topic: Topic, *, reworded: bool) -> Topic | None:
-    """Return the topic with those arguments that have a wording that can be a clause; None if they are too few.
+    """Return the topic with those arguments that have a wording that can be a clause.
 
-    That wording comes first. It is the last one that can be a clause, because the first wording is often a heading, and
-    those of crowd workers are more often sentences.
+    This wording comes first. It is the last wording that can be a clause, because the first wording is often a heading,
+    and the wordings of crowd workers are more often sentences. The result is None if too few arguments remain.
     """
     chosen = []
     for argument in topic.arguments:

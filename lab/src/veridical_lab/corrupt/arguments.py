@@ -1,9 +1,9 @@
-"""Removes arguments from the sources of a response, adds others (Chang et al. 2024, §4.2), or makes ambiguous errors.
+"""Remove arguments from the sources of a response, add others (Chang et al. 2024, §4.2), or make ambiguous errors.
 
-A full error does not change the response: without one of its arguments the response is partly unsupported, and with a
-further argument it leaves something out. Ambiguous errors (§3) are separate types. The gold tells where the response
-says each argument, by a verdict with the argument as its evidence (`argument_responses` makes these, and people may
-mark them). If that is not marked, removing an argument makes the response hallucinated without saying where.
+A full error does not change the response. Without one of its arguments, the response is partly unsupported, and with a
+further argument, it leaves something out. Ambiguous errors (§3) are separate types. The gold tells where the response
+states each argument, by a verdict with the argument as its evidence (`argument_responses` makes these verdicts, and
+people may mark them). If this is not marked, removing an argument makes the response hallucinated without saying where.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from veridical.core.edits import apply, carry
-from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.segment import sentences, words
-from veridical.core.spans import Span
-from veridical.core.stemmer import stem
-from veridical.core.stopwords import STOP_WORDS
-from veridical.core.types import GOLD_THRESHOLD, Edit, Example, Omission, Source, Verdict
+from veridical.records.edits import apply, carry
+from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.spans import Span
+from veridical.records.types import GOLD_THRESHOLD, Edit, Example, Omission, Source, Verdict
+from veridical.text.segment import sentences, words
+from veridical.text.stemmer import stem
+from veridical.text.stopwords import STOP_WORDS
 from veridical_lab.corrupt.argument_responses import usable_topic
 from veridical_lab.corrupt.shades import shade
 from veridical_lab.datasets.topics import Argument, Topic, normal_form
@@ -47,16 +47,16 @@ _Change = Callable[["Arguments", Example, random.Random], "Example | str"]
 
 
 class Arguments:
-    """Makes one error of a type drawn from `types`; if that is impossible, the next type is drawn.
+    """Makes one error of a type drawn from `types`. If this error is impossible, the next type is drawn.
 
     An argument that may say the same as another one (half of the content words in common) is neither removed nor added.
 
     Args:
-        examples: Error-free examples; their topic is the group `topic`, else the document.
-        types: Some of `TYPES`; None for `FULL`.
-        topics: The topics that the examples name by id, from which arguments are added; None: the arguments of
-            `examples` for each topic. An argument is added in a wording like that of the given ones, so that its style
-            does not give it away.
+        examples: Error-free examples. Their topic is the group `topic`, or otherwise the document.
+        types: Some of `TYPES`. Default: `FULL`.
+        topics: The topics that the examples name by id, from which arguments are added. An argument is added in a
+            wording like that of the given arguments, so that its style does not give it away. Default: the arguments of
+            `examples` for each topic.
     """
 
     name = "arguments"
@@ -299,8 +299,8 @@ def each_error(
     Args:
         examples: Error-free examples.
         types: Some of `TYPES`.
-        topics: See `Arguments`.
-        seed: The random seed; an example's draws do not depend on the others.
+        topics: As in `Arguments`.
+        seed: The random seed. The draws of an example do not depend on other examples.
     """
     examples = list(examples)
     way = Arguments(examples, types=types, topics=topics)

@@ -1,7 +1,7 @@
-"""Removes or changes attributes, so that they no longer support the description (CH-Wang et al. 2024, §3.2, E2E).
+"""Remove or change attributes, so that they no longer support the description (CH-Wang et al. 2024, §3.2, E2E).
 
 The description stays as people wrote it, and its mentions of a changed attribute are marked. The paper's authors
-corrected every pair by hand. Here an example is used only if all its mentions of each drawn attribute are found.
+corrected every pair by hand. Here, an example is used only if all its mentions of each drawn attribute are found.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from veridical.core.spans import Span
-from veridical.core.types import GOLD_THRESHOLD, Case, Evidence, Example, Judgement, Omission, Source, Verdict
+from veridical.records.spans import Span
+from veridical.records.types import GOLD_THRESHOLD, Case, Evidence, Example, Judgement, Omission, Source, Verdict
 from veridical_lab.datasets.e2e_slots import VALUES, Slot, Unplaced, meaning, place_slots, says, slot_of
 
 __all__ = ["Attributes"]
@@ -22,9 +22,9 @@ class Attributes:
     """Removes or changes some of the attributes that the response of an example states.
 
     Of its n attributes, k in 1 … n - 1 are drawn, and a fair coin decides whether all k are removed or changed. A new
-    value is drawn from the values of that attribute in all `examples`, by frequency; if these have no other value, from
-    the published values. It is one that the response does not state. The gold marks each mention of the k attributes;
-    its label is the original attribute, its reason tells the change.
+    value is drawn from the values of this attribute in all `examples`, by frequency. If these have no other value, it
+    is drawn from the published values. The response does not state the new value. The gold marks each mention of the k
+    attributes. Its label is the original attribute, and its reason tells the change.
     """
 
     name = "attributes"

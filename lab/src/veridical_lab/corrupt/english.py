@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from veridical.core.vocabulary import ANTONYM_PAIRS, MONTHS, WEEKDAYS
+from veridical.text.vocabulary import ANTONYM_PAIRS, MONTHS, WEEKDAYS
 from veridical_lab.corrupt.mentions import COUNTS
 
 __all__ = [

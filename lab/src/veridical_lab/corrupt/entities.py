@@ -1,4 +1,4 @@
-"""Swaps a name, number or time of the response for another one that its source does not support.
+"""Swap a name, number or time of the response for another one that its source does not support.
 
 This is the automatic counterpart of BUMP's entity and circumstance errors, which people wrote (Ma et al. 2023) and
 which CH-Wang et al. 2024, §3.2, use as synthetic summaries. An error is intrinsic if the new mention is elsewhere in
@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterable
 from dataclasses import replace
 
-from veridical.core.types import Case, Example, Judgement, Verdict
+from veridical.records.types import Case, Example, Judgement, Verdict
 from veridical_lab.corrupt.mentions import (
     Names,
     find_mentions,
@@ -27,8 +27,8 @@ __all__ = ["Entities"]
 class Entities:
     """Swaps one name, number or time that the response and its sources mention, everywhere in the response.
 
-    A fair coin decides whether a new mention of the same kind comes from the case's own sources or from elsewhere; if
-    that offers none, the other is tried. The verdicts' `correction` is the original mention.
+    A fair coin decides whether a new mention of the same kind comes from the case's own sources or from elsewhere. If
+    one of them offers no mention, the other is tried. The `correction` of a verdict is the original mention.
     """
 
     name = "entities"

@@ -1,6 +1,6 @@
-"""Errors that rules can make in one sentence of a text: a finder of candidate edits for each type of error.
+"""Find candidate edits for each type of error that rules can make in one sentence of a text.
 
-A finder yields candidate edits in an order drawn by the caller's source of randomness. Edits change the text, and the
+A finder yields candidate edits in an order drawn by the caller's source of randomness. Edits change the text. The
 numbers, dates, units, names, antonyms and relations that they put in are checked not to be in the sources.
 """
 
@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from random import Random
 
-from veridical.core import quantities
-from veridical.core.names import is_name
-from veridical.core.segment import sentences, words
-from veridical.core.spans import Span
-from veridical.core.stemmer import stem
-from veridical.core.types import Edit
-from veridical.core.vocabulary import MONTHS, WEEKDAYS
+from veridical.records.spans import Span
+from veridical.records.types import Edit
+from veridical.text import quantities
+from veridical.text.names import is_name
+from veridical.text.segment import sentences, words
+from veridical.text.stemmer import stem
+from veridical.text.vocabulary import MONTHS, WEEKDAYS
 from veridical_lab.corrupt.english import ANTONYMS, AUXILIARY, CONTRACTIONS, FALLBACK_CLAUSES, UNIT_GROUPS, VALUE_WORDS
 from veridical_lab.corrupt.mentions import NamedMention, numbers_like, occurrences, written_like
 from veridical_lab.corrupt.name_kinds import NamePool, is_whole
@@ -283,7 +283,7 @@ def is_foreign(passage: Passage, text: str) -> bool:
     return bool(keys) and 2 * len(unsupported) >= len(keys) and not any(text in s.text for s in passage.sources)
 
 
-_TAIL = re.compile(r"\s*[.!]*$")
+_TAIL = re.compile(r"(?<!\s)\s++[.!]*+$|(?<![\s.!])[.!]*+$")
 
 
 Finder = Callable[[Passage, Material, Random], Iterator[tuple[Edit, ...]]]

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from veridical.core.edits import apply, carry
-from veridical.core.spans import Span
-from veridical.core.types import Edit, Example, Judgement, Verdict
+from veridical.records.edits import apply, carry
+from veridical.records.spans import Span
+from veridical.records.types import Edit, Example, Judgement, Verdict
 
 __all__ = ["with_errors"]
 
 
 def with_errors(example: Example, edits: Sequence[Edit], way: str) -> Example:
-    """Return the example with `edits` in its response and a verdict for each.
+    """Return the example with edits in its response, and a verdict for each edit.
 
-    A verdict's label is its edit's `because`, and its `correction` is the original text. Added text, and names that no
-    source has, are extrinsic errors; all others contradict the sources.
+    The label of a verdict is the `because` of its edit, and its `correction` is the original text. Added text, and
+    names that no source has, are extrinsic errors. All other errors contradict the sources.
 
     Args:
         example: A grounded example.
         edits: The changes, in order and apart from each other.
-        way: The way to corrupt that made them.
+        way: The way to corrupt that made the changes.
     """
     case = example.case
     changed = replace(case, id=f"{case.id}/{way}", response=apply(case.response, edits))

@@ -1,7 +1,7 @@
-"""Changes the source so that it no longer supports the response (Conv-FEVER).
+"""Change the source so that it no longer supports the response (Conv-FEVER).
 
-After CH-Wang et al. 2024, §3.2. The response stays as it is, and its words for what was changed are marked. In the
-paper a chat model rewrote the knowledge and people corrected it; here rules make the changes.
+This follows CH-Wang et al. 2024, §3.2. The response stays as it is, and its words for the changed facts are marked. In
+the paper, a chat model rewrote the knowledge and people corrected it. Here, rules make the changes.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.segment import words
-from veridical.core.spans import Span, cut
-from veridical.core.types import Case, Evidence, Example, Judgement, Source, Verdict
+from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.spans import Span, cut
+from veridical.records.types import Case, Evidence, Example, Judgement, Source, Verdict
+from veridical.text.segment import words
 from veridical_lab.corrupt.english import ANTONYMS
 from veridical_lab.corrupt.mentions import Names, occurrences, shared_mentions, substitute_for
 
@@ -33,14 +33,14 @@ _YEAR = re.compile(r"1[0-9]{3}|20[0-9]{2}")
 
 
 class Knowledge:
-    """Makes one error of a type drawn from `types`, by changing words that the response and its sources both have.
+    """Makes one error of a type drawn from `types`, by changing words that the response and its sources share.
 
     The example is used only if none of the changed words is left in the sources, in any form, so that nothing there
     still supports the response. New names come from the sources of all `examples`.
 
     Args:
         examples: Grounded examples.
-        types: Some of `TYPES`, which are tried in random order; None: names, numbers and times alike.
+        types: Some of `TYPES`, which are tried in random order. Default: names, numbers and times alike.
     """
 
     name = "knowledge"

@@ -1,8 +1,8 @@
-"""Replaces words by those that a language model expects there: mask, replace, rank (Liu et al. 2022, §3.2).
+"""Replace words by words that a language model expects there: mask, replace, rank (Liu et al. 2022, §3.2).
 
 Some words from the third sentence on are masked (a name, date or quantity as a whole). A masked or causal language
 model, which does not see the original, proposes replacements, and the most fluent of several texts is kept. Nobody
-checks the result: a replacement counts as an error even if it says the same or is true.
+checks the result, so a replacement counts as an error even if it says the same or is true.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from veridical.core import quantities
-from veridical.core.edits import apply
-from veridical.core.errors import InputError
-from veridical.core.segment import has_words, sentences, words
-from veridical.core.spans import Span
-from veridical.core.stopwords import STOP_WORDS
-from veridical.core.types import Edit, Example
-from veridical.core.vocabulary import MONTHS, WEEKDAYS
+from veridical.inference.local_model import LocalModel
 from veridical.models.base_model import base_of
-from veridical.models.local_model import LocalModel
+from veridical.records.edits import apply
+from veridical.records.errors import InputError
+from veridical.records.spans import Span
+from veridical.records.types import Edit, Example
+from veridical.text import quantities
+from veridical.text.segment import has_words, sentences, words
+from veridical.text.stopwords import STOP_WORDS
+from veridical.text.vocabulary import MONTHS, WEEKDAYS
 from veridical_lab.corrupt.gold import with_errors
 from veridical_lab.corrupt.name_kinds import find_kinds
 from veridical_lab.corrupt.passages import VALUE, implied
@@ -43,9 +43,11 @@ class MaskedOptions:
     """How words are masked and replaced.
 
     Attributes:
-        ratio: The share of words to mask from `first_sentence` on, above 0, at most 1; at least one unit is masked.
-        first_sentence: The sentence from which words are masked, from 1; those before it are context.
-        candidates: The number of texts to choose the most fluent one from; None: 8 with a model that ranks, else 1.
+        ratio: The fraction of words to mask from `first_sentence` on, above 0 and at most 1. At least one unit is
+            masked.
+        first_sentence: The sentence from which words are masked, from 1. The sentences before it are context.
+        candidates: The number of texts from which to choose the most fluent text. Default: 8 with a model that ranks,
+            otherwise 1.
         sampling: How a replacement is sampled from the model's predictions.
     """
 
@@ -64,23 +66,24 @@ class MaskedOptions:
 
 
 class Masked:
-    """Replaces words of a response by those that a language model expects in their place.
+    """Replaces words of a response by words that a language model expects in their place.
 
-    Each replaced word or name is a verdict; its label is `name`, `date`, `number` or `word`, its `correction` the
-    original. The gold's `provenance` names the models. Results do not depend on which examples are changed together.
+    Each replaced word or name is a verdict, with `name`, `date`, `number` or `word` as its label, and the original as
+    its `correction`. The gold's `provenance` names the models. Results do not depend on which examples are changed
+    together.
 
     Args:
         examples: Not used, because nothing comes from other examples.
         model: The masked or causal language model that proposes replacements.
-        ranker: The causal language model that ranks candidates by perplexity; None: there is only one candidate.
+        ranker: The causal language model that ranks candidates by perplexity. None if there is only one candidate.
         options: How words are masked and replaced.
-        find_names: Finds the names of a text; None: the rules of `name_kinds`.
+        find_names: A function that finds the names of a text. Default: the rules of `name_kinds`.
 
     Attributes:
         provenance: The models, each with a hash of its weights.
 
     Raises:
-        InputError: Without a model, for a model that cannot fill in words, or for several candidates without a ranker.
+        InputError: There is no model, the model cannot fill in words, or there are several candidates but no ranker.
     """
 
     name = "masked"
@@ -185,7 +188,7 @@ class Masked:
 def maskable(text: str, find_names: Callable[[str], list[Span]] | None = None) -> list[tuple[Span, str]]:
     """Return the spans of a text that may be masked, in order, with their label: `date`, `number`, `name` or `word`.
 
-    Dates, quantities and names are whole; stop words are left out, and so is the ending of a genitive.
+    Dates, quantities and names are masked as a whole. Stop words and the ending of a genitive are left out.
 
     >>> text = "On 3 May 2021 Ann Berg's clinic had 1.2 million visitors."
     >>> [(span.of(text), label) for span, label in maskable(text)]

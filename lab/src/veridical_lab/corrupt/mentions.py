@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from veridical.core.segment import sentences
-from veridical.core.spans import Span
-from veridical.core.stopwords import STOP_WORDS
-from veridical.core.types import Case, Example
-from veridical.core.vocabulary import MONTHS, WEEKDAYS
+from veridical.records.spans import Span
+from veridical.records.types import Case, Example
+from veridical.text.segment import sentences
+from veridical.text.stopwords import STOP_WORDS
+from veridical.text.vocabulary import MONTHS, WEEKDAYS
 
 __all__ = [
     "COUNTS",
@@ -49,7 +49,7 @@ _NAME = re.compile(rf"(?<!\w){_WORD}(?:[ ](?:of the |of |de |la |van |von )?{_WO
 
 
 def find_mentions(text: str, *, known: str = "") -> list[NamedMention]:
-    """Return the mentions in `text`, in order, none inside another.
+    """Return the mentions in a text, in order. No mention is inside another.
 
     A single capitalised word is a name only if `text` and `known` never have it in lower case. If it opens a sentence,
     it must also occur inside a sentence of one of them.
@@ -112,7 +112,7 @@ def occurrences(text: str, phrase: str, *, ignore_case: bool = False) -> list[Sp
 
 
 def replaced(text: str, phrase: str, new: str, *, ignore_case: bool = False) -> tuple[str, list[Span]]:
-    """Replace every occurrence of `phrase` in `text` by `new`; return the new text and the spans of `new` in it.
+    """Replace every occurrence of `phrase` in a text by `new`, and return the new text and the spans of `new` in it.
 
     >>> replaced("Ann and Anna", "Ann", "Bob")
     ('Bob and Anna', [Span(start=0, end=3)])
@@ -127,10 +127,10 @@ def replaced(text: str, phrase: str, new: str, *, ignore_case: bool = False) -> 
 
 
 class Names:
-    """The names in some texts, to draw a similar one from, by frequency.
+    """Collects the names in some texts, to draw similar names by frequency.
 
-    Similar names have the same number of words, are both in capitals or not, and both of places or not. A name that
-    follows "in", "near" or "across" anywhere is that of a place.
+    Two names are similar if they have the same number of words, if both or neither are in capitals, and if both or
+    neither are names of places. A name that follows "in", "near" or "across" anywhere is the name of a place.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -160,16 +160,16 @@ class Names:
 
 
 def substitute_for(phrase: str, kind: str, names: Names, texts: Sequence[str], draw: Random) -> str | None:
-    """Draw a substitute of the same kind that is in none of `texts`; None if there is none.
+    """Draw a substitute of the same kind that is in none of `texts`, or return None if there is no such substitute.
 
     Months, weekdays and number words are drawn from their lists. A number has as many digits as `phrase`, and a year is
     at most thirty years off.
 
     Args:
         phrase: The phrase to replace.
-        kind: Its kind: "name", "number" or "time".
+        kind: The kind of the phrase: "name", "number" or "time".
         names: The names to draw from.
-        texts: Texts that must not have the substitute, in upper or lower case.
+        texts: Texts that must not contain the substitute, in upper or lower case.
         draw: The source of randomness.
     """
     listed = next((words for words in _LISTS if phrase.lower() in (w.lower() for w in words)), None)

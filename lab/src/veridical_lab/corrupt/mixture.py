@@ -5,21 +5,21 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 
-from veridical.core.errors import InputError
-from veridical.core.types import Example
+from veridical.records.errors import InputError
+from veridical.records.types import Example
 from veridical_lab.corrupt import Corruptor, CorruptsMany
 
 __all__ = ["Mixture"]
 
 
 class Mixture:
-    """Changes each example by a way that is drawn by weight; if that way fails, the next one drawn is tried.
+    """Changes each example by a way that is drawn by weight. If this way fails, the next one drawn is tried.
 
     Args:
         ways: The ways with their weights, all above 0.
 
     Raises:
-        InputError: For fewer than two ways, or a weight that is not positive.
+        InputError: There are fewer than two ways, or a weight is not positive.
     """
 
     def __init__(self, ways: Sequence[tuple[Corruptor, float]]) -> None:

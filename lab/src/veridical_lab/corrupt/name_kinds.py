@@ -1,6 +1,6 @@
-"""Tells names of people, places, organisations … apart, by cues in and around the name.
+"""Distinguish names of people, places, organisations and other things, by cues in and around the name.
 
-The cues are titles, roles and verbs of people, "in X", "X Inc", "the River X"; there is no list of names. A name
+The cues are titles, roles and verbs of people, "in X", "X Inc", "the River X". There is no list of names. A name
 without a cue has the kind "name". `spacy_names` finds names with a spaCy pipeline.
 """
 
@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from veridical.core.names import is_name
-from veridical.core.spans import Span
-from veridical.core.vocabulary import MONTHS, WEEKDAYS
+from veridical.records.spans import Span
+from veridical.text.names import is_name
+from veridical.text.vocabulary import MONTHS, WEEKDAYS
 from veridical_lab.corrupt.mentions import NamedMention, find_mentions
 
 __all__ = ["NamePool", "find_kinds", "is_whole", "name_form", "name_mentions", "spacy_names"]
@@ -87,9 +87,9 @@ _NO_PART = {name.capitalize() for name in (*MONTHS, *WEEKDAYS)}
 
 @lru_cache(maxsize=1024)
 def find_kinds(text: str) -> tuple[tuple[Span, str], ...]:
-    """Return the names of `text` in order, each with its kind by the cues at all its occurrences in the text.
+    """Return the names in a text in order, each with its kind by the cues at all its occurrences in the text.
 
-    The last word of a person's name, alone, is a person's name, too.
+    The last word of a person's name, standing alone, is also a person's name.
 
     >>> text = "The actor Ann Berg said so in Oslo. Berg works for Acme Inc and for Umbra."
     >>> [(span.of(text), kind) for span, kind in find_kinds(text)]
@@ -126,10 +126,11 @@ def find_kinds(text: str) -> tuple[tuple[Span, str], ...]:
 
 
 def name_mentions(text: str, sources: Sequence[str] = ()) -> list[NamedMention]:
-    """Return the names that `text` mentions, with the kinds that the sources show, else those that `text` shows.
+    """Return the names that a text mentions, with the kinds that the sources show, or otherwise the kinds that the text
+    shows.
 
     Args:
-        text: Where to find names.
+        text: The text in which to find names.
         sources: Texts whose cues count, too.
     """
     in_text = find_kinds(text)
@@ -144,10 +145,11 @@ def name_mentions(text: str, sources: Sequence[str] = ()) -> list[NamedMention]:
 
 
 class NamePool:
-    """The names in some texts by kind, to draw a similar one from, by frequency.
+    """Collects the names in some texts by kind, to draw similar names by frequency.
 
-    Similar names have the same known kind, one word or several, and are both in capitals or not. Names of unknown kind
-    must also have the same number of words and follow the same word ("the", "by" …) or none.
+    Two names are similar if they have the same known kind, if both have one word or both have several, and if both or
+    neither are in capitals. Names of unknown kind must also have the same number of words, and follow the same word
+    ("the", "by" …) or no word.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -176,7 +178,7 @@ def name_form(text: str, mention: NamedMention) -> tuple[object, ...]:
 def is_whole(text: str, span: Span) -> bool:
     """Return whether a name does not look like part of a longer one ("Tour" in "Tour de las Américas")."""
     before, after = text[max(0, span.start - 12) : span.start], text[span.end : span.end + 6]
-    return not re.search(r"[-–/&#]$|[A-Z][\w.’']* $|[\"“][^ ]* $", before) and not re.match(
+    return not re.search(r"[-–/&#]$|[A-Z][\w.’']{0,12} $|[\"“][^ ]{0,12} $", before) and not re.match(
         r"[-–/&]| (?:[0-9A-Z]|d['’]|de\b|del\b|of\b|&)|, [A-Z]", after
     )
 

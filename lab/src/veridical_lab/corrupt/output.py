@@ -1,4 +1,4 @@
-"""Writes corrupted examples to a file as they are made, so that an interrupted run continues where it stopped.
+"""Write corrupted examples to a file as they are made, so that an interrupted run continues where it stopped.
 
 Until the file is complete, examples are in FILE.part, and the state of the run is in FILE.part.json.
 """
@@ -13,13 +13,13 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from veridical.core.errors import DataError, InputError, OutputError
-from veridical.core.files import read_text, write_whole
-from veridical.core.jsonl import append_lines
-from veridical.core.serialization import decode, encode
-from veridical.core.spans import length
-from veridical.core.strict_json import parse
-from veridical.core.types import Example
+from veridical.io.files import read_text, write_whole
+from veridical.io.jsonl import append_lines
+from veridical.io.serialization import decode, encode
+from veridical.io.strict_json import parse
+from veridical.records.errors import DataError, InputError, OutputError
+from veridical.records.spans import length
+from veridical.records.types import Example
 from veridical_lab.corrupt import Attempt, is_grounded
 
 __all__ = ["CorruptionOutput", "CorruptionReport"]
@@ -27,20 +27,20 @@ __all__ = ["CorruptionOutput", "CorruptionReport"]
 
 @dataclass(frozen=True, slots=True)
 class CorruptionReport:
-    """Counts of a run.
+    """The counts of a run.
 
     Attributes:
-        method: The way to corrupt, or several with their weights.
+        method: The way to corrupt, or several ways with their weights.
         seed: The random seed.
         inputs: The number of examples read.
         written: The number of examples written.
-        corrupted: The number of these with errors.
+        corrupted: The number of written examples with errors.
         by: The number of corrupted examples, by the way that made them.
         errors: The number of marked places, by label.
         marked_characters: The number of characters in these places.
         characters: The number of characters in all written responses.
         skipped: The number of examples that were not used, by reason.
-        sha256: The hash of the file; "" until it is complete.
+        sha256: The SHA-256 hash of the file. "" until it is complete.
     """
 
     method: str
@@ -82,7 +82,7 @@ def _sum(counts: dict[str, int], more: Counter[str]) -> dict[str, int]:
 
 
 class CorruptionOutput:
-    """The file at `path` that a run writes; an interrupted run with the same `run` is continued.
+    """The file at `path` that a run writes. An interrupted run with the same `run` is continued.
 
     Args:
         path: The file to write.
@@ -91,12 +91,12 @@ class CorruptionOutput:
         seed: The random seed, for the report.
 
     Attributes:
-        report: The counts so far; the first `inputs` examples need not be read again.
+        report: The counts so far. The first `inputs` examples need not be read again.
 
     Raises:
-        InputError: If the unfinished file belongs to another run.
-        DataError: If the unfinished file is damaged.
-        OutputError: If `path` is a folder or another kind of file.
+        InputError: The unfinished file belongs to another run.
+        DataError: The unfinished file is damaged.
+        OutputError: `path` is a folder or another kind of file.
     """
 
     def __init__(self, path: Path, run: str, *, method: str, seed: int) -> None:
@@ -108,6 +108,9 @@ class CorruptionOutput:
             raise OutputError(f"cannot write {path}: it is a folder", hint="name a file")
         if path.exists() and not path.is_file():
             raise OutputError(f"cannot write {path}: it is not a regular file", hint="name a file")
+        for file in (self._part, self._state):
+            if file.is_symlink():
+                raise OutputError(f"cannot write {file}: it is a symbolic link", hint="name another --out")
         if self._state.exists():
             self._resume()
         else:
@@ -141,12 +144,12 @@ class CorruptionOutput:
         """Append the results of more examples, and save the state of the run."""
         made = list(made)
         lines = [encode(example) for attempt in made for example in attempt.examples]
-        append_lines(self._part, lines)
+        append_lines(self._part, lines, follow_link=False)
         self._bytes += sum(len(line.encode()) + 1 for line in lines)
         self._last = made[-1].id if made else self._last
         self.report = self.report.with_attempts(made)
         state = {"run": self._run, "last": self._last, "bytes": self._bytes, "report": parse(encode(self.report))}
-        write_whole(self._state, json.dumps(state) + "\n")
+        write_whole(self._state, json.dumps(state) + "\n", follow_link=False)
 
     def finish(self) -> CorruptionReport:
         """Move the file into place; if nothing was corrupted, delete it and raise `InputError`."""

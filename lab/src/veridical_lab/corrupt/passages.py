@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from veridical.core import quantities
-from veridical.core.names import is_name
-from veridical.core.segment import sentences, words
-from veridical.core.spans import Span
-from veridical.core.types import Case, Edit
+from veridical.records.spans import Span
+from veridical.records.types import Case, Edit
+from veridical.text import quantities
+from veridical.text.names import is_name
+from veridical.text.segment import sentences, words
 from veridical_lab.corrupt.mentions import NamedMention
 from veridical_lab.corrupt.name_kinds import name_mentions
 

@@ -1,8 +1,8 @@
-"""Swaps the two sides of a relation in a sentence, so that it says something else.
+"""Swap the two sides of a relation in a sentence, so that it says something else.
 
 Relations have a direction: "A defeated B", "B was taught by A", "A is the capital of B", "A's son B", "A is taller than
-B", "moved from A to B", "rose from 5 to 9", "directed by A and written by B". Symmetric ones ("A married B", "a road
-from A to B", "between A and B") are left alone.
+B", "moved from A to B", "rose from 5 to 9", "directed by A and written by B". Symmetric relations ("A married B", "a
+road from A to B", "between A and B") are left alone.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from itertools import combinations, pairwise
 from random import Random
 from typing import Any
 
-from veridical.core.spans import Span
-from veridical.core.types import Edit
-from veridical.core.vocabulary import MONTHS
+from veridical.records.spans import Span
+from veridical.records.types import Edit
+from veridical.text.vocabulary import MONTHS
 from veridical_lab.corrupt.english import TRANSITIVE
 from veridical_lab.corrupt.passages import Passage
 

@@ -1,7 +1,7 @@
-"""Rewrites that keep the meaning of an English sentence: other words, numbers, dates, names and order; and light cuts.
+"""Rewrite an English sentence without changing its meaning: other words, numbers, dates, names and order; light cuts.
 
 A detector that learns only from synthetic errors takes any change of words for an error. These rewrites stay true:
-values are compared by value (`core.quantities`), words come from a small table with contexts, names become shorter or
+values are compared by value (`text.quantities`), words come from a small table with contexts, names become shorter or
 longer only if the sources show whose they are, and cuts only remove text.
 """
 
@@ -14,14 +14,14 @@ from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
-from veridical.core import quantities
-from veridical.core.edits import apply
-from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.names import is_name
-from veridical.core.segment import words
-from veridical.core.spans import Span
-from veridical.core.types import Edit, Example
-from veridical.core.vocabulary import MONTHS
+from veridical.records.edits import apply
+from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.spans import Span
+from veridical.records.types import Edit, Example
+from veridical.text import quantities
+from veridical.text.names import is_name
+from veridical.text.segment import words
+from veridical.text.vocabulary import MONTHS
 from veridical_lab.corrupt import is_grounded
 from veridical_lab.corrupt.english import CONTRACTIONS, PARTICIPLES, TRANSITIVE
 from veridical_lab.corrupt.mentions import COUNTS
@@ -115,7 +115,7 @@ def _other_forms(passage: Passage, draw: Random, kind: str) -> Iterator[Edits]:
                 yield (edit,)
 
 
-_PART_BEFORE = re.compile(r"[^\W\d_]$|(?<![.!?] )(?<!^)\b[A-Z][\w.]* $")  # "R$5", "ISO 9001", "Apollo 11"
+_PART_BEFORE = re.compile(r"[^\W\d_]$|(?<![.!?] )(?<!^)\b[A-Z][\w.]{0,40} $")  # "R$5", "ISO 9001", "Apollo 11"
 _SPAN_BEFORE = re.compile(r"[0-9](?:st|nd|rd|th)?(?: [A-Z][a-z]+)?,? (?:to|and|or|until|till|through|[-–]) $")
 
 
@@ -374,21 +374,21 @@ def rewritten(
     types: Sequence[str] | None = None,
     seed: int = 0,
 ) -> Iterator[Example]:
-    """Yield the examples, with the responses of some rewritten to say the same in other words, or less.
+    """Yield the examples, with some responses rewritten to say the same in other words, or less.
 
     Only responses labelled as grounded are rewritten, and they stay grounded. The group `rewritten` has the types used,
-    in alphabetical order with "+" between, or "no" if there was nothing to rewrite.
+    in alphabetical order with "+" between them, or "no" if there was nothing to rewrite.
 
     Args:
-        examples: Labelled examples; read as a stream.
-        share: The share of the grounded examples to rewrite, from 0 to 1, sampled one by one.
-        most: The most rewrites for each sentence of a response, one of each type; at least 1.
-        types: The types to use, names in `REWRITES`; None for all.
-        seed: The random seed; an example's draws do not depend on the others.
+        examples: The labelled examples, which are read as a stream.
+        share: The fraction of the grounded examples to rewrite, from 0 to 1. They are sampled one by one.
+        most: The largest number of rewrites for each sentence of a response, one of each type, at least 1.
+        types: The types to use, names in `REWRITES`. Default: all types.
+        seed: The random seed. The draws of an example do not depend on other examples.
 
     Raises:
-        UnknownNameError: For an unknown type.
-        InputError: If the share or the number is out of range.
+        UnknownNameError: A type is unknown.
+        InputError: The fraction or the number is out of range.
     """
     chosen = tuple(REWRITES) if types is None else tuple(dict.fromkeys(types))
     for unknown in (name for name in chosen if name not in REWRITES):

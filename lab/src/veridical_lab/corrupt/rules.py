@@ -1,7 +1,7 @@
-"""Makes errors in a response by rules: a value, name, negation, antonym, relation, invented clause or foreign sentence.
+"""Make errors in a response by rules: a value, name, negation, antonym, relation, invented clause or foreign sentence.
 
 Corrupt grounded responses, rewrites of them (`rewrites`) and sentences copied from a source (`copied_sentences`) alike,
-and keep some of each as they are, so that new words are no sign of an error. The rules do not understand the text: they
+and keep some of each as they are, so that new words are no sign of an error. The rules do not understand the text. They
 check replacements against the sources by value (numbers, dates, quantities) or by stem (names, antonyms).
 """
 
@@ -10,10 +10,10 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator, Sequence
 
-from veridical.core.edits import apply
-from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.segment import sentences
-from veridical.core.types import Case, Edit, Example, Judgement, Source
+from veridical.records.edits import apply
+from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.types import Case, Edit, Example, Judgement, Source
+from veridical.text.segment import sentences
 from veridical_lab.corrupt.error_types import ERROR_TYPES, Material, plain_sentences
 from veridical_lab.corrupt.gold import with_errors
 from veridical_lab.corrupt.passages import Passage, article_fits, passages_of
@@ -32,13 +32,14 @@ class Rules:
 
     If a type finds nothing to change in any sentence, the next one drawn is tried. Types that few sentences offer are
     drawn first more often, so that every type has a share of the errors. Each changed place is a verdict with the type
-    as its label; its `correction` is the original text, "" where something was added. Names, clauses and sentences that
+    as its label. Its `correction` is the original text, or "" if something was added. Names, clauses and sentences that
     the example's own sources do not offer come from the sources of all `examples`.
 
     Args:
         examples: The examples whose sources offer names, clauses and sentences.
-        types: Names in `ERROR_TYPES`; None for all.
-        errors: Weights of one error, two, three … per response; fewer are made if no more are possible.
+        types: Names in `ERROR_TYPES`. Default: all types.
+        errors: The weights of one error, two errors, three errors and so on per response. Fewer errors are made if no
+            more are possible.
         material: Names, clauses and sentences to use instead of those of `examples`.
     """
 
@@ -111,13 +112,13 @@ def text_examples(texts: Iterable[str], name: str) -> Iterator[Example]:
 def copied_sentences(examples: Iterable[Example], count: int, *, seed: int = 0) -> Iterator[Example]:
     """Yield grounded examples whose response is a sentence of a source, word for word.
 
-    Sources and document are those of the first example with that source; labels are ignored. Only sentences of 6 to 60
-    words with a final stop are drawn. The group `response` is `copied`.
+    Sources and document are those of the first example with this source; labels are ignored. Only sentences of 6 to 60
+    words with a full stop are drawn. The group `response` is `copied`.
 
     Args:
         examples: The examples that have the sources.
-        count: The maximum number of sentences per source.
-        seed: The random seed; the draw for one source does not depend on the others.
+        count: The largest number of sentences per source.
+        seed: The random seed. The draw for one source does not depend on other sources.
     """
     seen: set[str] = set()
     for example in examples:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 import re
 
-from veridical.core.spans import Span
-from veridical.core.types import Edit
+from veridical.records.spans import Span
+from veridical.records.types import Edit
 
 __all__ = ["SHADES", "shade"]
 
@@ -29,7 +29,7 @@ _WORD = re.compile(rf"\b(?:{'|'.join(SHADES)})\b", re.IGNORECASE)
 
 
 def shade(text: str, draw: random.Random) -> Edit | None:
-    """Return an edit that makes one word of a text stronger or weaker; None if it has no such word.
+    """Return an edit that makes one word of a text stronger or weaker, or None if the text has no such word.
 
     >>> shade("Cars may pollute the air.", random.Random(0))
     Edit(span=Span(start=5, end=8), replacement='will', because='meaning')

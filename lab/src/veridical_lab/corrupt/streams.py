@@ -1,8 +1,8 @@
-"""Makes training cases from plain text: realistic sources, and responses with known errors or none.
+"""Make training cases from plain text: realistic sources, and responses with known errors or without errors.
 
-A response is one or several sentences of its source, as they are or rewritten with the same meaning; then a share of
-the responses gets errors. The gold marks exactly the characters that were put in, so the cases train detectors of
-tokens, spans and responses alike.
+A response is one or several sentences of its source, as they are or rewritten with the same meaning. Then some of the
+responses get errors. The gold marks exactly the characters that were put in, so the cases train detectors of tokens,
+spans and responses alike.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, islice
 
-from veridical.core.errors import InputError
-from veridical.core.segment import sentences, words
-from veridical.core.spans import Span
-from veridical.core.types import Case, Example, Judgement, Source
+from veridical.records.errors import InputError
+from veridical.records.spans import Span
+from veridical.records.types import Case, Example, Judgement, Source
+from veridical.text.segment import sentences, words
 from veridical_lab.corrupt.error_types import Material, plain_sentences
 from veridical_lab.corrupt.rewrites import rewritten
 from veridical_lab.corrupt.rules import Rules
@@ -31,14 +31,14 @@ class Recipe:
     """How training cases are made from plain text.
 
     Attributes:
-        faithful: The share of responses without an error, 0 to 1.
-        rewrite: The share of responses to rewrite first, 0 to 1.
-        errors: Weights of one, two, three … errors in a response that has any.
-        types: Error types, names in `ERROR_TYPES`; None for all.
-        response_sentences: Weights of one, two, three … sentences in a response.
-        source_words: The fewest and the most words of a source; lengths are drawn evenly on a logarithmic scale.
+        faithful: The fraction of responses without an error, from 0 to 1.
+        rewrite: The fraction of responses to rewrite first, from 0 to 1.
+        errors: The weights of one, two, three and more errors in a response with errors.
+        types: The types of error, names in `ERROR_TYPES`. Default: all types.
+        response_sentences: The weights of one, two, three and more sentences in a response.
+        source_words: The fewest and the most words of a source. Lengths are drawn evenly on a logarithmic scale.
         responses: The number of responses for each source.
-        clutter: The share of sources that get as many words of other documents around them as they have.
+        clutter: The fraction of sources that get as many words of other documents around them as they have themselves.
     """
 
     faithful: float = 0.4
@@ -64,15 +64,15 @@ class Recipe:
 def training_examples(
     texts: Iterable[str], recipe: Recipe | None = None, *, name: str = "text", seed: int = 0, block: int = 100
 ) -> Iterator[Example]:
-    """Yield labelled cases from plain texts, as a stream; the same texts and seed give the same cases.
+    """Yield labelled cases from plain texts, as a stream. The same texts and seed give the same cases.
 
-    The gold marks each error (`Verdict.label` is its type, `correction` the original text); without an error it has the
-    score 0. Groups: `corrupted`, `rewritten`, `response` (`copied`), `kind`.
+    The gold marks each error (`Verdict.label` is its type, `correction` the original text). Without an error, it has
+    the score 0. The groups are `corrupted`, `rewritten`, `response` (`copied`) and `kind`.
 
     Args:
-        texts: Documents, read `block` at a time; new names, clauses and sentences come from the same block.
-        recipe: How cases are made; None for the defaults.
-        name: The beginning of the documents' ids ("wikipedia" for "wikipedia/17"); split by `document`.
+        texts: The documents, read `block` at a time. New names, clauses and sentences come from the same block.
+        recipe: How cases are made. Default: the default recipe.
+        name: The beginning of the documents' ids ("wikipedia" for "wikipedia/17"). Split the cases by `document`.
         seed: The random seed.
         block: The number of documents to hold at once, at least 2.
     """
@@ -173,17 +173,17 @@ def excerpt(text: str, spans: Sequence[Span], count: int, draw: random.Random) -
 def cluttered(
     examples: Iterable[Example], pool: Sequence[str], *, share: float = 1.0, words_around: int = 0, seed: int = 0
 ) -> Iterator[Example]:
-    """Yield the examples, with the sources of some between sentences of other documents.
+    """Yield the examples, with the sources of some of them between sentences of other documents.
 
     Sentences are added before and after a source until it has twice as many words. Sources that must be covered, or
-    that the gold points to, stay as they are; so do all if `pool` is empty.
+    that the gold points to, stay as they are. All sources stay as they are if `pool` is empty.
 
     Args:
-        examples: Labelled examples; read as a stream.
-        pool: Sentences to draw from; those that the source or response has already are skipped.
-        share: The share of examples to change, from 0 to 1.
+        examples: The labelled examples, which are read as a stream.
+        pool: The sentences to draw from. Sentences that the source or response already has are skipped.
+        share: The fraction of examples to change, from 0 to 1.
         words_around: The fewest words to add to each source.
-        seed: The random seed; an example's draws depend on its document, so that cases share their sources.
+        seed: The random seed. The draws of an example depend on its document, so that cases share their sources.
     """
     if not 0.0 <= share <= 1.0:
         raise InputError(f"the share is {share:g}", hint="from 0 to 1")

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from veridical.core.errors import DataError
-from veridical.core.spans import Span
-from veridical.core.types import Case, Claim, Example, Judgement, Level, Source, Verdict
 from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, csv_rows, group, jsonl_rows, read_rows, text_id
+from veridical.records.errors import DataError
+from veridical.records.spans import Span
+from veridical.records.types import Case, Claim, Example, Judgement, Level, Source, Verdict
 from veridical_lab.datasets.files import check_split
 
 __all__ = ["INFO", "read"]

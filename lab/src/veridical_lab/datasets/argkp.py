@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from veridical.core.errors import DataError
-from veridical.core.spans import Span
-from veridical.core.types import Case, Example, Judgement, Level, Omission, Source
 from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, csv_rows, group, read_rows
+from veridical.records.errors import DataError
+from veridical.records.spans import Span
+from veridical.records.types import Case, Example, Judgement, Level, Omission, Source
 from veridical_lab.datasets.files import split_files
 from veridical_lab.datasets.topics import Topic, merged_topics
 

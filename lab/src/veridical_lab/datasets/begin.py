@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from veridical.core.errors import DataError
-from veridical.core.types import Case, Example, Judgement, Level, Source, Turn
 from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, csv_rows, group, read_rows, text_id
+from veridical.records.errors import DataError
+from veridical.records.types import Case, Example, Judgement, Level, Source, Turn
 from veridical_lab.datasets.files import check_split
 
 __all__ = ["INFO", "read"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from veridical.core.errors import InputError
-from veridical.core.spans import Span, cut, trimmed, union
-from veridical.core.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, group, jsonl_rows, read_rows, text_id
+from veridical.records.errors import InputError
+from veridical.records.spans import Span, cut, trimmed, union
+from veridical.records.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical_lab.datasets.consensus import majority
 from veridical_lab.datasets.files import check_split
 
@@ -59,11 +59,14 @@ def _example(row: Row) -> list[Example]:
 
 
 def parse_chevrons(response: str, marked: str) -> tuple[list[Span], int]:
-    """Return the spans of `response` that a marked copy of it, or of its beginning, has between < and >.
+    """Return the spans of a response that a marked copy encloses in < and >, and the position where the copy ends.
 
-    Also return where the copy ends. White space may differ; a < or > of the response itself is copied as it is. Spans
-    that touch or have only white space between them are joined, without white space at their ends. Raises `InputError`
-    if the copy differs from the response or a mark is left open.
+    The copy may contain only the beginning of the response. White space may differ, and a < or > of the response itself
+    is copied as it is. Spans that touch or have only white space between them are joined, without white space at their
+    ends.
+
+    Raises:
+        InputError: The copy differs from the response, or a mark is left open.
 
     >>> parse_chevrons("He won more than twice.", "He won <more than>twice.")
     ([Span(start=7, end=16)], 23)
@@ -98,10 +101,13 @@ def parse_chevrons(response: str, marked: str) -> tuple[list[Span], int]:
 
 
 def mark_chevrons(response: str, spans: Sequence[Span]) -> str:
-    """Return the response with < and > around `spans`, which `parse_chevrons` reads back.
+    """Return the response with < and > around some spans, which `parse_chevrons` can read back.
 
-    Spans with only white space between them become one. Raises `InputError` if the form would be ambiguous: a span
-    that begins before a < of the response itself, or ends after a > of it, would be read as another one.
+    Spans with only white space between them become one span.
+
+    Raises:
+        InputError: The form would be ambiguous. A span that begins before a < of the response itself, or ends after a >
+            of it, would be read as another span.
 
     >>> mark_chevrons("He won more than twice.", [Span(7, 16)])
     'He won <more than> twice.'

@@ -1,4 +1,4 @@
-"""Merges several annotators' judgements of one case into one by a stated rule (CH-Wang et al. 2024, §3.3)."""
+"""Merge several annotators' judgements of one case into one judgement by a stated rule (CH-Wang et al. 2024, §3.3)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
-from veridical.core.errors import InputError
-from veridical.core.spans import Span, trimmed, union
-from veridical.core.types import GOLD_THRESHOLD, Case, Judgement, Omission, Verdict, check_judgement, judged_spans
+from veridical.records.errors import InputError
+from veridical.records.spans import Span, trimmed, union
+from veridical.records.types import GOLD_THRESHOLD, Case, Judgement, Omission, Verdict, check_judgement, judged_spans
 
 __all__ = ["at_least", "majority"]
 
@@ -21,26 +21,26 @@ def majority(judgements: Sequence[Judgement], case: Case, *, tokens: Sequence[Sp
 
 
 def at_least(k: int, judgements: Sequence[Judgement], case: Case, *, tokens: Sequence[Span] | None = None) -> Judgement:
-    """Merge judgements: a character is hallucinated if at least `k` of them mark it.
+    """Merge judgements so that a character is hallucinated if at least `k` of them mark it.
 
-    With `tokens`, whole tokens are counted instead, as in the paper: a token is marked once any of its characters is,
-    so two annotators who mark different halves of one token agree on it.
+    With `tokens`, whole tokens are counted instead, as in the paper. A token is marked if any of its characters is
+    marked, so two annotators who mark different halves of a token agree on it.
 
     Verdicts count from a score of 0.5. Omissions are counted by character in each source. A verdict keeps its label if
-    all who mark it give the same one. The response is hallucinated (or omits something) if a span remains, or if at
-    least `k` say so without marking any span; the score is None if nobody judges the response. Characters are judged if
-    at least `k` judged them.
+    all who mark it give the same label. The response is hallucinated (or omits something) if a span remains, or if at
+    least `k` judgements say so without marking any span. The score is None if nobody judges the response. Characters
+    are judged if at least `k` judged them.
 
     Args:
-        k: From 1 to the number of judgements.
-        judgements: Judgements of `case`, one per annotator.
+        k: The number of judgements that must agree, from 1 to their number.
+        judgements: The judgements of the case, one per annotator.
         case: The case that they judge.
         tokens: The characters of each token of the response, such as those of a model
             (`veridical.models.encode.encode`, `Encoded.spans` without None) or `veridical_lab.datasets.marks.tokens`.
 
     Raises:
-        InputError: If `k` is out of range, or a judgement is about another case.
-        SpanError: For a token outside the response.
+        InputError: `k` is out of range, or a judgement is about another case.
+        SpanError: A token lies outside the response.
 
     >>> case = Case("1", "born in Rome")
     >>> marks = [Span(8, 12), Span(5, 12), Span(0, 4)]

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from veridical.core.types import Case, Example, Judgement, Level, Source, Turn
 from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, csv_rows, group, read_rows, text_id
+from veridical.records.types import Case, Example, Judgement, Level, Source, Turn
 from veridical_lab.datasets.files import split_files
 
 __all__ = ["INFO", "read"]
@@ -45,7 +45,7 @@ def _example(part: str, row: Row) -> list[Example]:
     source = Source("knowledge", row.text("knowledge", blank=True))
     notes = () if source.text.strip() else ("the knowledge is empty in the published file",)
     history: list[Turn] = []
-    for piece in re.split(r"\s*<br\s*/?>\s*", row.text("context")):  # "A: … <br>B: … <br>"
+    for piece in re.split(r"(?:(?<!\s)\s++)?+<br\s*+/?>\s*+", row.text("context")):  # "A: … <br>B: … <br>"
         match = re.match(r"([AB]):\s*(.*)", piece, re.DOTALL)
         if match:
             history.append(Turn(match[1], match[2]))

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from veridical.core.spans import Span
-from veridical.core.types import Case, Example, Judgement, Level, Omission, Source, Verdict
 from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, csv_rows, group, read_rows
+from veridical.records.spans import Span
+from veridical.records.types import Case, Example, Judgement, Level, Omission, Source, Verdict
 from veridical_lab.datasets.files import split_files
 
 __all__ = ["INFO", "read"]
@@ -32,7 +32,7 @@ INFO = Info(
         "otherwise the response counts as hallucinated without saying where, with a note."
     ),
 )
-_SLOT = re.compile(r"\s*([^,\[\]]+)\[([^\]]*)\]\s*(?:,|$)")
+_SLOT = re.compile(r"(?<![^,\[\]])([^,\[\]]++)\[([^\[\]]*+)\]\s*+(?:,|$)")
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:

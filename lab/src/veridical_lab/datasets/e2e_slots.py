@@ -1,7 +1,7 @@
-"""Finds where a description states each attribute of a place: name[The Eagle], priceRange[less than £20] … (E2E).
+"""Find where a description states each attribute of a place: name[The Eagle], priceRange[less than £20] … (E2E).
 
 Names are searched for verbatim, other slots by words and figures that stand for their values. A slot is placed only if
-the text is clear about it: it must not mention another value or have a vague word elsewhere. `stated_values`
+the text is clear about it: the text must not mention another value or have a vague word elsewhere. `stated_values`
 finds all values that the text states, whatever the given slots.
 """
 
@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from veridical.core.errors import InputError
-from veridical.core.spans import Span, union
-from veridical.core.types import Source
+from veridical.records.errors import InputError
+from veridical.records.spans import Span, union
+from veridical.records.types import Source
 
 __all__ = ["VALUES", "Slot", "Stated", "Unplaced", "meaning", "place_slots", "says", "slot_of", "stated_values"]
 
@@ -81,7 +81,7 @@ def meaning(slot: Slot) -> str:
 
 
 def place_slots(text: str, slots: Sequence[Slot]) -> list[tuple[Span, ...] | Unplaced]:
-    """Return for each slot all places where `text` states it, in order, or why it has none.
+    """Return, for each slot, all places where a text states it, in order, or why it has no place.
 
     >>> text = "The Eagle is a cheap, family friendly coffee shop."
     >>> [places[0].of(text) for places in place_slots(text, [("name", "The Eagle"), ("priceRange", "less than £20")])]
@@ -110,10 +110,10 @@ def says(text: str, slot: Slot, *, beside: Sequence[Slot] = ()) -> bool:
 
 
 def stated_values(text: str, slots: Sequence[Slot]) -> list[Stated]:
-    """Find the values in `VALUES` that `text` states, and other names: of a nearby place, or of the place itself.
+    """Find the values in `VALUES` that a text states, and other names: of a nearby place, or of the place itself.
 
-    Words inside the given names state nothing. Another name shares no word with any given value; it stands after "near"
-    or the like, or is a subject in a text that never has the given name.
+    Words inside the given names state nothing. Another name shares no word with any given value. It stands after "near"
+    or a similar word, or is a subject in a text that never has the given name.
 
     >>> statements = stated("A cheap pub near Hyde Park.", [("name", "The Eagle"), ("food", "French")])
     >>> [(s.name, s.meaning) for s in statements]
@@ -320,7 +320,7 @@ def _families(text: str) -> Mentions:
 
 
 _MENTIONS["familyFriendly"] = _families
-_NAME = r"(?P<v>[A-Z][\w'’-]*(?:\s+(?:(?:of|the|and)\s+)*[A-Z][\w'’-]*)*)"
+_NAME = r"(?P<v>[A-Z][\w'’-]*(?:\s+(?:(?:of|the|and)\s+){0,3}[A-Z][\w'’-]*){0,8})"
 _NEAR = re.compile(
     r"\b(?i:near(?:by)?(?:\s+to)?|next\s+(?:door\s+)?to|close\s+(?:to|by)|beside|opposite|adjacent\s+to)\s+(?i:the\s+)?"
     + _NAME

@@ -1,4 +1,4 @@
-"""Sets of sentence pairs, labelled by whether the premise entails the hypothesis; one reader per set, all alike."""
+"""Read sets of sentence pairs, labelled by whether the premise entails the hypothesis, with one reader per set."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile
 
-from veridical.core.errors import DataError
-from veridical.core.files import read_text
-from veridical.core.jsonl import json_error, refuse
-from veridical.core.types import Case, Example, Judgement, Level, Source, Turn
 from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, csv_rows, group, json_rows, jsonl_rows, read_rows, text_id
+from veridical.io.files import read_text
+from veridical.io.jsonl import json_error, refuse
+from veridical.records.errors import DataError
+from veridical.records.types import Case, Example, Judgement, Level, Source, Turn
 from veridical_lab.datasets.files import found_file, split_files
+from veridical_lab.datasets.linking import linked
 
 __all__ = ["Pair", "PairSet"]
 
@@ -34,9 +35,9 @@ class Pair:
     Attributes:
         source: The premise, passage or knowledge.
         response: The hypothesis, claim or reply.
-        label: A key of `_SCORES`, or None if the pair has no label.
-        document: The document; None: the source text.
-        version: Tells the pairs of one row apart; the last part of the case's id.
+        label: A key of `_SCORES`. None if the pair has no label.
+        document: The name of the document. Default: the source text.
+        version: The last part of the case's id, which distinguishes the pairs of one row.
         history: The turns before the response.
         groups: Groups for results, in addition to the label.
         note: Why the pair has no label.
@@ -54,13 +55,13 @@ class Pair:
 
 @dataclass(frozen=True)
 class PairSet:
-    """The reader of one set of labelled pairs.
+    """Reads one set of labelled pairs.
 
     Attributes:
         INFO: The description of the set.
         files: The file of each split.
-        rows: Reads the rows of one file.
-        pairs: Makes the pairs of one row.
+        rows: A function that reads the rows of one file.
+        pairs: A function that makes the pairs of one row.
         linked: Whether pairs that share a premise or a hypothesis, directly or through others, are one document. All
             rows are then held in memory, and the name of a document depends on which splits are read.
     """
@@ -94,17 +95,9 @@ class PairSet:
 def _link(examples: Iterable[Example]) -> Iterator[Example]:
     """Yield the examples, with one document for all that share a source text or response, also through others."""
     examples = list(examples)
-    above: dict[str, str] = {}
-
-    def top(text: str) -> str:
-        while above.setdefault(text, text) != text:
-            above[text] = text = above[above[text]]
-        return text
-
+    names = linked((example.case.response, example.case.sources[0].text) for example in examples)
     for example in examples:
-        above[top(example.case.response)] = top(example.case.sources[0].text)
-    for example in examples:
-        yield replace(example, document=text_id(top(example.case.response)))
+        yield replace(example, document=text_id(names[example.case.response]))
 
 
 # Rows
@@ -194,6 +187,11 @@ class PairColumns:
         document = row.text(self.document) if self.document else None
         groups = {name: row.optional(column) for column, name in self.groups.items()}
         return [Pair(row.text(self.premise), row.text(self.hypothesis), label, document, groups=groups)]
+
+
+def _pawsx(row: Row) -> list[Pair]:
+    (pair,) = PairColumns(labels={"1": "entailment", "0": "not entailed"})(row)
+    return [replace(pair, document=str(row.number))]
 
 
 def _taxinli(row: Row) -> list[Pair]:
@@ -304,6 +302,7 @@ def _info(name: str, title: str, licence: str, citation: str, notes: str, **more
 
 
 _TRAIN_DEV_TEST = ("train", "dev", "test")
+_PAWSX_LANGUAGES = ("de", "es", "fr", "ja", "ko", "zh")
 
 SNLI = PairSet(
     _info(
@@ -438,6 +437,19 @@ PAWSX_EN = PairSet(
     partial(_tsv, names=("premise", "hypothesis", "label")),
     PairColumns(labels={"1": "entailment", "0": "not entailed"}),
     linked=True,
+)
+PAWSX = PairSet(
+    _info(
+        *("pawsx", "PAWS-X, development pairs in six languages", "may be freely used for any purpose, naming Google"),
+        "Yang et al. 2019, PAWS-X: A Cross-lingual Adversarial Dataset for Paraphrase Identification",
+        "The splits are the languages; row N is a translation of row N of `pawsx_en`.",
+        document="the number of the row, which is the same in all languages",
+        splits=_PAWSX_LANGUAGES,
+        languages=_PAWSX_LANGUAGES,
+    ),
+    {language: f"pawsx_dev.{language}.tsv" for language in _PAWSX_LANGUAGES},
+    partial(_tsv, names=("premise", "hypothesis", "label")),
+    _pawsx,
 )
 FEVER_SYMMETRIC = PairSet(
     _info(

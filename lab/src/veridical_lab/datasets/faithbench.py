@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from veridical.core.errors import DataError
-from veridical.core.spans import Span, complement, union
-from veridical.core.types import Case, Evidence, Example, Judgement, Level, Source, Verdict
 from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, group, json_rows, read_rows, text_id
+from veridical.records.errors import DataError
+from veridical.records.spans import Span, complement, union
+from veridical.records.types import Case, Evidence, Example, Judgement, Level, Source, Verdict
 from veridical_lab.datasets.consensus import at_least
 from veridical_lab.datasets.files import check_split
 

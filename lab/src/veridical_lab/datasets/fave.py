@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from veridical.core.errors import DataError, InputError
-from veridical.core.jsonl import refuse
-from veridical.core.types import Case, Example, Source
 from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, json_rows
+from veridical.io.jsonl import refuse
+from veridical.records.errors import DataError, InputError
+from veridical.records.types import Case, Example, Source
 from veridical_lab.datasets.files import one_file
 
 __all__ = ["INFO", "read", "read_questions"]
@@ -34,9 +34,9 @@ def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Itera
 def read_questions(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Case]:
     """Yield a case without a response for each question, with its papers as sources, cited by author and year.
 
-    A source's text is the title, a blank line and the abstract (George and Stuhlmüller 2023, App. A.3.1 shows both).
-    One abstract is blank in the published file; its source is only the title. A letter after the year tells papers of
-    one question with the same citation apart. A paper without authors is cited by its title.
+    The text of a source is the title, a blank line and the abstract (George and Stuhlmüller 2023, App. A.3.1 shows
+    both). One abstract is blank in the published file, so its source is only the title. A letter after the year
+    distinguishes papers of one question with the same citation. A paper without authors is cited by its title.
     """
     for row in json_rows(one_file(INFO, path, split, "paper_dataset.json"), on_bad):
         try:

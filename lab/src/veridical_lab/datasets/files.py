@@ -1,12 +1,12 @@
-"""Finds the files of a data set to read: by split, inside a folder as published, or one file."""
+"""Find the files of a data set to read: by split, inside a folder as published, or a single file."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 
-from veridical.core.errors import DataError, UnknownNameError
 from veridical.datasets import Info
+from veridical.records.errors import DataError, UnknownNameError
 
 __all__ = ["check_split", "found_file", "one_file", "split_files"]
 
@@ -18,10 +18,10 @@ def check_split(info: Info, split: str | None) -> None:
 
 
 def split_files(info: Info, path: Path, split: str | None, names: Mapping[str, str]) -> list[tuple[str, Path]]:
-    """Return the files to read, each with its split; `names` gives the file of each split inside the folder `path`.
+    """Return the files to read, each with its split. `names` gives the file of each split inside the folder `path`.
 
-    Without `split`, all files that exist are returned. If `path` is itself a file, only it is returned: as `split`,
-    else as the split whose file has its name, else under its own name. Any file may be gzipped (NAME.gz).
+    Without `split`, all files that exist are returned. If `path` is itself a file, only this file is returned. Its
+    split is `split`, or the split whose file has its name, or else its own name. Any file may be gzipped (NAME.gz).
     """
     check_split(info, split)
     if path.is_file():

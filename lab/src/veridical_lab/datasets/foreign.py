@@ -1,4 +1,4 @@
-"""Puts passages of other documents around a case's sources, as a retriever that finds too much would."""
+"""Put passages of other documents around the sources of a case, like a retriever that finds too much."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from veridical.core.errors import InputError
-from veridical.core.types import Example, Source
 from veridical.datasets.split import document_of
+from veridical.records.errors import InputError
+from veridical.records.types import Example, Source
 
 __all__ = ["among_foreign"]
 
 
 def among_foreign(examples: Sequence[Example], count: int, *, seed: int = 0) -> list[Example]:
-    """Put the sources of each case, in their order, among those of `count` other documents of the same data.
+    """Put the sources of each case, in their order, among those of `count` other documents from the same data.
 
-    The place and the other documents are drawn by the seed. All cases of one document get the same, so that the two
-    members of a pair still differ only in their responses. Ids of foreign sources begin with "foreign N/", and foreign
-    sources need not be covered. A case without sources stays as it is.
+    The place and the other documents are drawn by the seed. All cases of one document get the same foreign sources, so
+    that the two members of a pair still differ only in their responses. Ids of foreign sources begin with "foreign N/",
+    and foreign sources need not be covered. A case without sources stays as it is.
 
     Raises:
-        InputError: If fewer than `count` other documents have sources.
+        InputError: Fewer than `count` other documents have sources.
 
-    >>> from veridical.core.types import Case, Judgement
+    >>> from veridical.records.types import Case, Judgement
     >>> cases = [Case(text, "It is.", (Source("1", text),)) for text in ("Tea.", "Rain.")]
     >>> first, _ = among_foreign([Example(case, Judgement(case.id, "human:a", 0.0)) for case in cases], 1)
     >>> sorted((source.id, source.text) for source in first.case.sources)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from veridical.core.spans import Span
-from veridical.core.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, group, json_rows, read_rows
+from veridical.records.spans import Span
+from veridical.records.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical_lab.datasets.consensus import majority
 from veridical_lab.datasets.files import check_split, one_file
 from veridical_lab.datasets.marks import align

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from veridical.core.types import Case, Example, Judgement, Level, Source, Turn, Verdict
 from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, group, jsonl_rows, read_rows, text_id
+from veridical.records.types import Case, Example, Judgement, Level, Source, Turn, Verdict
 from veridical_lab.datasets.files import split_files
 from veridical_lab.datasets.marks import locate
 

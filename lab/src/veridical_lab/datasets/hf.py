@@ -1,4 +1,4 @@
-"""Reads any labelled set of the Hugging Face `datasets` library, by name or folder and a mapping of its columns."""
+"""Read any labelled set of the Hugging Face `datasets` library, by name or folder and a mapping of its columns."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
-from veridical.core.errors import DataError, MissingExtraError, UnknownNameError
-from veridical.core.telemetry import import_without_telemetry
-from veridical.core.types import Example, Level
 from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, read_rows
 from veridical.datasets.rows import Labels, columns_and_labels
-from veridical.rows.columns import Columns, as_case
+from veridical.inference.telemetry import import_without_telemetry
+from veridical.io.columns import Columns, as_case
+from veridical.records.errors import DataError, MissingExtraError, UnknownNameError
+from veridical.records.types import Example, Level
 
 __all__ = ["INFO", "OWN", "REMOTE", "read"]
 
@@ -46,11 +46,11 @@ def read(
     unlabelled: bool = False,
     remark: Callable[[str], None] = lambda line: None,
 ) -> Iterator[Example]:
-    """Yield the rows of "NAME_OR_FOLDER?response=…&label=…"; without `split`, of all splits in turn.
+    """Yield the rows of "NAME_OR_FOLDER?response=…&label=…". Without `split`, all splits are read in turn.
 
     Raises:
-        MissingExtraError: Without the `datasets` library.
-        UnknownNameError: For a column that is not one of ours, or a split that does not exist.
+        MissingExtraError: The `datasets` library is not installed.
+        UnknownNameError: A column is not one of ours, or a split does not exist.
     """
     name, _, query = str(path).partition("?")
     columns, labels = columns_and_labels(dict(parse_qsl(query, keep_blank_values=True)), unlabelled=unlabelled)

@@ -6,10 +6,10 @@ import difflib
 import re
 from collections.abc import Sequence
 
-from veridical.core.decide import merge
-from veridical.core.errors import InputError
-from veridical.core.quotes import find_quote
-from veridical.core.spans import Span, union
+from veridical.records.decide import merge
+from veridical.records.errors import InputError
+from veridical.records.spans import Span, union
+from veridical.text.quotes import find_quote
 
 __all__ = ["align", "diff_spans", "flagged_runs", "locate", "tokens"]
 
@@ -26,9 +26,12 @@ def tokens(text: str) -> list[Span]:
 def flagged_runs(spans: Sequence[Span], flags: Sequence[bool]) -> list[Span]:
     """Return the maximal runs of flagged spans, each from the start of its first to the end of its last span.
 
-    `spans` must be in order. Raises `InputError` if there are not as many flags as spans.
+    The spans must be in order.
 
-    >>> runs(tokens("a bc d e"), [False, True, True, False])
+    Raises:
+        InputError: The numbers of flags and spans differ.
+
+    >>> flagged_runs(tokens("a bc d e"), [False, True, True, False])
     [Span(start=2, end=6)]
     """
     if len(spans) != len(flags):
@@ -45,9 +48,9 @@ def flagged_runs(spans: Sequence[Span], flags: Sequence[bool]) -> list[Span]:
 
 
 def align(text: str, pieces: Sequence[str]) -> list[Span] | None:
-    """Return the spans of `pieces` in `text`, in order, with only white space between them; None if they do not fit.
+    """Return the spans of some pieces in a text, in order, with only white space between them.
 
-    A piece of white space has the span of its next occurrence.
+    A piece of white space has the span of its next occurrence. The result is None if the pieces do not fit the text.
 
     >>> align("ex-pats. ", ["ex", "-", "pats", "."])
     [Span(start=0, end=2), Span(start=2, end=3), Span(start=3, end=7), Span(start=7, end=8)]
@@ -83,10 +86,12 @@ _WORD = re.compile(r"\w+(?:[.,'’-]\w+)*|[^\w\s]")
 
 
 def diff_spans(before: str, after: str) -> list[Span]:
-    """Return the spans of `after` that differ from `before`, by words; spans with only punctuation between are joined.
+    """Return the spans of `after` that differ from `before`, by words.
 
-    Removed words leave no character: if nothing else was changed, the word after the gap is marked instead (at the end,
-    the word before it). Texts that differ only in white space give [].
+    Spans with only punctuation between them are joined.
+
+    Removed words leave no character. If nothing else was changed, the word after the gap is marked instead, or at the
+    end the word before it. Texts that differ only in white space have no such spans.
 
     >>> [s.of("born on 3 June 1946.") for s in diff_spans("born on 9 May 1946.", "born on 3 June 1946.")]
     ['3 June']

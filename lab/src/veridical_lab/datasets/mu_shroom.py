@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-from veridical.core.errors import DataError
-from veridical.core.spans import Span, union
-from veridical.core.types import Case, Example, Judgement, Level, Verdict
 from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, group, jsonl_rows, read_rows
+from veridical.records.errors import DataError
+from veridical.records.spans import Span, union
+from veridical.records.types import Case, Example, Judgement, Level, Verdict
 from veridical_lab.datasets.files import check_split
 
 __all__ = ["INFO", "read", "read_soft", "read_token_scores", "token_spans"]
@@ -58,8 +58,8 @@ def read_token_scores(
 ) -> Iterator[tuple[str, list[tuple[Span, float]]]]:
     """Yield the id of each case, with the characters and the logit of each token that the language model wrote.
 
-    Logits are as published; each model has its own scale. A case has an empty list if its tokens do not spell its text,
-    because the tokenizer loses characters.
+    Logits are as published, and each model has its own scale. A case has an empty list if its tokens do not spell its
+    text, because the tokenizer loses characters.
     """
     for row in _rows(path, split, on_bad):
         tokens, logits = row.texts("model_output_tokens"), row.items("model_output_logits")
@@ -82,9 +82,10 @@ def byte_letters() -> dict[str, int]:
 
 
 def token_spans(tokens: Sequence[str], text: str) -> list[Span | None] | None:
-    """Return the characters of `text` for each token (None for tokens outside it); None if tokens do not spell `text`.
+    """Return the characters of a text for each token, or None for a token outside the text.
 
-    Tokens are written as tokenizers write them: byte-level ("Ġcat"), with "▁" for a space, or a byte as "<0x0A>".
+    Tokens are written as tokenizers write them: byte-level ("Ġcat"), with "▁" for a space, or a byte as "<0x0A>". If
+    the tokens do not spell the text, the whole result is None.
 
     >>> token_spans(["▁In", "▁Rome", "<0x2E>", "</s>"], "In Rome.")
     [Span(start=0, end=2), Span(start=2, end=7), Span(start=7, end=8), None]

@@ -1,4 +1,4 @@
-"""Reads plain documents without labels, in common layouts: JSON Lines, zips of text files, SQuAD passages."""
+"""Read plain documents without labels, in common layouts: JSON Lines, zips of text files, SQuAD passages."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from veridical.core.errors import DataError, InputError
-from veridical.core.files import decode_text
-from veridical.core.types import Example
 from veridical.datasets import Info, OnBad
+from veridical.io.files import decode_text
+from veridical.records.errors import DataError, InputError
+from veridical.records.types import Example
 from veridical_lab.datasets.files import check_split
 
 __all__ = ["INFO", "read", "read_texts"]
@@ -37,8 +37,10 @@ def read_texts(path: Path, split: str | None = None) -> Iterator[str]:
     """Yield the documents of one file, or of all .txt, .jsonl, .json and .zip files in a folder, in order of name.
 
     Each text file is one document, also inside zips (zips with `_tagged` in their name are left out). JSON Lines have
-    the text under `text`, SQuAD files under `data`, `paragraphs`, `context`. All but zips may be gzipped. Raises
-    `DataError` for a file that cannot be read, or if there is none.
+    the text under `text`, and SQuAD files under `data`, `paragraphs`, `context`. All files except zips may be gzipped.
+
+    Raises:
+        DataError: A file cannot be read, or there are no files.
     """
     check_split(INFO, split)
     files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())

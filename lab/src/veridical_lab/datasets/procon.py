@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from veridical.core.errors import DataError
-from veridical.core.jsonl import refuse
-from veridical.core.quotes import find_quote
-from veridical.core.spans import Span
-from veridical.core.types import Case, Example, Judgement, Level, Omission, Source, Verdict
 from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, group, jsonl_rows, read_rows
+from veridical.io.jsonl import refuse
+from veridical.records.errors import DataError
+from veridical.records.spans import Span
+from veridical.records.types import Case, Example, Judgement, Level, Omission, Source, Verdict
+from veridical.text.quotes import find_quote
 from veridical_lab.datasets.files import check_split
 from veridical_lab.datasets.marks import locate
 from veridical_lab.datasets.topics import Topic, merged_topics

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from functools import cache, partial
 from pathlib import Path
 
-from veridical.core.files import read_text
-from veridical.core.spans import Span
-from veridical.core.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, group, jsonl_rows, read_json_object, read_rows
+from veridical.io.files import read_text
+from veridical.records.spans import Span
+from veridical.records.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical_lab.datasets.files import found_file, one_file
 
 __all__ = ["INFO", "read"]
@@ -55,7 +55,7 @@ def _example(texts: Callable[[str, str], list[str]], inputs: Callable[[str], lis
         raise row.bad(f"{dataset!r} or {model!r} does not name a file")
     lines, data = texts(dataset, model), inputs(dataset)
     table_i = int(row.numeric("table_idx", low=0, high=min(len(lines), len(data)) - 1))
-    prompt_data = re.search(r"```\n(.*?)\n```", data[table_i].text("in"), re.S)
+    prompt_data = re.search(r"\A(?>.*?```\n)(.*?)\n```", data[table_i].text("in"), re.S)
     if prompt_data is None:
         raise data[table_i].bad("the prompt holds no data between ``` lines")
     response = lines[table_i].replace("\\n", "\n")

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from veridical.core.spans import Span
-from veridical.core.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, group, jsonl_rows, read_rows
+from veridical.records.spans import Span
+from veridical.records.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical_lab.datasets.files import check_split, one_file
 
 __all__ = ["INFO", "read"]

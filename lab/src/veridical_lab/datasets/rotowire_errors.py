@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from veridical.core.files import read_text
-from veridical.core.spans import Span
-from veridical.core.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, csv_rows, group, jsonl_rows, read_rows
+from veridical.io.files import read_text
+from veridical.records.spans import Span
+from veridical.records.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical_lab.datasets.files import split_files
 from veridical_lab.datasets.marks import tokens
 from veridical_lab.datasets.tables import linearise

@@ -1,13 +1,13 @@
-"""Counts the contents of a labelled data set."""
+"""Count the contents of a labelled data set."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from veridical.core.spans import length
-from veridical.core.types import GOLD_THRESHOLD, Example
 from veridical.datasets.split import content_hash, document_of
+from veridical.records.spans import length
+from veridical.records.types import GOLD_THRESHOLD, Example
 
 __all__ = ["DataStatistics", "count_examples"]
 
@@ -48,7 +48,7 @@ class DataStatistics:
 def count_examples(examples: Iterable[Example]) -> DataStatistics:
     """Count cases, documents, labels, marked text and groups.
 
-    >>> from veridical.core.types import Case, Judgement
+    >>> from veridical.records.types import Case, Judgement
     >>> example = Example(Case("1", "It rains."), Judgement("1", "human:a", hallucination=1.0))
     >>> count_examples([example]).hallucinated_responses
     1

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from veridical.core.errors import DataError
-from veridical.core.spans import Span
-from veridical.core.types import Case, Evidence, Example, Judgement, Level, Source, Verdict
 from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, csv_rows, group, json_rows, read_json_object, read_rows
+from veridical.records.errors import DataError
+from veridical.records.spans import Span
+from veridical.records.types import Case, Evidence, Example, Judgement, Level, Source, Verdict
 from veridical_lab.datasets.files import found_file, split_files
 from veridical_lab.datasets.marks import diff_spans
 

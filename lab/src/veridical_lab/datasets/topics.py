@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from veridical.core.errors import DataError, InputError
-from veridical.core.jsonl import OnBad, refuse
-from veridical.core.text import shorten
-from veridical.core.types import Source
 from veridical.datasets import DATASETS, load_reader
 from veridical.datasets.reading import Row, csv_rows, json_rows, jsonl_rows
+from veridical.io.jsonl import OnBad, refuse
+from veridical.records.errors import DataError, InputError
+from veridical.records.strings import shorten
+from veridical.records.types import Source
 
 __all__ = [
     "MOST_ARGUMENTS",
@@ -107,12 +107,12 @@ def normal_form(text: str) -> str:
 
 
 def make_topic(id: str, text: str, perspectives: Mapping[str, Sequence[Sequence[str]]]) -> Topic:
-    """Make a topic from the wordings of each argument by perspective; argument ids are PERSPECTIVE-NUMBER.
+    """Make a topic from the wordings of each argument by perspective. Argument ids are PERSPECTIVE-NUMBER.
 
-    A wording with the same words as an earlier one of its argument is left out.
+    A wording with the same words as an earlier wording of its argument is left out.
 
     Raises:
-        InputError: If a perspective has no argument or no usable name, or an argument is empty or occurs twice.
+        InputError: A perspective has no argument or no usable name, or an argument is empty or occurs twice.
 
     >>> topic = make_topic("1", "Ban cars?", {"pro": [["They stink."]], "con": [["Cars are fast.", "A car is fast."]]})
     >>> [(a.id, a.paraphrases) for a in topic.arguments]
@@ -142,11 +142,12 @@ def draw_arguments(topic: Topic, draw: random.Random, count: int | None = None) 
 
     Args:
         topic: The topic to draw from.
-        draw: The source of randomness; the same state gives the same arguments.
-        count: The number for each perspective; None: drawn from 1 to 3, or to the size of the smallest perspective.
+        draw: The source of randomness. The same state gives the same arguments.
+        count: The number of arguments for each perspective. Default: drawn from 1 to 3, or to the size of the smallest
+            perspective.
 
     Raises:
-        InputError: If the topic has arguments for one perspective only, or fewer than `count` for one.
+        InputError: The topic has arguments for only one perspective, or fewer than `count` for a perspective.
     """
     groups = topic.perspectives
     if len(groups) < 2:
@@ -184,9 +185,9 @@ def draw_arguments(topic: Topic, draw: random.Random, count: int | None = None) 
 
 
 def topic_groups(topics: Iterable[Topic]) -> dict[str, str]:
-    """Group topics that share their text or a wording of an argument; return each topic id with its group.
+    """Group topics that share their text or a wording of an argument, and return each topic id with its group.
 
-    Published sets have the same claim, or the same argument, under several topics; a split by group keeps them
+    Published sets have the same claim, or the same argument, under several topics, and a split by group keeps them
     together. The name of a group is the first id in it, in alphabetical order.
 
     >>> cars = make_topic("b", "Ban cars?", {"pro": [["Cars pollute."]]})
@@ -219,16 +220,17 @@ def has_topics(spec: str) -> bool:
 
 
 def read_topics(spec: str, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Topic]:
-    """Yield the topics of a file, or of NAME:PATH of a data set that has topics.
+    """Yield the topics of a file, or of a data set (NAME:PATH) that has topics.
 
-    JSON and JSON Lines hold objects with `topic`, `perspectives` (each name with a list of texts, or of objects with
+    JSON and JSON Lines contain objects with `topic`, `perspectives` (each name with a list of texts, or of objects with
     `text` and `paraphrases`) and, if it is not the topic's own text, `id`. CSV has the columns topic, perspective,
     argument.
 
     Args:
         spec: The file, or NAME:PATH.
         split: A split of the data set.
-        on_bad: Gets the error of each row that cannot be used, which is then left out; None raises the error.
+        on_bad: A function that receives the error of each row that cannot be used, which is then left out. None raises
+            the error instead.
     """
     name, _, rest = spec.partition(":")
     if rest and name in DATASETS:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from veridical.core.errors import DataError, InputError
-from veridical.core.files import decode_text, open_bytes
-from veridical.core.types import Example
 from veridical.datasets import Info, OnBad
+from veridical.io.files import decode_text, open_bytes
+from veridical.records.errors import DataError, InputError
+from veridical.records.types import Example
 from veridical_lab.datasets.files import one_file
 
 __all__ = ["INFO", "read", "read_texts"]

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from veridical.core.spans import Span
-from veridical.core.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, group, jsonl_rows, read_rows
+from veridical.records.spans import Span
+from veridical.records.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical_lab.datasets.files import split_files
 
 __all__ = ["WRITTEN", "WRITTEN_ANSWERS", "WRITTEN_PAIRS", "WRITTEN_RAG", "WrittenSet"]

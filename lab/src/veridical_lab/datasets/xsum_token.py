@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from veridical.core.errors import DataError
-from veridical.core.files import read_text
-from veridical.core.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, group, read_rows
+from veridical.io.files import read_text
+from veridical.records.errors import DataError
+from veridical.records.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical_lab.datasets.files import check_split
 from veridical_lab.datasets.marks import flagged_runs, tokens
 

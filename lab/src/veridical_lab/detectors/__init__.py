@@ -1,1 +1,1 @@
-"""The papers' detectors: a package per family, one module per method."""
+"""The detectors of the papers, with a package for each family and a module for each method."""

@@ -1,7 +1,7 @@
 """Baselines that every detector must beat: the response's length or words alone, a coin, and a constant answer.
 
-None of them reads the sources. Except for the words, scores carry no knowledge: only their order (length) or the share
-above the threshold (coin, majority) means anything.
+No baseline reads the sources. Except for the words, scores carry no knowledge. Only their order (length) or the
+proportion above the threshold (coin, majority) means anything.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from veridical.core.detector import DetectorContext, DetectorInfo
-from veridical.core.errors import InputError, MissingExtraError, UnknownNameError
-from veridical.core.segment import words
-from veridical.core.spec import Spec
-from veridical.core.types import GOLD_THRESHOLD, Case, Example, Judgement, Level, Span, Verdict
+from veridical.records.detector import DetectorContext, DetectorInfo
+from veridical.records.errors import InputError, MissingExtraError, UnknownNameError
+from veridical.records.spec import Spec
+from veridical.records.types import GOLD_THRESHOLD, Case, Example, Judgement, Level, Span, Verdict
+from veridical.text.segment import words
 
 __all__ = ["Coin", "Length", "Majority", "ResponseWords"]
 
@@ -46,11 +46,11 @@ class Length:
 class Coin:
     """Baseline: flags at random with probability p; coin alone flags everything (p = 1).
 
-    With prevalence q a coin has precision q and recall p, so F1 = 2qp / (q + p) grows with p for every q. Among the
+    With prevalence q, a coin has precision q and recall p, so F1 = 2qp / (q + p) grows with p for every q. Among the
     coins that CH-Wang et al. 2024 (§5.2) try on validation data, p = 1 therefore has the highest F1 of responses and of
-    tokens. For F1-Sp, whose precision is a mean over predicted spans, a lower p can do better. Scores are uniform: from
-    0.5 for flagged items and below 0.5 for the rest. Fitting a threshold for a metric (`bench --fit f1`) thus optimises
-    the coin for it. Scores are seeded by the case, and their ROC AUC is at chance.
+    tokens. For F1-Sp, whose precision is a mean over predicted spans, a lower p can do better. Scores are uniform, from
+    0.5 for flagged items and below 0.5 for the rest. So fitting a threshold for a metric (`bench --fit f1`) optimises
+    the coin for this metric. Scores are seeded by the case, and their ROC AUC is at chance.
     """
 
     name: str = "coin"
@@ -128,8 +128,8 @@ class Majority:
 class ResponseWords:
     """Baseline: words and word pairs of the response, learned from labelled ones (`bench`); never sees the sources.
 
-    It is a logistic regression (scikit-learn). A detector that does no better on the same data has learned nothing
-    about support.
+    It is a logistic regression (scikit-learn). A detector that is no better on the same data has learned nothing about
+    support.
     """
 
     name: str = "response_words"

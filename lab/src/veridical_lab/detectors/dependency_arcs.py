@@ -1,8 +1,8 @@
-"""Dependency arcs of the response that the sources lack: known words, joined in a new way.
+"""Find dependency arcs of the response that the sources lack, where known words are joined in a new way.
 
-After Goyal and Durrett 2020 (DAE), a baseline of CH-Wang et al. 2024, §5.2. DAE trains a model to decide whether an arc
-is entailed. Nothing is trained here: an arc between two content words is supported to the degree that the two are close
-in the parse of one source sentence.
+This follows Goyal and Durrett 2020 (DAE), a baseline of CH-Wang et al. 2024, §5.2. DAE trains a model to decide whether
+an arc is entailed. Nothing is trained here: an arc between two content words is supported to the degree that the two
+words are close in the parse of one source sentence.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, Protocol
 
-from veridical.core.detector import DetectorContext, DetectorInfo
-from veridical.core.quantities import fold, implies, keys
-from veridical.core.segment import sentences
-from veridical.core.spans import Span
-from veridical.core.spec import Spec
-from veridical.core.types import Case, Evidence, Judgement, Level, Verdict
+from veridical.records.detector import DetectorContext, DetectorInfo
+from veridical.records.spans import Span
+from veridical.records.spec import Spec
+from veridical.records.types import Case, Evidence, Judgement, Level, Verdict
+from veridical.text.quantities import fold, implies, keys
+from veridical.text.segment import sentences
 from veridical_lab.detectors.spacy_pipeline import identity_of, load_pipeline
 
 __all__ = ["DependencyArcs", "Parser", "SpacyParser"]
@@ -74,10 +74,12 @@ class _Sentence:
 
     @classmethod
     def of(cls, text: str, parsed: Sequence[tuple[Span, int]]) -> _Sentence:
-        """Keep the content words; a word below a function word gets the next content word above ("opened [in] 1889").
+        """Keep the content words of a sentence.
 
-        If there is none above, it gets the first content word below the same function word ("big" on "Rome" in "Rome is
-        big").
+        A word below a function word gets the next content word above ("opened [in] 1889").
+
+        If there is no content word above, it gets the first content word below the same function word ("big" on "Rome"
+        in "Rome is big").
         """
         folded = [_NOT_STOPPED.get(form, form) for form in (fold(span.of(text)) for span, _ in parsed)]
         word_keys = [_KEYS.get(form) or keys(form) if any(map(str.isalnum, form)) else () for form in folded]
@@ -121,8 +123,8 @@ class DependencyArcs:
     """Arcs between content words that no source sentence has: `dependency_arcs[:PIPELINE]`, a spaCy pipeline.
 
     An arc of the response scores 1 - 1/d, where d is the smallest distance of its two words in the parse of a source
-    sentence (so 0 if an arc joins them there, too), and 1 if no sentence has both. A word's score is the mean over its
-    arcs, the response's score the mean over all arcs.
+    sentence. So it scores 0 if an arc joins them there, too. It scores 1 if no sentence has both words. A word's score
+    is the mean over its arcs, and the response's score the mean over all arcs.
 
     Args:
         parser: The parser, or the folder or name of a spaCy pipeline.

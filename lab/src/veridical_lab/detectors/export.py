@@ -1,4 +1,4 @@
-"""Write the classifiers of the product as ONNX files into their folders, each checked against the original."""
+"""Write the product's classifiers as ONNX files into their folders, and check each file against the original."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from veridical.core.types import Case, Source
 from veridical.detectors.entailment.scorers import ClassifierScorer
 from veridical.detectors.tokens.artifact import ONNX
 from veridical.detectors.tokens.detector import Tokens
-from veridical.models.onnx_runtime import OnnxExport
-from veridical.models.pairs import PairEncoding
+from veridical.inference.onnx_runtime import OnnxExport
+from veridical.inference.pairs import PairEncoding
+from veridical.records.types import Case, Source
 from veridical_lab.models.onnx import export_onnx
 
 __all__ = ["export"]
@@ -40,17 +40,17 @@ def export(
     *,
     rounded_for: Sequence[Case] = (),
 ) -> OnnxExport:
-    """Write `classifier` as an ONNX file into its folder, from its weights in fp32 on the CPU.
+    """Write a classifier as an ONNX file into its folder, from its weights in fp32 on the CPU.
 
     Args:
-        classifier: The classifier.
+        classifier: The classifier to export.
         precision: "fp32" or "int8".
-        rounded_for: For a token classifier in int8: cases like those it will judge, a hundred or so. Its weights are
-            rounded for them (`models.rounding`); without, each weight by itself.
+        rounded_for: For a token classifier in int8, about a hundred cases like those that it will judge. Its weights
+            are rounded for these cases (`models.rounding`). Without them, each weight is rounded separately.
 
     Raises:
-        InputError: If the file does not compute the same.
-        MissingExtraError: If onnx or onnxscript is not installed.
+        InputError: The file does not compute the same results.
+        MissingExtraError: onnx or onnxscript is not installed.
     """
     if isinstance(classifier, Tokens):
         scorer = Tokens(classifier.path, model=classifier.model, device="cpu", dtype="fp32").scorer

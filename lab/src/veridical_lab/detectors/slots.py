@@ -1,6 +1,6 @@
 """Compare the attributes that a description of a place states, such as area[riverside], with the given attributes.
 
-It works by rule, on the words of English restaurant descriptions (the E2E set): no training and no model.
+This works by rules on the words of English restaurant descriptions (the E2E set), without training and without a model.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from veridical.core.detector import DetectorInfo
-from veridical.core.errors import InputError
-from veridical.core.segment import words
-from veridical.core.types import Case, Evidence, Judgement, Omission, SourceSpan, Span, Verdict
+from veridical.records.detector import DetectorInfo
+from veridical.records.errors import InputError
+from veridical.records.types import Case, Evidence, Judgement, Omission, SourceSpan, Span, Verdict
+from veridical.text.segment import words
 from veridical_lab.datasets.e2e_slots import Slot, Stated, Unplaced, meaning, place_slots, slot_of, stated_values
 
 __all__ = ["Slots"]
@@ -22,9 +22,10 @@ __all__ = ["Slots"]
 class Slots:
     """Attributes of restaurant descriptions (E2E) that the response states wrongly, adds or leaves out, by rule.
 
-    Each source is one attribute, written "name[value]". A verdict of score 1 marks each place where the response states
-    a value that no attribute has. An omission of score 1 marks an attribute to cover that the response does not state.
-    Vague mentions ("affordable") are not judged. Text that is not an attribute ("friendly staff") gets no verdict.
+    Each source is one attribute, written "name[value]". A verdict with score 1 marks each place where the response
+    states a value that no attribute has. An omission with score 1 marks an attribute to cover that the response does
+    not state. Vague mentions ("affordable") are not judged. Text that is not an attribute ("friendly staff") gets no
+    verdict.
     """
 
     name: str = "slots"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from veridical.core.errors import InputError, MissingExtraError
+from veridical.records.errors import InputError, MissingExtraError
 
 __all__ = ["identity_of", "load_pipeline"]
 
@@ -14,14 +14,14 @@ def load_pipeline(name: str, *, exclude: Sequence[str], needs: Sequence[str], wh
     """Load a spaCy pipeline from its folder, or by name if it is installed.
 
     Args:
-        name: The folder or name.
-        exclude: Components to leave out.
-        needs: Components; the pipeline must have at least one of them.
-        what: The name of these components in messages.
+        name: The folder or name of the pipeline.
+        exclude: The components to leave out.
+        needs: Components of which the pipeline must have at least one.
+        what: A name for these components in messages.
 
     Raises:
-        MissingExtraError: If spaCy is not installed.
-        InputError: If the pipeline cannot be loaded, or has none of the components.
+        MissingExtraError: spaCy is not installed.
+        InputError: The pipeline cannot be loaded, or has none of the needed components.
     """
     try:
         import spacy

@@ -1,7 +1,7 @@
-"""Generation with a detector in the loop: a local language model generates, and flagged text is replaced or cut off.
+"""Generate text with a detector in the loop: a local language model generates, and flagged text is replaced or cut off.
 
-The strategies follow Liu et al. 2022, §1 (suppress tokens, guide beams) and CH-Wang et al. 2024, Limitations
-(backtrack and regenerate, reject and sample again, filter hypotheses). The final text is judged again as a whole.
+The strategies follow Liu et al. 2022, §1 (suppress tokens, guide beams) and CH-Wang et al. 2024, Limitations (backtrack
+and regenerate, reject and sample again, filter hypotheses). The final text is judged again as a whole.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from veridical.core.decide import outcome
-from veridical.core.detector import Detector, info_of
-from veridical.core.errors import InputError
-from veridical.core.judging import thresholds_in_force
-from veridical.core.types import Case, Level
 from veridical.detectors import load_detector
+from veridical.inference.local_model import LocalModel
 from veridical.models.generation import Generation, TokenPrompt, prompt_of
 from veridical.models.load import load
-from veridical.models.local_model import LocalModel
 from veridical.models.sampling import Sampler
+from veridical.records.decide import outcome
+from veridical.records.detector import Detector, info_of
+from veridical.records.errors import InputError
+from veridical.records.judging import thresholds_in_force
+from veridical.records.types import Case, Level
 from veridical_lab.detectors.local.logprob import TOKEN_SCORES, Logprob
 from veridical_lab.detectors.local.probe import Probe
 from veridical_lab.guard.decoding_loop import BudgetUsage, DecodingLoop
@@ -60,31 +60,31 @@ def guard(
     monitor: Monitor | None = None,
     **overrides: Any,
 ) -> Guarded:
-    """Generate a response to `case` while a detector monitors it. For many cases, use `Guard`.
+    """Generate a response to a case while a detector monitors it. For many cases, use `Guard`.
 
     Args:
-        case: The prompt and the sources; its response is ignored.
+        case: The case with the prompt and the sources. Its response is ignored.
         detector: A detector or its spec. "logprob", "entropy" and "rank" score the tokens that the model samples by
             their likelihood.
-        model: The model that generates; None: the detector's own.
+        model: The model that generates. Default: the detector's own model.
         options: The strategy, the budget and how tokens are sampled.
-        monitor: How the detector follows the text; None: the cheapest way that works.
+        monitor: How the detector follows the text. Default: the cheapest way that works.
         overrides: Fields of `GuardOptions` that replace those of `options`.
 
     Raises:
-        InputError: If options are out of range or do not go together.
-        CannotJudgeError: If the prompt cannot be made, or the model's numbers are not finite.
+        InputError: Options are out of range or do not go together.
+        CannotJudgeError: The prompt cannot be made, or the model's numbers are not finite.
     """
     return Guard(detector, model, replace(options or GuardOptions(), **overrides)).generate(case, monitor)
 
 
 class Guard:
-    """A local language model with a detector in the loop; both are loaded once, for any number of cases.
+    """Runs a local language model with a detector in the loop. Both are loaded once, for any number of cases.
 
     Args:
-        detector: See `guard`.
-        model: See `guard`.
-        options: See `guard`.
+        detector: As in `guard`.
+        model: As in `guard`.
+        options: As in `guard`.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""The decoding loop: generates one text token by token, and acts where the monitor flags something.
+"""Generate one text token by token, and act if the monitor flags something.
 
-It stops or goes back, as the strategy says, within a budget of tokens, seconds and interventions.
+The loop stops or goes back, as the strategy says, within a budget of tokens, seconds and interventions.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Literal
 
-from veridical.core.segment import sentences, words
-from veridical.core.spans import Span
-from veridical.core.types import Verdict
 from veridical.models.generation import Generation
 from veridical.models.sampling import Sampler
+from veridical.records.spans import Span
+from veridical.records.types import Verdict
+from veridical.text.segment import sentences, words
 from veridical_lab.guard.monitors import Monitor
 from veridical_lab.guard.types import GuardOptions, Intervention, Sampling, TokenBudget
 
 __all__ = ["BudgetUsage", "DecodingLoop"]
 
 _SEGMENT: dict[str, Callable[[str], list[Span]]] = {"word": words, "sentence": sentences}
-_SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’»)\]]*\s*$|\n\s*$")
+_SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’»)\]]*+\s*+\Z|(?<!\s)[^\S\n]*+\n\s*+\Z")
 _MOST_MASS = 1 - 1e-6
 _ACTIONS = {"stop": "stopped", "backtrack": "backtracked", "suppress": "suppressed"}
 
@@ -33,8 +33,8 @@ class BudgetUsage:
     """The part of a budget that was used since this object was created.
 
     Attributes:
-        tokens: Tokens sampled.
-        interventions: Interventions so far.
+        tokens: The number of tokens sampled.
+        interventions: The number of interventions so far.
     """
 
     def __init__(self, budget: TokenBudget, sampling: Sampling) -> None:
@@ -95,14 +95,14 @@ class _Position:
 
 
 class DecodingLoop:
-    """Generates one text. Without a monitor, or once no intervention is left, the model generates by itself.
+    """Generates one text. Without a monitor, or when no intervention is left, the model generates by itself.
 
     Args:
-        generation: The text, empty at first.
-        sampler: Samples its tokens.
+        generation: The text, which is empty at first.
+        sampler: The sampler for the tokens of the text.
         usage: The budget, and how much of it is used.
-        options: The strategy and how tokens are sampled.
-        monitor: Judges the text while it is generated.
+        options: The strategy, and how tokens are sampled.
+        monitor: The monitor that judges the text while it is generated.
         threshold: The score from which a verdict is flagged.
 
     Attributes:

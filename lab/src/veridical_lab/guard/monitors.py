@@ -1,7 +1,7 @@
-"""Monitors: how a detector judges a text while it is being generated.
+"""Let a detector judge a text while it is being generated.
 
-A probe on the generating model and the likelihood of sampled tokens need no further forward passes. Any other detector
-gets the text so far, as a stream or sentence by sentence.
+A probe on the generating model, and the likelihood of sampled tokens, need no further forward passes. Any other
+detector gets the text so far, as a stream or sentence by sentence.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from veridical.core.detector import Detector, Streaming
-from veridical.core.errors import CannotJudgeError, InputError
-from veridical.core.judging import judge
-from veridical.core.segment import sentences
-from veridical.core.spans import Span, trimmed
-from veridical.core.types import Case, Judgement, Verdict
+from veridical.inference.local_model import LocalModel
 from veridical.models.base_model import check_base
 from veridical.models.generation import Generation
-from veridical.models.local_model import LocalModel
+from veridical.records.detector import Detector, Streaming
+from veridical.records.errors import CannotJudgeError, InputError
+from veridical.records.judging import judge
+from veridical.records.spans import Span, trimmed
+from veridical.records.types import Case, Judgement, Verdict
+from veridical.text.segment import sentences
 from veridical_lab.detectors.local.logprob import Logprob
 from veridical_lab.detectors.local.probe import Probe
 from veridical_lab.models.monitor import ProbeMonitor
@@ -100,7 +100,7 @@ class _TokenMonitor:
 
 
 class HiddenStateMonitor(_TokenMonitor):
-    """Probes on the generating model, applied to its own forward passes and to one more at the end of the text."""
+    """Applies probes on the generating model to its own forward passes, and to one more pass at the end of the text."""
 
     def __init__(self, probe: Probe) -> None:
         super().__init__()
@@ -129,7 +129,10 @@ class HiddenStateMonitor(_TokenMonitor):
         self._monitor.rewind(len(generation.ids))
 
     def judgement(self, case: Case, generation: Generation) -> Judgement | None:
-        """Judge the text in `case` by the scores of an ended `generation`; None where its tokens do not match."""
+        """Judge the text in `case` by the scores of a finished `generation`.
+
+        The result is None if its tokens do not match.
+        """
         try:
             return self.probe.judge_generated(case, generation.prompt, generation.ids, self._monitor.history)
         except CannotJudgeError:
@@ -137,7 +140,7 @@ class HiddenStateMonitor(_TokenMonitor):
 
 
 class LikelihoodMonitor(_TokenMonitor):
-    """Scores each sampled token by how improbable it was, as `Logprob` does; this needs no further forward pass."""
+    """Scores each sampled token by how improbable it was, as `Logprob` does. This needs no further forward pass."""
 
     def __init__(self, score: str = "logprob") -> None:
         super().__init__()
@@ -165,7 +168,7 @@ class LikelihoodMonitor(_TokenMonitor):
 
 
 class StreamMonitor:
-    """Feeds the text to a detector with `stream(case)`; after a cut, a new session gets the remaining text."""
+    """Feeds the text to a detector with `stream(case)`. After a cut, a new session gets the remaining text."""
 
     def __init__(self, detector: Any, case: Case) -> None:
         self._detector, self._case = detector, replace(case, response="")
@@ -197,7 +200,7 @@ class StreamMonitor:
 
 
 class SentenceMonitor:
-    """Lets any detector judge the text so far whenever a sentence is complete, that is, once the next one has begun.
+    """Lets any detector judge the text so far when a sentence is complete, that is, when the next sentence has begun.
 
     If the detector gives no verdicts, the new sentences get its score of the text so far.
     """

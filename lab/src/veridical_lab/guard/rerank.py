@@ -1,16 +1,19 @@
-"""Reranking: the detector chooses one of several whole texts, which are samples or the beams of a beam search."""
+"""Choose one of several whole texts by the scores of a detector.
+
+The texts are samples, or the beams of a beam search.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from veridical.core.detector import Detector
-from veridical.core.judging import judge
-from veridical.core.spans import Span
-from veridical.core.types import Case, Judgement
 from veridical.models.generation import Generation, generate
 from veridical.models.sampling import Sampler
+from veridical.records.detector import Detector
+from veridical.records.judging import judge
+from veridical.records.spans import Span
+from veridical.records.types import Case, Judgement
 from veridical_lab.guard.decoding_loop import BudgetUsage
 from veridical_lab.guard.types import GuardOptions, Intervention, Log, Sampling
 
@@ -41,10 +44,10 @@ def rerank(
 
 
 def sampled_texts(generation: Generation, usage: BudgetUsage, sampling: Sampling, count: int) -> list[EndedText]:
-    """Sample up to `count` texts, in batches that the budget of tokens is sure to allow.
+    """Sample up to `count` texts, in batches that the token budget is sure to allow.
 
-    Text number n has the seed of `sampling` plus n, so it does not depend on how many others there are. Texts that the
-    budget cut short are dropped; if all are, the first is returned.
+    Text number n has the seed of `sampling` plus n, so it does not depend on the number of other texts. Texts that the
+    budget cut short are dropped. If all texts were cut short, the first one is returned.
     """
     texts: list[EndedText] = []
     cut: set[str] = set()
@@ -99,7 +102,7 @@ def _text_of(generation: Generation, ids: Sequence[int], sampling: Sampling, *, 
 
 
 def beam_texts(generation: Generation, usage: BudgetUsage, sampling: Sampling, count: int) -> list[EndedText]:
-    """Return the final texts of a beam search of width `count`, the most probable first.
+    """Return the final texts of a beam search of width `count`, most probable first.
 
     The budget limits their length. Each forward pass counts as `count` tokens.
     """
@@ -143,7 +146,7 @@ def judge_texts(detector: Detector, case: Case, texts: Sequence[str]) -> list[Ju
 
 
 def response_score(judgement: Judgement) -> float | None:
-    """Return the score of the response, or else of its worst span; None where nothing was judged."""
+    """Return the score of the response or, without one, of its worst span. The result is None if nothing was judged."""
     if judgement.hallucination is not None:
         return judgement.hallucination
     return max((verdict.score for verdict in judgement.verdicts), default=None)
@@ -152,9 +155,9 @@ def response_score(judgement: Judgement) -> float | None:
 def best_of(
     texts: Sequence[EndedText], judgements: Sequence[Judgement], log: Log | None = None
 ) -> tuple[int, tuple[Intervention, ...]]:
-    """Return the index of the text with the lowest score, and the others as interventions.
+    """Return the index of the text with the lowest score, and the other texts as interventions.
 
-    Texts that could not be judged come last; among equal scores the first text is chosen.
+    Texts that could not be judged come last. Among equal scores, the first text is chosen.
     """
     scores = [response_score(judgement) for judgement in judgements]
     best = min(range(len(texts)), key=lambda i: (scores[i] is None, scores[i] or 0.0, i))

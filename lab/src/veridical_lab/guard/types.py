@@ -1,4 +1,4 @@
-"""The types of guarded generation: options, sampling and budget go in; guarded texts and interventions come out."""
+"""The types for guarded generation: options, sampling and budget go in; guarded texts and interventions come out."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.spans import Span
-from veridical.core.types import Case, Judgement, Outcome, Thresholds
+from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.spans import Span
+from veridical.records.types import Case, Judgement, Outcome, Thresholds
 
 __all__ = [
     "STRATEGIES",
@@ -32,13 +32,13 @@ class Sampling:
     """How tokens are sampled.
 
     Attributes:
-        max_new_tokens: The most tokens of a text, from 1.
-        temperature: From 0, which takes the most probable token.
-        top_k: Sample from this many most probable tokens; 0: from all.
-        top_p: In (0, 1]. Sample from the most probable tokens that together have this probability; 1: from all.
-        seed: The same seed gives the same text.
-        temperature_increase: Added to the temperature with every retry at the same position.
-        stop: The text ends before the first of these strings, such as a line break after a few-shot prompt.
+        max_new_tokens: The largest number of tokens in a text, at least 1.
+        temperature: The sampling temperature, at least 0. 0 takes the most probable token.
+        top_k: The number of most probable tokens from which to sample. 0 means all tokens.
+        top_p: The total probability, in (0, 1], of the most probable tokens from which to sample. 1 means all tokens.
+        seed: The random seed. The same seed gives the same text.
+        temperature_increase: The amount added to the temperature with every retry at the same position.
+        stop: Strings before the first of which the text ends, such as a line break after a few-shot prompt.
     """
 
     max_new_tokens: int = 128
@@ -61,21 +61,25 @@ class Sampling:
             raise InputError(f"top_p is {self.top_p}", hint="above 0 and at most 1")
 
     def cut(self, text: str) -> tuple[str, str | None]:
-        """Return `text` up to the first of `stop`, and why it ends there; None where it has none of them."""
+        """Return `text` up to the first of the `stop` strings, and why it ends there, or None if it contains none of
+        them.
+        """
         stop = min((string for string in self.stop if string in text), key=text.index, default=None)
         return (text, None) if stop is None else (text[: text.index(stop)], f"the text reached {stop!r}")
 
 
 @dataclass(frozen=True, slots=True)
 class TokenBudget:
-    """The most that guarding may cost; whichever limit is reached first applies.
+    """The limits on the cost of guarding. The limit that is reached first applies.
 
     Attributes:
-        interventions: After the last one, the rest is generated unguarded; 0: all of it.
-        retries: Retries at the same position, after which the best attempt is accepted.
-        tokens: Tokens sampled in total, discarded ones included; at the limit the text ends. None: eight times
-            `max_new_tokens`.
-        seconds: Time per text, checked before each token; at the limit the text ends. None: no limit.
+        interventions: The number of interventions, after which the rest is generated unguarded. With 0, the whole text
+            is unguarded.
+        retries: The number of retries at the same position, after which the best attempt is accepted.
+        tokens: The number of tokens sampled in total, including discarded tokens. At the limit, the text ends. Default:
+            eight times `max_new_tokens`.
+        seconds: The time per text in seconds, checked before each token. At the limit, the text ends. Default: no
+            limit.
     """
 
     interventions: int = 20
@@ -101,21 +105,23 @@ def _check_least(what: str, value: float, least: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class GuardOptions:
-    """What to do where the detector flags something.
+    """What to do if the detector flags something.
 
     Attributes:
         strategy: "stop" ends the text before the flagged part. "backtrack" goes back to the start of its `unit` and
-            samples something else there. "suppress" samples another token in place of the flagged one. "rerank"
-            generates several whole texts and chooses the one with the lowest score.
+            samples something else there. "suppress" samples another token in place of the flagged token. "rerank"
+            generates several whole texts and chooses the text with the lowest score.
         unit: Where "stop" and "backtrack" cut: at the start of the flagged "token", "word" or "sentence".
-        threshold: The score from which something is flagged, in [0, 1], or one per level; None: the detector's own.
-        samples: How many texts "rerank" chooses from, from 2.
+        threshold: The score from which something is flagged, in [0, 1], or one per level. Default: the detector's own
+            thresholds.
+        samples: The number of texts from which "rerank" chooses, at least 2.
         beams: Whether "rerank" chooses from the beams of a beam search instead of samples.
-        template: The prompt template; None: the detector's own, else "raw" where a case has a prompt, else "general".
+        template: The prompt template. Default: the detector's own template, or "raw" if a case has a prompt, or
+            "general".
         sampling: How tokens are sampled.
-        budget: The most that guarding may cost.
-        compare: Whether to generate and judge the text without a guard, too.
-        log: Called with a line of text for each intervention.
+        budget: The limits on the cost of guarding.
+        compare: Whether to also generate and judge the text without a guard.
+        log: A function that receives a line of text for each intervention.
     """
 
     strategy: str = "backtrack"
@@ -151,10 +157,10 @@ class Intervention:
     """One place where something was flagged, and what was done about it.
 
     Attributes:
-        span: The place in the final text, empty if nothing is there; None if that part of the draft was discarded
-            later.
+        span: The place in the final text, which is empty if nothing is there. None if that part of the draft was
+            discarded later.
         rejected: The text of the draft from the start of `span` to the end of the flagged part.
-        score: The score of the flagged part (rerank: of the sample; None if it could not be judged).
+        score: The score of the flagged part. For rerank, the score of the sample, or None if it could not be judged.
         action: "stopped": the text ends there. "backtracked", "suppressed": it was sampled again. "accepted": no retry
             was left, and the best of all attempts was accepted (`rejected` may be the same text). "not chosen": another
             sample was better.
@@ -181,16 +187,17 @@ class Guarded:
     Attributes:
         case: The case with the text as its response.
         judgement: The detector's judgement of the final text as a whole.
-        thresholds: The score from which something is flagged, per level.
-        outcome: The outcome of that judgement at these thresholds.
+        thresholds: The score from which something is flagged, for each level.
+        outcome: The outcome of the judgement at these thresholds.
         strategy: The strategy of the options.
         interventions: All interventions, in order.
         reason: Why the text ends, and which budget was used up.
-        tokens_drawn: Tokens sampled in total.
-        forward_passes: Forward passes of the generating model; the detector's own passes only count in `seconds`.
-        seconds: The time that the text took.
+        tokens_drawn: The number of tokens sampled in total.
+        forward_passes: The number of forward passes of the generating model. The detector's own passes only count in
+            `seconds`.
+        seconds: The time that the text took, in seconds.
         notes: Notes on how the prompt was made.
-        unguarded: The text without a guard, if asked for; its cost is not counted.
+        unguarded: The text without a guard, if it was requested. Its cost is not counted.
     """
 
     case: Case

@@ -1,1 +1,1 @@
-"""Agreement between annotators, and permutation tests between detectors."""
+"""Measure the agreement between annotators, and test differences between detectors by permutation."""

@@ -1,6 +1,7 @@
-"""Agreement between annotators: chance-corrected (Krippendorff's alpha, Fleiss' kappa), with the majority, on spans.
+"""Measure the agreement between annotators: chance-corrected, with the majority, and on spans.
 
-`ratings` is annotators x items, None where an annotator did not label an item. Labels may be anything hashable.
+The chance-corrected measures are Krippendorff's alpha and Fleiss' kappa. `ratings` has a list of labels per annotator,
+with None for each item that the annotator did not label. Labels may be anything hashable.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from itertools import combinations
 
 import numpy as np
 
-from veridical.core.errors import InputError
-from veridical.core.spans import Span
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Floats
 from veridical.metrics.spans import f1_sp
 from veridical.metrics.tokens import Units
+from veridical.records.errors import InputError
+from veridical.records.spans import Span
 
 __all__ = ["fleiss_kappa", "krippendorff_alpha", "majority_accuracy", "majority_agreement", "pairwise_span_f1"]
 
@@ -24,12 +25,12 @@ Ratings = Sequence[Sequence[Hashable | None]]
 
 
 def krippendorff_alpha(ratings: Ratings) -> float:
-    """Return Krippendorff's alpha for nominal labels: (-1, 1], 1 = all agree, 0 = chance, negative = systematic
-    disagreement.
+    """Compute Krippendorff's alpha for nominal labels.
 
-    Labels may be missing; items with fewer than two labels do not count. Undefined where all labels that count are the
-    same, because no disagreement is expected then. Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability",
-    §C; used in Liu et al. 2022, §3.
+    Alpha lies in (-1, 1], where 1 means that all agree, 0 means chance, and negative values mean systematic
+    disagreement. Labels may be missing, and items with fewer than two labels do not count. Alpha is undefined if all
+    labels that count are the same, because no disagreement is expected then. Krippendorff 2011, "Computing
+    Krippendorff's Alpha-Reliability", §C; used in Liu et al. 2022, §3.
 
     >>> round(krippendorff_alpha([[0, 1, 0, 0, 0, 0, 0, 0, 1, 0], [1, 1, 1, 0, 0, 1, 0, 0, 0, 0]]), 3)  # §A
     0.095
@@ -49,10 +50,11 @@ def krippendorff_alpha(ratings: Ratings) -> float:
 
 
 def fleiss_kappa(ratings: Ratings) -> float:
-    """Return Fleiss' kappa: [-1/(annotators - 1), 1], 1 = all agree, 0 = chance, negative = less than chance.
+    """Compute Fleiss' kappa (Fleiss 1971; used in CH-Wang et al. 2024, §3.3).
 
-    Every item must have the same number of labels, at least two (else `InputError`: use alpha). Undefined where all
-    labels are the same. Fleiss 1971; used in CH-Wang et al. 2024, §3.3.
+    Kappa lies in [-1/(annotators - 1), 1], where 1 means that all agree, 0 means chance, and negative values mean less
+    agreement than by chance. Every item must have the same number of labels, at least two. If not, `InputError` is
+    raised, and you can use alpha instead. Kappa is undefined if all labels are the same.
 
     >>> fleiss_kappa([["yes", "no", "yes", "no"], ["yes", "no", "no", "yes"]])
     0.0
@@ -71,9 +73,10 @@ def fleiss_kappa(ratings: Ratings) -> float:
 
 
 def majority_agreement(ratings: Ratings) -> float:
-    """Return the share of labels that agree with their item's majority: [1 / number of categories, 1], 1 = all agree.
+    """Compute the proportion of labels that agree with the majority of their item.
 
-    This is not corrected for chance. Items with one label or a tie for the most frequent one do not count.
+    It lies in [1 / number of categories, 1], where 1 means that all agree, and is not corrected for chance. Items with
+    one label, or with a tie for the most frequent label, do not count.
 
     >>> majority_agreement([[1, 0, 1], [1, 1, 1], [0, None, 1]])  # the second item is a tie
     0.8333333333333334
@@ -88,13 +91,13 @@ def majority_agreement(ratings: Ratings) -> float:
 
 
 def majority_accuracy(ratings: Ratings, reference: Sequence[Hashable | None]) -> float:
-    """Return the share of items whose most frequent label is the reference label: [0, 1], 1 = the majority is right.
+    """Compute the proportion of items whose most frequent label is the reference label, in [0, 1].
 
     Chang et al. 2024, §4.1.1, compare annotators with the authors' labels in this way. Items with a tie for the most
     frequent label, or without a reference label (None), do not count.
 
     Args:
-        ratings: The labels of each annotator, annotators x items; None where an annotator did not label an item.
+        ratings: The labels of each annotator, with None for items that the annotator did not label.
         reference: The label that each item should have.
 
     >>> majority_accuracy([[1, 0, 1], [1, 1, 1], [0, 1, None]], [1, 1, 0])
@@ -128,11 +131,12 @@ def _counts(ratings: Ratings) -> tuple[Floats, list[Hashable]]:
 
 
 def pairwise_span_f1(annotations: Sequence[Sequence[Sequence[Span]]], units: Sequence[Units] | None = None) -> float:
-    """Return the mean F1-Sp over pairs of annotators: [0, 1], 1 = all marked the same characters.
+    """Compute the mean F1-Sp over pairs of annotators, in [0, 1]. 1 means that all marked the same characters.
 
-    `annotations[a][i]` are the spans of annotator a in text i; `units` is that of `spans.f1_sp`, which is symmetric.
-    Pairs that marked nothing at all do not count; undefined where no pair counts. The mean is not corrected for chance:
-    spans have no number of true negatives, and F1 does not need it (Hripcsak & Rothschild 2005).
+    `annotations[a][i]` are the spans of annotator a in text i. `units` are those of `spans.f1_sp`, which is symmetric.
+    Pairs that marked nothing at all do not count, and the value is undefined if no pair counts. The mean is not
+    corrected for chance, because spans have no number of true negatives, and F1 does not need it (Hripcsak & Rothschild
+    2005).
 
     >>> pairwise_span_f1([[[Span(0, 4)]], [[Span(0, 4)]], [[Span(2, 6)]]])
     0.6666666666666666

@@ -1,9 +1,9 @@
-"""The paired-permutation test of whether two systems differ on the same cases, exact wherever that is feasible.
+"""Test whether two systems differ on the same cases by paired permutation, exactly wherever this is feasible.
 
-Under the null hypothesis each case's two outcomes may be swapped, which gives 2^n assignments. Accuracy and F1 depend
+Under the null hypothesis, each case's two outcomes may be swapped, which gives 2^n assignments. Accuracy and F1 depend
 only on integer sums, so dynamic programming over the *kinds* of difference gives the distribution of these sums: each
 kind adds a binomial number of swaps (Zmigrod, Vieira and Cotterell 2022; CH-Wang et al. 2024, §5.4). F1-Sp sums
-fractions; for it, `permutation_of_sums` tries all assignments where they are few and draws some otherwise.
+fractions. For it, `permutation_of_sums` tries all assignments if there are few, and draws some of them otherwise.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from math import comb
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from veridical.core.errors import InputError
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Bools, Floats, as_labels
+from veridical.records.errors import InputError
 
 __all__ = [
     "PermutationTest",
@@ -36,10 +36,10 @@ Integers = NDArray[np.int64]
 
 
 def permutation_accuracy(labels: ArrayLike, predicted_a: ArrayLike, predicted_b: ArrayLike) -> float:
-    """Return the exact two-sided p-value of the difference between two accuracies: (0, 1], 1 = no sign of a difference.
+    """Compute the exact two-sided p-value of the difference between two accuracies, in (0, 1].
 
-    It is the share of assignments whose difference is at least as large as the observed one. For accuracy this is the
-    sign test on the cases that only one system gets right (the exact form of McNemar's test).
+    It is the proportion of assignments whose difference is at least as large as the observed difference. For accuracy,
+    this is the sign test on the cases that only one system gets right (the exact form of McNemar's test).
 
     >>> permutation_accuracy([1, 1, 1, 0], [1, 1, 1, 0], [0, 0, 0, 0])  # 3 differ, all one way: 2 of 8
     0.25
@@ -49,9 +49,9 @@ def permutation_accuracy(labels: ArrayLike, predicted_a: ArrayLike, predicted_b:
 
 
 def permutation_sum(values_a: ArrayLike, values_b: ArrayLike) -> float:
-    """Return the exact two-sided p-value of the difference between two sums (or means) of whole numbers: (0, 1].
+    """Compute the exact two-sided p-value of the difference between two sums (or means) of whole numbers, in (0, 1].
 
-    `values_*` hold the number that each case adds under each system, *shape* (cases,).
+    `values_a` and `values_b` contain the number that each case adds under each system, *shape* (cases,).
 
     >>> permutation_sum([2, 2, 1, 0], [0, 0, 1, 0])  # 2 cases differ, both one way: 2 of 4
     0.5
@@ -69,7 +69,7 @@ def permutation_sum(values_a: ArrayLike, values_b: ArrayLike) -> float:
 
 @dataclass(frozen=True, slots=True)
 class PermutationTest:
-    """A two-sided p-value, and the number of assignments it is from: all of them (`exact`), or random draws."""
+    """A two-sided p-value, and the number of assignments that it comes from: all of them (`exact`), or random draws."""
 
     p: float
     exact: bool
@@ -86,18 +86,18 @@ def permutation_of_sums(
 ) -> PermutationTest:
     """Run the paired-permutation test for any value that depends on sums over cases, such as F1-Sp.
 
-    The test is exact where the cases that differ have at most `draws` assignments. Otherwise assignments are drawn at
+    The test is exact if the cases that differ have at most `draws` assignments. Otherwise, assignments are drawn at
     random, and p is (1 + number at least as extreme) / (1 + draws), which is never 0 (Phipson and Smyth 2010).
 
     Args:
         sums_a: The numbers that each case adds under the first system, *shape* (cases, k).
-        sums_b: The same under the second system, *shape* (cases, k).
-        values: Turns rows of sums, *shape* (m, k), into values, *shape* (m,), NaN where undefined.
+        sums_b: The numbers that each case adds under the second system, *shape* (cases, k).
+        values: A function that turns rows of sums, *shape* (m, k), into values, *shape* (m,). Undefined values are NaN.
         draws: The number of random assignments, 1 or more.
         seed: The seed of the draws.
 
     Raises:
-        UndefinedMetricError: If the value of one system is undefined, or there are no cases.
+        UndefinedMetricError: The value of one system is undefined, or there are no cases.
 
     >>> mean = lambda sums: sums[:, 0] / sums[:, 1]
     >>> permutation_of_sums([[0.9, 1], [0.8, 1]], [[0.1, 1], [0.3, 1]], mean)
@@ -130,9 +130,9 @@ def permutation_of_sums(
 
 
 def permutation_f1(labels: ArrayLike, predicted_a: ArrayLike, predicted_b: ArrayLike) -> float:
-    """Return the exact two-sided p-value of the difference between two F1 (F1-R at response level): (0, 1].
+    """Compute the exact two-sided p-value of the difference between two F1 (F1-R at response level), in (0, 1].
 
-    See `permutation_accuracy`. Undefined without a gold positive.
+    The p-value is defined as for `permutation_accuracy`. It is undefined if there are no gold positives.
 
     >>> permutation_f1([1, 1, 1, 0], [1, 1, 1, 0], [0, 0, 0, 0])
     0.25
@@ -143,14 +143,15 @@ def permutation_f1(labels: ArrayLike, predicted_a: ArrayLike, predicted_b: Array
 
 
 def permutation_f1_counts(counts_a: ArrayLike, counts_b: ArrayLike) -> float:
-    """Return the exact two-sided p-value of the difference between two F1 where each case adds (tp, fp, fn): (0, 1].
+    """Compute the exact two-sided p-value of the difference between two F1, if each case adds (tp, fp, fn).
 
-    `counts_*` hold whole numbers, *shape* (cases, 3), such as the rows of `token_f1`; a case is swapped as a whole.
+    The p-value lies in (0, 1]. `counts_a` and `counts_b` contain whole numbers, *shape* (cases, 3), such as the rows of
+    `token_f1`. A case is swapped as a whole.
 
     Raises:
-        InputError: If the gold (tp + fn) of a case is not the same for both systems, or the sums span more than
-            20,000,000 states (then count tokens rather than characters).
-        UndefinedMetricError: Without a gold positive.
+        InputError: The gold (tp + fn) of a case is not the same for both systems, or the sums span more than 20,000,000
+            states. In the second case, count tokens rather than characters.
+        UndefinedMetricError: There are no gold positives.
 
     >>> permutation_f1_counts([[2, 0, 0], [1, 1, 0]], [[0, 1, 2], [0, 0, 1]])
     0.5

@@ -1,4 +1,4 @@
-"""Forward passes for differentiation: frozen parameters, activation checkpointing, and the memory they take.
+"""Run forward passes for differentiation, with frozen parameters, activation checkpointing, and a memory estimate.
 
 Results stay the same, and each context leaves the model as it was.
 """

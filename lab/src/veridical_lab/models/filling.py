@@ -1,8 +1,8 @@
 """Replace words of a text by others that a language model expects there.
 
-A masked model reads the whole text with all these words masked, and fills each from its first piece to its last. A
-causal model proposes pieces from the text before a word. Fillings do not depend on which texts are run together: a
-choice within the rounding error of a batch is repeated on a pass over its text alone.
+A masked model reads the whole text with all these words masked, and fills each word from its first piece to its last. A
+causal model proposes pieces from the text before a word. Fillings do not depend on which texts are run together,
+because a choice within the rounding error of a batch is repeated on a pass over its text alone.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.core.errors import InputError
-from veridical.core.spans import Span
-from veridical.core.stopwords import STOP_WORDS
-from veridical.models.local_model import LocalModel
-from veridical.models.tokenization import special_tokens, tokenize
+from veridical.inference.local_model import LocalModel
+from veridical.inference.tokenization import special_tokens, tokenize
+from veridical.records.errors import InputError
+from veridical.records.spans import Span
+from veridical.text.stopwords import STOP_WORDS
 
 if TYPE_CHECKING:
     import torch
@@ -40,8 +40,9 @@ class PieceSampling:
     """How to choose one of the pieces that a model expects.
 
     Attributes:
-        top_k: The number of likeliest pieces to choose from; 1: always the likeliest; 0: all.
-        top_p: Choose from the likeliest of these that together reach this probability; above 0, at most 1.
+        top_k: The number of likeliest pieces to choose from. 1 always takes the likeliest piece, and 0 allows all
+            pieces.
+        top_p: The probability, above 0 and at most 1, that the likeliest of these pieces must reach together.
     """
 
     top_k: int = 10
@@ -54,10 +55,11 @@ class PieceSampling:
             )
 
     def choose(self, values: NDArray[np.float64], pieces: NDArray[np.int64], point: float) -> tuple[int, float]:
-        """Choose one of `pieces`; also return the smallest change in a logit or probability that changes the choice.
+        """Choose one of the pieces, and return it with the smallest change in a logit or probability that changes the
+        choice.
 
         Args:
-            values: Logits in descending order, `top_k` + 1 of them if there are enough.
+            values: The logits in descending order, `top_k` + 1 of them if there are enough.
             pieces: The piece of each logit.
             point: A number drawn uniformly from [0, 1).
         """
@@ -84,11 +86,11 @@ class Gaps:
     """A text with spans to fill.
 
     Attributes:
-        text: The text.
+        text: The text with the spans.
         spans: The words or names that can be filled.
         ids: The tokens of the text.
-        runs: For each span, its runs of adjacent tokens: their characters, the index of the first in `ids`, and their
-            number.
+        runs: For each span, its runs of adjacent tokens: their characters, the index of the first token in `ids`, and
+            their number.
         split: The number of spans that cannot be filled, because their tokens are unknown or extend beyond them.
     """
 
@@ -115,16 +117,16 @@ class _State:
 class Filler:
     """Fills the words of texts with a masked or a causal language model.
 
-    Each piece is replaced by one of the same form: it begins a word or continues one, and has letters of the same
-    script or equally many digits. It is never a stop word or the original piece. Punctuation inside a name stays.
+    Each piece is replaced by a piece of the same form: it begins a word or continues a word, and has letters of the
+    same script or equally many digits. It is never a stop word or the original piece. Punctuation inside a name stays.
 
     Args:
         model: A masked or a causal language model.
         sampling: How pieces are chosen.
-        max_batch_tokens: The most tokens of a batch, padding included; None: by device.
+        max_batch_tokens: The largest number of tokens in a batch, including padding. Default: depends on the device.
 
     Raises:
-        InputError: For a model of another kind, or a masked model whose tokenizer has no mask.
+        InputError: The model is of another kind, or is a masked model whose tokenizer has no mask.
     """
 
     def __init__(
@@ -183,11 +185,11 @@ class Filler:
         return runs
 
     def fill(self, gaps: Sequence[Gaps], names: Sequence[str], count: int = 1) -> list[list[tuple[str, ...]]]:
-        """Return `count` fillings of each text: the new words at its spans, or the old ones if nothing fits.
+        """Return `count` fillings of each text: the new words at its spans, or the old words if nothing fits.
 
         Args:
-            gaps: The texts.
-            names: Seeds of the draws: the same name gives the same fillings of the same text.
+            gaps: The texts to fill.
+            names: The seeds of the draws. The same name gives the same fillings of the same text.
             count: The number of fillings of each text.
         """
         states = []

@@ -1,8 +1,8 @@
-"""Gradient salience of tokens: how strongly each token of a text affects the score of each later token.
+"""Compute the gradient salience of tokens: how strongly each token of a text affects the score of each later token.
 
 One forward pass serves all targets. The language-model head's part of each gradient is written in closed form, and only
-the input embeddings need a gradient. Words and sources are handled elsewhere. After Chang et al. 2024, §3.2; method of
-Denil et al. 2014.
+the input embeddings need a gradient. Words and sources are handled elsewhere. This follows Chang et al. 2024, §3.2,
+with the method of Denil et al. 2014.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
 from veridical.models.load import out_of_memory
+from veridical.records.errors import CannotJudgeError, InputError, UnknownNameError
 from veridical_lab.models.autograd_memory import (
     activation_checkpointing,
     blocks,
@@ -83,28 +83,29 @@ def salience(
     max_memory: int | None = None,
     notes: list[str] | None = None,
 ) -> np.ndarray:
-    """Return how strongly each token affects each target. *Shape:* (tokens, targets), float32, signed.
+    """Compute how strongly each token affects each target.
 
     A target is a position `t` of `ids`. Its column holds, for every token before `t`, the gradient of the score of
-    `ids[t]` (as predicted at `t - 1`) with respect to that token's input embedding. Rows from `t` on are 0.
+    `ids[t]` (as predicted at `t - 1`) with respect to that token's input embedding. Rows from `t` on are 0. The result
+    is signed, in float32, with *shape* (tokens, targets).
 
     Args:
         model: A transformers model with a language-model head.
-        ids: The tokens; for an encoder-decoder those of the decoder, its start token first.
-        targets: Positions in `ids`, from 1.
-        encoder_ids: The encoder's tokens of an encoder-decoder; their rows come before those of `ids`.
+        ids: The token ids. For an encoder-decoder, those of the decoder, beginning with its start token.
+        targets: The target positions in `ids`, from 1.
+        encoder_ids: The encoder's token ids, for an encoder-decoder. Their rows come before those of `ids`.
         kind: The number made from a gradient: its dot product with the embedding ("input_x_gradient"), or its length
             ("l2").
         score: "logit" or "logprob".
-        chunk: Targets that share a backward pass; None: 1 on a CPU, where more is not faster, and as many as help on a
-            GPU.
-        max_memory: The most bytes for activations; None: most of the free memory. If they need more, blocks are run
-            again during each backward pass.
-        notes: A list that gets a line for every change of method, and for non-finite columns.
+        chunk: The number of targets that share a backward pass. Default: 1 on a CPU, where more is not faster, and as
+            many as help on a GPU.
+        max_memory: The largest number of bytes for activations. If they need more, blocks are run again during each
+            backward pass. Default: most of the free memory.
+        notes: A list to which a line is added for every change of method, and for non-finite columns.
 
     Raises:
-        InputError: For a target out of range.
-        CannotJudgeError: If there is too little memory.
+        InputError: A target is out of range.
+        CannotJudgeError: There is too little memory.
     """
     import numpy as np
 

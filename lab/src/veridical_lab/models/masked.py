@@ -1,6 +1,6 @@
-"""A masked language model's predictions for given spans of a text, each masked in turn.
+"""Predict given spans of a text with a masked language model, with each span masked in turn.
 
-Liu et al. 2022, §3.4: probability and entropy of the tokens of a marked phrase, with the phrase masked as a whole.
+Liu et al. 2022, §3.4, use probability and entropy of the tokens of a marked phrase, with the phrase masked as a whole.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.core.errors import InputError
-from veridical.core.spans import Span
-from veridical.models.local_model import LocalModel
-from veridical.models.tokenization import special_tokens, tokenize
+from veridical.inference.local_model import LocalModel
+from veridical.inference.tokenization import special_tokens, tokenize
+from veridical.records.errors import InputError
+from veridical.records.spans import Span
 
 __all__ = ["MaskedOutputs", "mask_in_turn"]
 
@@ -25,12 +25,12 @@ _OTHER_BATCH_TOKENS = 8192
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MaskedOutputs:
-    """The model's predictions for the tokens of one masked stretch. *Shape:* (tokens,) each
+    """The model's predictions for the tokens of one masked stretch. All arrays have the *shape* (tokens,).
 
     Attributes:
         logprob: The log-probability of the original token, in nats.
         entropy: The entropy of the predicted distribution, in nats.
-        rank: The rank of the original token, 1 for the most probable one.
+        rank: The rank of the original token, 1 for the most probable token.
     """
 
     logprob: NDArray[np.float64]
@@ -57,21 +57,21 @@ def mask_in_turn(
     left_only: bool = False,
     max_batch_tokens: int | None = None,
 ) -> list[list[MaskedOutputs | None]]:
-    """Mask each of the `stretches` of each text by itself, and return the model's predictions there.
+    """Mask each stretch of each text separately, and return the model's predictions there.
 
     Args:
         model: A masked language model (`load(…, kinds=("masked",))`).
         texts: The texts.
-        stretches: Spans of each text. All tokens that share a character with a span are masked together. A text longer
-            than the model's limit is cut around the span.
+        stretches: The spans of each text. All tokens that share a character with a span are masked together. A text
+            longer than the model's limit is cut around the span.
         left_only: Whether to hide the text after the stretch from the model.
-        max_batch_tokens: The most tokens of a batch, padding included; None: by device.
+        max_batch_tokens: The largest number of tokens in a batch, including padding. Default: depends on the device.
 
     Returns:
-        For each text, the outputs of each stretch; None for a stretch without tokens, or longer than the model's limit.
+        For each text, the outputs of each stretch. None for a stretch without tokens, or longer than the model's limit.
 
     Raises:
-        InputError: If the tokenizer has no mask.
+        InputError: The tokenizer has no mask.
     """
     if model.tokenizer.mask_token_id is None:
         raise InputError(f"the tokenizer of {model.name} has no mask", hint="a masked language model is needed")

@@ -1,4 +1,4 @@
-"""Probes that score each token while a local model generates, from hidden states, in constant memory."""
+"""Score each token with probes on hidden states while a local model generates, in constant memory."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.core.errors import CannotJudgeError, InputError
-from veridical.models.local_model import LocalModel
+from veridical.inference.local_model import LocalModel
+from veridical.records.errors import CannotJudgeError, InputError
 from veridical_lab.models.probe_heads import Probes, StreamingProbes
 from veridical_lab.models.sublayers import capture_sublayers
 
@@ -44,11 +44,14 @@ def check_causal(model: LocalModel) -> None:
 
 
 class ProbeMonitor:
-    """Scores every token of responses that are being generated; keeps a few numbers per probe, no hidden state.
+    """Scores every token of responses that are being generated.
+
+    It keeps a few numbers per probe, but no hidden state.
 
     Attach it to a model, or pass `step` the hidden states of each token in your own decoding loop. A token is scored
-    when the model processes it, one step after sampling it; the last token of a text has no score unless it is
-    processed, too. Rows of a batch are identified by their index; beam search permutes them, so it is not supported.
+    when the model processes it, one step after sampling it. So the last token of a text has no score unless it is
+    processed, too. Rows of a batch are identified by their index. Beam search is not supported, because it permutes the
+    rows.
 
     Args:
         heads: The probes by objective.
@@ -58,8 +61,8 @@ class ProbeMonitor:
 
     Attributes:
         sublayers: The sublayers whose outputs `step` needs, in order.
-        history: The scores after each token, by objective: of the token, or of the response up to it. *Shape:*
-            (batch,) each
+        history: The scores after each token, by objective: of the token, or of the response up to it. Each has the
+            *shape* (batch,).
     """
 
     def __init__(
@@ -100,13 +103,15 @@ class ProbeMonitor:
         return {name: np.array(rows).reshape(len(rows), self.batch) for name, rows in self.history.items()}
 
     def step(self, states: torch.Tensor) -> Scores:
-        """Return the scores of the next token of each response, *shape* (batch,) by objective.
+        """Return the scores of the next token of each response, by objective.
+
+        Each result has *shape* (batch,).
 
         Args:
             states: The hidden states of the token. *Shape:* (sublayers, batch, width)
 
         Raises:
-            CannotJudgeError: If a projection is not finite.
+            CannotJudgeError: A projection is not finite.
         """
         import torch
 
@@ -133,13 +138,13 @@ class ProbeMonitor:
 
     @contextmanager
     def attached(self, model: LocalModel, pass_start: Callable[[], int] | None = None) -> Iterator[ProbeMonitor]:
-        """Score the tokens of all forward passes of `model` while the context lasts, whoever runs them.
+        """Score the tokens of all forward passes of a model while the context lasts, whoever runs them.
 
         Args:
             model: A causal language model.
-            pass_start: Returns, during a pass, the index in the response of the pass's first token, below 0 in the
-                prompt; tokens of the prompt and scored tokens are skipped. None: the first pass is the prompt, and
-                every other pass new tokens of the response, as in `generate()`.
+            pass_start: A function that returns, during a pass, the index in the response of the pass's first token,
+                below 0 in the prompt. Tokens of the prompt and scored tokens are skipped. Default: the first pass is
+                the prompt, and every other pass has new tokens of the response, as in `generate()`.
         """
         import torch
 
@@ -170,11 +175,11 @@ class ProbeMonitor:
             yield self
 
     def stop_above(self, threshold: float | None = None, objective: str | None = None) -> Any:
-        """Return a stopping criterion for `generate()` that ends a row once its latest score reaches the threshold.
+        """Return a stopping criterion for `generate()` that ends a row when its latest score reaches the threshold.
 
         Args:
-            threshold: In [0, 1]; None: the probes' own.
-            objective: The objective of the probes; None: "token" if there are any.
+            threshold: The threshold in [0, 1]. Default: the probes' own threshold.
+            objective: The objective of the probes. Default: "token" if there are token-level probes.
         """
         import torch
         from transformers import StoppingCriteria

@@ -1,7 +1,7 @@
-"""Write a token classifier's backbone or a sequence classifier as an ONNX file, in fp32 or int8.
+"""Write the backbone of a token classifier, or a sequence classifier, as an ONNX file in fp32 or int8.
 
 `models.onnx_graph` decides which parts are in int8. A file records the hash of its original weights and its distance
-from them; `models.onnx_runtime`, which runs it, refuses a file made from another model.
+from them. `inference.onnx_runtime`, which runs the file, refuses a file made from another model.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from veridical.core.errors import DataError, InputError, MissingExtraError, UnknownNameError
-from veridical.core.files import replacing, write_whole
+from veridical.inference.fast_tokenizer import TOKENIZER, FastTokenizer
+from veridical.inference.local_model import LocalModel
+from veridical.inference.onnx_runtime import FILES, PRECISIONS, OnnxEngine, OnnxExport, description_file, open_session
+from veridical.inference.pair_runner import PairRunner, inputs_of
+from veridical.inference.pairs import Window
+from veridical.io.files import replacing, write_whole
 from veridical.models.base_model import base_of
-from veridical.models.fast_tokenizer import TOKENIZER, FastTokenizer
 from veridical.models.load import quiet
-from veridical.models.local_model import LocalModel
-from veridical.models.onnx_runtime import FILES, PRECISIONS, OnnxEngine, OnnxExport, description_file, open_session
-from veridical.models.pair_runner import PairRunner, inputs_of
-from veridical.models.pairs import Window
 from veridical.models.torch_engine import outputs_of, relative_positions
+from veridical.records.errors import DataError, InputError, MissingExtraError, UnknownNameError
 from veridical_lab.models.onnx_graph import LARGEST_WEIGHT, attention_table, join_attention, keep_tokens, quantise
 from veridical_lab.models.rounding import rounded_matrices
 
@@ -45,20 +45,20 @@ def export_onnx(
     *,
     rounded_for: Sequence[Window] = (),
 ) -> OnnxExport:
-    """Write the backbone (or the sequence classifier) of `runner` to `folder`, and check its outputs.
+    """Write a backbone or a sequence classifier to a folder, and check its outputs.
 
     Args:
-        runner: Runs the original, in fp32.
-        windows: The windows to check the file on; at least one.
+        runner: The runner of the original model, in fp32.
+        windows: The windows to check the file on. At least one is needed.
         folder: The folder to write to.
         precision: "fp32" or "int8".
-        rounded_for: For int8: windows like those the model will read, some ten thousand tokens. The weights are then
-            rounded so that the products of these change least (`models.rounding`).
+        rounded_for: For int8, windows like those that the model will read, about ten thousand tokens. The weights are
+            then rounded so that the products of these windows change least (`models.rounding`).
 
     Raises:
-        InputError: If the model is not in fp32, or the outputs differ (a cosine similarity below 0.99 in fp32 or below
-            0.8 in int8).
-        MissingExtraError: If onnx and onnxscript (extra `onnx`) are not installed.
+        InputError: The model is not in fp32, or the outputs differ (a cosine similarity below 0.99 in fp32 or below 0.8
+            in int8).
+        MissingExtraError: onnx or onnxscript (extra `onnx`) is not installed.
     """
     if precision not in PRECISIONS:
         raise UnknownNameError("precision", precision, PRECISIONS)
@@ -75,7 +75,7 @@ def export_onnx(
     weights = base_of(runner.model).weights or ""
     expected = runner.run(windows)
     rounds = precision == "int8" and bool(rounded_for)
-    with replacing(path) as part:
+    with replacing(path, follow_link=False) as part:
         with rounded_matrices(runner, rounded_for, LARGEST_WEIGHT) if rounds else nullcontext():
             graph = _exported(runner, windows)
         join_attention(graph)
@@ -109,7 +109,7 @@ def export_onnx(
         max_positions=runner.model.max_positions,
         tokenizer=_tokenizer_hash(runner.model),
     )
-    write_whole(description_file(folder, precision), json.dumps(asdict(export), indent=1) + "\n")
+    write_whole(description_file(folder, precision), json.dumps(asdict(export), indent=1) + "\n", follow_link=False)
     return export
 
 

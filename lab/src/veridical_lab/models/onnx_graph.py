@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.models.onnx_runtime import KEPT
+from veridical.inference.onnx_runtime import KEPT
 
 if TYPE_CHECKING:
     import onnx
@@ -103,7 +103,7 @@ def attention_table() -> dict[Callable[..., Any], Callable[..., Any]]:
 def join_attention(model: onnx.ModelProto) -> None:
     """Remove the nodes that split states by head before an attention and join them after it, in place.
 
-    `MultiHeadAttention` splits them itself. Nodes that do more than reshape, such as rotating positions, stay.
+    `MultiHeadAttention` splits the states itself. Nodes that do more than reshape, such as rotating positions, stay.
     """
     graph = model.graph
     ranks = {info.name: len(info.type.tensor_type.shape.dim) for info in graph.value_info}
@@ -129,11 +129,13 @@ def join_attention(model: onnx.ModelProto) -> None:
 
 
 def keep_tokens(model: onnx.ModelProto) -> bool:
-    """Make a graph return the states of the tokens `KEPT` only, in place; return False if it cannot be done.
+    """Make a graph return only the states of the tokens `KEPT`, in place.
 
-    From the queries of the last attention on, nothing is computed for other tokens. This needs three things: the last
+    The result is False if this is not possible.
+
+    From the queries of the last attention on, nothing is computed for other tokens. This has three conditions: the last
     attention has no mask except one added to its scores; its queries are a product of states with a matrix; and every
-    node behind it computes each token by itself.
+    node after it computes each token separately.
     """
     from onnx import TensorProto, helper
 
@@ -186,13 +188,13 @@ def quantise(model: onnx.ModelProto, *, by_token: bool = False) -> None:
     """Convert the embedding tables and constant matrices of a model to int8, in place.
 
     Each row of a table and each column of a matrix has its own scale. The other factor of a product is quantised to 8
-    bits as the model runs. Outputs of layer normalisation and attention use one scale, because their tokens have
-    similar magnitudes. All other states use one scale per token, so that a large number in one token costs the others
-    no precision. With `by_token` each token has its own scale everywhere, so that texts in one row do not affect each
-    other.
+    bits while the model runs. Outputs of layer normalisation and attention use one scale, because their tokens have
+    similar magnitudes. All other states use one scale per token, so that a large number in one token costs the other
+    tokens no precision. With `by_token`, each token has its own scale everywhere, so that texts in one row do not
+    affect each other.
 
-    Weights are at most 64: processors with AVX2 but without VNNI add two 8-bit products in 16 bits, and 2 * 64 * 255
-    does not overflow there.
+    Weights are at most 64, because processors with AVX2 but without VNNI add two 8-bit products in 16 bits, and 2 * 64
+    * 255 does not overflow there.
     """
     from onnx import helper
 

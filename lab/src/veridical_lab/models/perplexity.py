@@ -1,4 +1,4 @@
-"""How fluent a causal language model finds texts: the mean of -log p over tokens, the logarithm of perplexity."""
+"""Measure how fluent a causal language model finds texts, as the logarithm of perplexity (the mean of -log p)."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from veridical.inference.local_model import LocalModel
+from veridical.inference.tokenization import special_tokens, tokenize_texts
 from veridical.models.encode import Encoded
-from veridical.models.local_model import LocalModel
-from veridical.models.tokenization import special_tokens, tokenize_texts
 from veridical_lab.models.runner import Runner
 
 __all__ = ["mean_surprisal"]
 
 
 def mean_surprisal(model: LocalModel, texts: Sequence[str], *, max_batch_tokens: int | None = None) -> list[float]:
-    """Return the mean of -log p over the tokens of each text, in nats; NaN for a text without predicted tokens.
+    """Return the mean of -log p over the tokens of each text, in nats. A text without predicted tokens has NaN.
 
     A text longer than the model's limit is read in consecutive pieces. Results do not depend on which texts are run
-    together (to 1e-5 in fp32).
+    together (within 1e-5 in fp32).
     """
     before = special_tokens(model).before
     room = model.max_positions - len(before)

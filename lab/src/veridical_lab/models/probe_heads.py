@@ -1,8 +1,8 @@
-"""Probes on a language model's hidden states, as functions of arrays: linear, attention-pooling, small MLP, ensemble.
+"""Compute probes on a language model's hidden states from arrays: linear, attention-pooling, small MLP, ensemble.
 
-CH-Wang et al. 2024, §4.1. Every kind first projects a hidden state to a few numbers and then works on those. The scores
-of all prefixes of a response therefore cost O(tokens), and `StreamingProbes` keeps O(1) numbers per probe during
-generation.
+This follows CH-Wang et al. 2024, §4.1. Every kind first projects a hidden state to a few numbers, and then works on
+these numbers. The scores of all prefixes of a response therefore cost O(tokens), and `StreamingProbes` keeps O(1)
+numbers per probe during generation.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.core.errors import InputError, UnknownNameError
+from veridical.records.errors import InputError, UnknownNameError
 
 __all__ = [
     "OBJECTIVES",
@@ -34,16 +34,16 @@ RealArray = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Probes:
-    """One probe for each of `sublayers`, and the combination of their probabilities into one.
+    """One probe for each of `sublayers`, and the combination of their probabilities into one probability.
 
-    A hidden state h (width,) becomes z = `projection` @ h + `offset`; *shapes* (probes, k, width) and (probes, k). k is
-    1 for linear (the logit), 2 for pooling (the value w·h + b and the attention q·h), and the number of hidden units
-    for mlp. The logit of an mlp is `output` @ relu(z) + `bias`, (probes, k) and (probes,).
+    A hidden state h (width,) becomes z = `projection` @ h + `offset`, with *shapes* (probes, k, width) and (probes, k).
+    k is 1 for linear (the logit), 2 for pooling (the value w·h + b and the attention q·h), and the number of hidden
+    units for mlp. The logit of an mlp is `output` @ relu(z) + `bias`, with *shapes* (probes, k) and (probes,).
 
-    Pooling takes the attention-weighted mean of z over the response so far. The other kinds judge each state by itself
+    Pooling takes the attention-weighted mean of z over the response so far. The other kinds judge each state separately
     if the `objective` is "token", and the plain mean of all states so far if it is "response".
 
-    `mix` (probes,) and `mix_bias` are a logistic regression on the probes' probabilities. Without it the probabilities
+    `mix` (probes,) and `mix_bias` are a logistic regression on the probes' probabilities. Without it, the probabilities
     are averaged.
     """
 
@@ -140,9 +140,10 @@ def from_tensors(
 
 
 class StreamingProbes:
-    """Running scores of `probes` over `batch` responses during generation: O(1) numbers per probe and response.
+    """Keeps running scores of `probes` over `batch` responses during generation, in O(1) numbers per probe and
+    response.
 
-    `step` takes the states of the next token and gives the same scores as `score_prefixes` does offline (to 1e-5).
+    `step` takes the states of the next token, and gives the same scores as `score_prefixes` does offline (within 1e-5).
     """
 
     def __init__(self, probes: Probes, batch: int = 1) -> None:
@@ -171,8 +172,8 @@ class StreamingProbes:
 def running_mean(attention: RealArray, values: RealArray) -> RealArray:
     """Return the softmax-weighted mean of `values` over every prefix: (…, tokens), (…, tokens, m) -> (…, tokens, m).
 
-    It works with logarithms, so any size of attention is safe. A shift makes the values positive; the mean is shifted
-    back.
+    The computation uses logarithms, so that any size of attention is safe. A shift makes the values positive, and the
+    mean is shifted back.
     """
     attention, values = np.asarray(attention, dtype=np.float64), np.asarray(values, dtype=np.float64)
     if values.shape[-2] == 0:

@@ -1,7 +1,7 @@
 """Round weight matrices so that their products change least (GPTQ: Frantar et al. 2023, arXiv:2210.17323).
 
-Rounding each weight by itself undoes a short training: most changes are smaller than half a step. Here the error of
-each rounded column is made up for by the columns after it, as far as the model's own states allow.
+Rounding each weight separately undoes a short training, because most changes are smaller than half a step. Here, the
+columns after each rounded column compensate its error, as far as the model's own states allow.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from veridical.models.pair_runner import PairRunner
-from veridical.models.pairs import Window
+from veridical.inference.pair_runner import PairRunner
+from veridical.inference.pairs import Window
 from veridical.models.torch_engine import TorchEngine
 
 if TYPE_CHECKING:
@@ -25,14 +25,15 @@ _BLOCK = 128  # columns whose errors reach the columns behind them together
 
 @contextmanager
 def rounded_matrices(runner: PairRunner, windows: Sequence[Window], largest: int) -> Iterator[None]:
-    """In the context, the weights of the model's linear layers are multiples of a scale for each output.
+    """In the context, make the weights of the model's linear layers multiples of a scale for each output.
 
-    The scale is the output's largest weight / `largest`, and that weight stays as it is: rounding each weight again
-    changes nothing. Layers that `windows` do not reach stay as they are.
+    The scale is the largest weight of the output / `largest`, and this weight stays as it is, so that rounding each
+    weight again changes nothing. Layers that `windows` do not reach stay as they are.
 
     Args:
-        runner: Runs the model, in fp32 on the CPU.
-        windows: What the states are computed on: some ten thousand tokens like those the model will read.
+        runner: The runner of the model, in fp32 on the CPU.
+        windows: The windows on which the states are computed, about ten thousand tokens like those that the model will
+            read.
         largest: The largest multiple.
     """
     moments = _moments(runner, windows)

@@ -1,8 +1,8 @@
-"""One forward pass for everything that detectors need: log-probabilities, entropy, rank and hidden states.
+"""Compute everything that detectors need in one forward pass: log-probabilities, entropy, rank and hidden states.
 
-Sequences are batched by length; results do not depend on the batch, its order or the side of the padding (to 1e-5 in
-fp32). A beginning shared by several sequences of a decoder (a document, few-shot examples) is read once. The
-language-model head is applied only to the response's positions, in bounded pieces. Encoder-decoders give the same
+Sequences are batched by length. Results do not depend on the batch, its order or the side of the padding (within 1e-5
+in fp32). A beginning that several sequences of a decoder share (a document, few-shot examples) is read once. The
+language-model head is applied only to the positions of the response, in bounded pieces. Encoder-decoders give the same
 outputs except hidden states.
 """
 
@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from veridical.core.errors import InputError
+from veridical.inference.local_model import FORCED, LocalModel
 from veridical.models.cached_forward import CachedForward, cache_argument, shared_beginnings
 from veridical.models.encode import Encoded
 from veridical.models.language_head import finished, unrounded
 from veridical.models.load import out_of_memory
-from veridical.models.local_model import FORCED, LocalModel
+from veridical.records.errors import InputError
 from veridical_lab.models.autograd_memory import release_memory
 from veridical_lab.models.sublayers import capture_sublayers, check_layout, sublayer_count
 
@@ -46,10 +46,10 @@ class RequestedOutputs:
     """The outputs to return for each token of the response.
 
     Attributes:
-        logprobs: The log-probability of the token given all tokens before it.
-        entropy: The entropy of the predicted distribution, in nats.
-        rank: The rank of the token, 1 for the most probable one.
-        sublayers: The sublayers whose outputs to return ("all": 2L, see `veridical_lab.models.sublayers`).
+        logprobs: Whether to return the log-probability of the token, given all tokens before it.
+        entropy: Whether to return the entropy of the predicted distribution, in nats.
+        rank: Whether to return the rank of the token, 1 for the most probable token.
+        sublayers: The sublayers whose outputs to return ("all" for 2L, see `veridical_lab.models.sublayers`).
         dtype: The precision of these outputs.
         layers: The layers whose hidden states to return, in fp32: 0 for the embeddings, i for the output of the i-th
             block.
@@ -70,15 +70,15 @@ class RequestedOutputs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunnerResult:
-    """The outputs for one sequence; index i is the i-th token of the response.
+    """The outputs for one sequence. Index i is the i-th token of the response.
 
     Attributes:
-        logprob, entropy, rank: None if not requested; NaN (rank 0) at a first token that nothing predicts. *Shape:*
-            (tokens,)
+        logprob, entropy, rank: The requested values, or None if not requested. NaN (rank 0) for a first token that
+            nothing predicts. *Shape:* (tokens,)
         hidden: The outputs at the token's own position, by sublayer. *Shape:* (tokens, width)
         states: The hidden states at the token's own position, by layer. *Shape:* (tokens, width)
         notes: Notes about the run.
-        failed: Why there are no outputs (out of memory, numbers that are not finite); None if there are.
+        failed: Why there are no outputs (out of memory, numbers that are not finite). None if there are outputs.
     """
 
     logprob: np.ndarray | None = None
@@ -91,10 +91,10 @@ class RunnerResult:
 
 
 class Runner:
-    """Runs sequences through `model`, at most `max_batch_tokens` tokens (padding included) at a time (None: by device).
+    """Runs sequences through a model in batches of at most `max_batch_tokens` tokens, including padding.
 
-    A longer sequence runs alone. `padding` is the padded side; it is always the right one for an architecture that
-    counts positions from the left, as DistilBERT does.
+    By default, the size of a batch depends on the device. A longer sequence runs alone. `padding` is the padded side.
+    It is always the right side for an architecture that counts positions from the left, as DistilBERT does.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Runner:
         """Yield one result per sequence, in the same order.
 
         Raises:
-            InputError: If the model lacks a language-model head for requested log-probabilities, its architecture is
+            InputError: The model lacks a language-model head for requested log-probabilities, its architecture is
                 unknown and sublayers are requested, or a layer does not exist.
         """
         requested = requested or RequestedOutputs()

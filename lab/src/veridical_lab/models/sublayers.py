@@ -1,7 +1,8 @@
 """Capture the output of each attention and feed-forward sublayer as it is added to the residual stream.
 
-A model of L blocks has 2L sublayers: 2l is the attention of block l, 2l + 1 its feed-forward part. Some blocks do not
-add the output of these modules itself (Gemma 2 norms it first); the table then names the module whose output is added.
+A model of L blocks has 2L sublayers: 2l is the attention of block l, and 2l + 1 its feed-forward part. Some blocks do
+not add the output of these modules itself (Gemma 2 norms it first). The table then names the module whose output is
+added.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from veridical.core.errors import InputError
+from veridical.inference.local_model import READERS, LocalModel
 from veridical.models.load import load
-from veridical.models.local_model import READERS, LocalModel
+from veridical.records.errors import InputError
 
 if TYPE_CHECKING:
     import torch
@@ -34,9 +35,10 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class SublayerLayout:
-    """Where an architecture keeps its blocks (from the base model) and, in a block, the outputs added to the residual.
+    """Says where an architecture keeps its blocks and, in a block, the outputs that are added to the residual.
 
-    In post-norm blocks, `norms` are the modules that the two sums pass through (attention's, feed-forward's).
+    The blocks are counted from the base model. In post-norm blocks, `norms` are the modules that the two sums pass
+    through (attention's, feed-forward's).
     """
 
     blocks: str
@@ -99,12 +101,12 @@ def _blocks(model: LocalModel, layout: SublayerLayout) -> MutableSequence[Any]:
 
 
 def first_layers(folder: str | Path, count: int, out: Path) -> Path:
-    """Write the encoder in `folder` with only its first `count` layers to the folder `out`.
+    """Write an encoder with only its first `count` layers to a folder.
 
-    The first layers of a pretrained encoder are a better start for training than the upper ones (Sajjad et al. 2023).
+    The first layers of a pretrained encoder are a better start for training than the upper layers (Sajjad et al. 2023).
 
     Raises:
-        InputError: If it has fewer layers, or its architecture has no `SublayerLayout`.
+        InputError: The encoder has fewer layers, or its architecture has no `SublayerLayout`.
     """
     loaded = load(folder, dtype="fp32", kinds=READERS)
     model = replace(loaded, model=deepcopy(loaded.model))  # other users share the loaded model
@@ -135,13 +137,14 @@ def _output(output: Any) -> torch.Tensor:
 def capture_sublayers(
     model: LocalModel, sublayers: Sequence[int], capture: Callable[[int, torch.Tensor], None]
 ) -> Iterator[None]:
-    """Pass each named sublayer's output to `capture(sublayer, output)` at every forward pass while the context lasts.
+    """Pass the output of each named sublayer to `capture(sublayer, output)` at every forward pass while the context
+    lasts.
 
-    Outputs are (batch, tokens, width), or (batch * tokens, width) in OPT. The model may change the tensor afterwards,
-    so `capture` must copy it.
+    Outputs have the shape (batch, tokens, width), or (batch * tokens, width) in OPT. The model may change the tensor
+    afterwards, so `capture` must copy it.
 
     Raises:
-        InputError: If a sublayer does not exist.
+        InputError: A sublayer does not exist.
     """
     layout = layout_of(model)
     blocks = _blocks(model, layout)
@@ -164,9 +167,10 @@ def capture_sublayers(
 
 
 def check_layout(model: LocalModel) -> None:
-    """Raise `InputError` unless each block's output is its input plus its two sublayers (before each post-norm).
+    """Check that the output of each block is its input plus its two sublayers (before each post-norm).
 
-    Otherwise the table does not fit this version of the architecture.
+    Raises:
+        InputError: This does not hold, so the table does not fit this version of the architecture.
     """
     import torch
 

@@ -1,6 +1,6 @@
-"""Tiny seeded models and tokenizers for tests (ours and yours), built in code and saved as Hugging Face folders.
+"""Make tiny seeded models and tokenizers for tests (ours and yours), in code and saved as Hugging Face folders.
 
-There is also a converter from the format of llama2.c. Nothing is downloaded; equal arguments give equal numbers.
+There is also a converter from the format of llama2.c. Nothing is downloaded, and equal arguments give equal numbers.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
-from veridical.core.errors import UnknownNameError
+from veridical.inference.local_model import require_models
 from veridical.models.load import quiet
-from veridical.models.local_model import require_models
+from veridical.records.errors import UnknownNameError
 
 __all__ = ["ARCHITECTURES", "ENCODERS", "ENCODER_DECODERS", "TOKENIZERS", "tiny", "tiny_tokenizer"]
 
@@ -119,13 +119,13 @@ def tiny(
     seed: int = 0,
     **config: Any,
 ) -> Path:
-    """Write a random model of `architecture` with its tokenizer to `folder` and return it (some 30,000 weights, fp32).
+    """Write a random model with its tokenizer to a folder, and return the folder (about 30,000 weights, fp32).
 
-    The model has 2 blocks of width 32 and 256 positions. `tokenizer` is one of `TOKENIZERS` (default: "wordpiece" for
-    encoders, "unigram" for T5, else "bytes"). BART's puts <s> and </s> around a text, T5's puts </s> behind it. With
-    `head` the model is a classifier of the labels in `id2label`, or a masked language model, whose tokenizer then has
-    <mask>. `config` overrides fields of the configuration. Weights are larger than in usual initialisations, so that
-    predictions differ from token to token.
+    The model has 2 blocks of width 32 and 256 positions. `tokenizer` is one of `TOKENIZERS`, by default "wordpiece" for
+    encoders, "unigram" for T5, and "bytes" otherwise. BART's tokenizer puts <s> and </s> around a text, and T5's puts
+    </s> after it. With `head`, the model is a classifier of the labels in `id2label`, or a masked language model, whose
+    tokenizer then has <mask>. `config` overrides fields of the configuration. Weights are larger than in usual
+    initialisations, so that predictions differ from token to token.
     """
     require_models()
     import torch
@@ -164,11 +164,11 @@ def tiny(
 
 
 def tiny_tokenizer(kind: TokenizerKind = "bytes") -> Any:
-    """Return a fast tokenizer of about 300 pieces, trained on a paragraph: <pad>, <s>, </s>, <unk> are 0 to 3.
+    """Return a fast tokenizer of about 300 pieces, trained on a paragraph. <pad>, <s>, </s>, <unk> are 0 to 3.
 
-    "bytes" is byte-level BPE (as in GPT-2, Llama 3, Qwen), "metaspace" BPE with byte fallback and "unigram" (both as
-    SentencePiece makes them), "wordpiece" (as in BERT: lower case, no accents, with <s> … </s> in place of [CLS] …
-    [SEP]).
+    "bytes" is byte-level BPE (as in GPT-2, Llama 3, Qwen). "metaspace" is BPE with byte fallback, and it and "unigram"
+    are as SentencePiece makes them. "wordpiece" is as in BERT: lower case, no accents, with <s> … </s> in place of
+    [CLS] … [SEP].
     """
     require_models()
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers

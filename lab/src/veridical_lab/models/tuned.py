@@ -1,6 +1,6 @@
-"""A chat model that is a soft prompt on a local model: it does the task it was tuned on, and follows no instructions.
+"""Use a soft prompt on a local model as a chat model, which does the task it was tuned on and follows no instructions.
 
-`veridical train generator` writes its folder: `detector.json` and the vectors.
+`veridical train generator` writes its folder, with `detector.json` and the vectors.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from veridical.core.errors import DataError
+from veridical.inference.artifact import DETECTOR, load_artifact
+from veridical.inference.local_model import LocalModel
+from veridical.inference.tokenization import special_tokens
 from veridical.llm.local import LocalChat
 from veridical.llm.protocol import ChatModel, Request, model_fingerprint
-from veridical.models.artifact import DETECTOR, load_artifact
 from veridical.models.base_model import load_base
-from veridical.models.local_model import LocalModel
-from veridical.models.tokenization import special_tokens
+from veridical.records.errors import DataError
 from veridical_lab.models.tuning import virtual_tokens
 
 __all__ = ["GENERATOR", "PROMPT", "TunedChat", "reads_bare_tasks", "task_tokens"]
@@ -36,15 +36,17 @@ def reads_bare_tasks(model: ChatModel) -> bool:
 
 
 class TunedChat(LocalChat):
-    """The soft prompt in `folder` on its base model, as a chat model; it reads only the last message of a request.
+    """Runs the soft prompt in a folder on its base model as a chat model.
+
+    It reads only the last message of a request.
 
     Args:
         folder: The folder that `veridical train generator` wrote.
         device: As in `LocalChat`.
-        dtype: As in `LocalChat`; "auto": the one at training.
+        dtype: As in `LocalChat`; "auto" is the precision at training.
 
     Raises:
-        DataError: If the folder is damaged.
+        DataError: The folder is damaged.
     """
 
     def __init__(self, folder: str | Path, *, device: str = "auto", dtype: str = "auto") -> None:

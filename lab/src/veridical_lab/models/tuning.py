@@ -1,7 +1,7 @@
-"""Small sets of weights that tune a frozen language model, by `peft`: soft prompts and LoRA.
+"""Tune a frozen language model with small sets of weights, by `peft`: soft prompts and LoRA.
 
 The vectors of a soft prompt stand for token ids from the vocabulary's size on. Code that runs token ids (with a cache,
-with shared beginnings) therefore runs a tuned model, too.
+with shared beginnings) therefore also runs a tuned model.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from veridical.core.errors import MissingExtraError
+from veridical.inference.local_model import LocalModel
 from veridical.models.language_head import head_states
-from veridical.models.local_model import LocalModel
+from veridical.records.errors import MissingExtraError
 
 if TYPE_CHECKING:
     import torch
@@ -45,10 +45,10 @@ def own_copy(model: LocalModel) -> LocalModel:
 
 
 def frequent_tokens(model: LocalModel, count: int, seed: int) -> list[int]:
-    """Draw ids of frequent tokens that are a word or part of one, without repeats.
+    """Draw ids of frequent tokens that are a word or a part of a word, without repeats.
 
     Vocabularies of BPE, WordPiece and Unigram are ordered by frequency, so the first ids count as frequent. Ids repeat
-    only if fewer such tokens exist than requested.
+    only if there are fewer such tokens than requested.
     """
     tokenizer = model.tokenizer
     special = set(tokenizer.all_special_ids)
@@ -64,10 +64,10 @@ def frequent_tokens(model: LocalModel, count: int, seed: int) -> list[int]:
 
 
 def with_soft_prompt(model: LocalModel, count: int, seed: int) -> Any:
-    """Wrap `model` in a `peft` model with `count` trainable vectors before the text, initialised from frequent tokens.
+    """Wrap a model in a `peft` model with `count` trainable vectors before the text, initialised from frequent tokens.
 
     Raises:
-        MissingExtraError: If `peft` is not installed.
+        MissingExtraError: `peft` is not installed.
     """
     import torch
 
@@ -84,12 +84,12 @@ def with_soft_prompt(model: LocalModel, count: int, seed: int) -> Any:
 
 
 def with_lora(model: LocalModel, rank: int, seed: int) -> Any:
-    """Wrap `model` in a `peft` model whose linear layers, except the head, get trainable additions of low rank.
+    """Wrap a model in a `peft` model whose linear layers, except the head, get trainable additions of low rank.
 
-    The layers of `model` are changed in place: give it an `own_copy`.
+    The layers of the model are changed in place, so give it an `own_copy`.
 
     Raises:
-        MissingExtraError: If `peft` is not installed.
+        MissingExtraError: `peft` is not installed.
     """
     import torch
 
@@ -164,7 +164,8 @@ def rectangle(model: LocalModel, rows: Sequence[Sequence[int]]) -> tuple[torch.T
 def last_logits(model: LocalModel, rows: Sequence[Sequence[int]], count: int) -> torch.Tensor:
     """Return the logits of the next token after each of the last `count` tokens of rows, differentiable, in fp32.
 
-    *Shape:* (rows, count, vocabulary). Positions before the start of a shorter row hold no meaningful values.
+    Positions before the start of a shorter row have no meaningful values. The result has *shape* (rows, count,
+    vocabulary).
     """
     ids, mask = rectangle(model, rows)
     options: dict[str, Any] = {"attention_mask": mask, "use_cache": False}

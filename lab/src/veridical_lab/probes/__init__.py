@@ -1,1 +1,1 @@
-"""Training of probes, the activations to train them on, and analyses of what they see."""
+"""Train probes, store the activations to train them on, and analyse what probes see."""

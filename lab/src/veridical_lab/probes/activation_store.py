@@ -1,7 +1,7 @@
-"""The memory-mapped store of hidden states: a folder of safetensors shards with an index (`store.json`).
+"""Store hidden states in memory-mapped form: a folder of safetensors shards with an index (`store.json`).
 
-It is written shard by shard, and writing can be resumed. A shard that a crash cut short is written again; reading an
-incomplete store is refused.
+The store is written shard by shard, and writing can be resumed. A shard that a crash cut short is written again. An
+incomplete store cannot be read.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from veridical.core.errors import DataError, OutputError, UnknownNameError, WireError
-from veridical.core.files import read_text, replacing, write_whole
-from veridical.core.strict_json import parse
+from veridical.inference.local_model import DTYPE_NAMES, LocalModel
+from veridical.io.files import read_text, replacing, write_whole
+from veridical.io.strict_json import parse
 from veridical.models.base_model import base_of
-from veridical.models.local_model import DTYPE_NAMES, LocalModel
+from veridical.records.errors import DataError, OutputError, UnknownNameError, WireError
 from veridical_lab.models.runner import Runner
 from veridical_lab.probes.activations import (
     Indices,
@@ -85,22 +85,22 @@ def write_store(
     dtype: str = "auto",
     progress: Callable[[str], None] = lambda line: None,
 ) -> ActivationStore:
-    """Write the states of all response tokens of `data` to `folder`, or complete a partial store there.
+    """Write the states of all response tokens to a folder, or complete a partial store there.
 
     Args:
-        folder: The folder of the store; complete shards stay, others are written again.
+        folder: The folder of the store. Complete shards stay, and others are written again.
         model: The language model to probe.
         data: The sequences.
-        sublayers: The sublayers to store; None: all 2L.
+        sublayers: The sublayers to store. Default: all 2L.
         dtype: "fp32", "bf16", "fp16", or "auto" (the model's).
-        progress: Called with the size before the model runs, then with a line of text per shard.
+        progress: A function that receives the size before the model runs, then a line of text per shard.
 
     Returns:
         The store.
 
     Raises:
-        DataError: If the folder holds a store of other states; the message names the difference.
-        InputError: If states are not finite in `dtype`.
+        DataError: The folder contains a store of other states. The message names the difference.
+        InputError: Some states are not finite in `dtype`.
     """
     if dtype != "auto" and dtype not in STORED_DTYPES:
         raise UnknownNameError("dtype of a store", dtype, ["auto", *STORED_DTYPES])
@@ -127,7 +127,11 @@ def write_store(
     )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / INDEX, json.dumps({"veridical": f"store/{STORE_FORMAT}", **asdict(index)}) + "\n")
+        write_whole(
+            folder / INDEX,
+            json.dumps({"veridical": f"store/{STORE_FORMAT}", **asdict(index)}) + "\n",
+            follow_link=False,
+        )
         runner = Runner(model)
         for done, i in enumerate(missing, 1):
             _write_shard(index.path(folder, i), compute_states(runner, data, groups[i], chosen), dtype)
@@ -146,7 +150,7 @@ def _write_shard(path: Path, states: torch.Tensor, dtype: str) -> None:
     dtypes = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
     converted = states.to(dtypes[dtype]).contiguous()
     check_finite(converted, f"the activations (as {dtype})")
-    with replacing(path) as part:
+    with replacing(path, follow_link=False) as part:
         save_file({"states": converted}, part)
 
 
@@ -181,14 +185,14 @@ def _check_same(expected: _Index, index: _Index, folder: Path) -> None:
 
 
 class ActivationStore:
-    """The states in a folder that `write_store` wrote, memory-mapped (an `ActivationStates`).
+    """Reads the states in a folder that `write_store` wrote, memory-mapped (an `ActivationStates`).
 
     Args:
         folder: The folder of the store.
-        memory: The most bytes (as fp32, of all sublayers) to read at once; it determines `groups`.
+        memory: The largest number of bytes (as fp32, of all sublayers) to read at once, which determines `groups`.
 
     Raises:
-        DataError: If a shard is missing or damaged.
+        DataError: A shard is missing or damaged.
     """
 
     def __init__(self, folder: str | Path, *, memory: int = 2 << 30) -> None:

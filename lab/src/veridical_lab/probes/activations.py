@@ -1,4 +1,4 @@
-"""Hidden states of response tokens by sequence: held in memory, or recomputed at every reading.
+"""Give access to the hidden states of response tokens by sequence, held in memory or recomputed at every reading.
 
 `activation_store` keeps them on disk. Training reads the states of some sequences of one group, which fits in memory.
 """
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.core.errors import InputError
-from veridical.models.local_model import LocalModel
+from veridical.inference.local_model import LocalModel
+from veridical.records.errors import InputError
 from veridical_lab.models.runner import RequestedOutputs, Runner
 from veridical_lab.models.sublayers import sublayer_count
 from veridical_lab.probes.labelled_sequences import EncodedExamples
@@ -39,13 +39,13 @@ _READ_AT_ONCE = 64  # sequences read at once when only their means are kept
 
 
 class ActivationStates(Protocol):
-    """A vector per response token and sublayer, by sequence; `sublayers` may number other things, too.
+    """A vector per response token and sublayer, by sequence. `sublayers` may also number other things.
 
     Attributes:
-        sublayers: The numbers of the sublayers, ascending.
+        sublayers: The numbers of the sublayers, in ascending order.
         width: The length of a vector.
         lengths: The number of vectors of each sequence. *Shape:* (sequences,)
-        groups: Sequences to read together, in order; each group fits into memory.
+        groups: The sequences to read together, in order. Each group fits into memory.
     """
 
     sublayers: tuple[int, ...]
@@ -124,7 +124,7 @@ def compute_states(
 
 
 class RecomputedStates:
-    """States that the model computes at every reading: nothing is stored, and every epoch runs the model.
+    """Computes states with the model at every reading. Nothing is stored, and every epoch runs the model.
 
     `memory` limits the bytes (as fp32, of all sublayers) of a group.
     """
@@ -168,9 +168,10 @@ class _StatesInMemory:
 
 
 def in_memory(states: Any, lengths: Any, sublayers: Sequence[int]) -> ActivationStates:
-    """Wrap states (numpy or torch) of shape (sublayers, tokens, width), the sequences concatenated.
+    """Wrap states (numpy or torch) of shape (sublayers, tokens, width), with the sequences concatenated.
 
-    Raise `InputError` if the shapes do not fit together or a number is not finite.
+    Raises:
+        InputError: The shapes do not fit together, or a number is not finite.
     """
     import torch
 
@@ -185,9 +186,10 @@ def in_memory(states: Any, lengths: Any, sublayers: Sequence[int]) -> Activation
 
 
 def mean_states(states: ActivationStates, sequences: Indices, sublayers: Sequence[int]) -> ActivationStates:
-    """Return the mean over the tokens of each of `sequences`, in memory, as the state of a single token.
+    """Return the mean over the tokens of each sequence, in memory, as the state of a single token.
 
-    Other sequences get no token. If the means outnumber the tokens of the largest group, return `states` unchanged.
+    Sequences that are not listed get no token. If the means outnumber the tokens of the largest group, `states` is
+    returned unchanged.
     """
     import torch
 

@@ -1,4 +1,5 @@
-"""The numbers of many probes at once: their weights, their logits on a batch of responses, losses and gradients.
+"""Compute the numbers of many probes at once: their weights, their logits on a batch of responses, losses and
+gradients.
 
 A probe sees a state only through its projection (`models.probe_heads`). A step is therefore one product of the states
 with the stacked projections, a loss on the few resulting numbers, and one product back.
@@ -27,13 +28,13 @@ _MIN_EXPONENT = -700.0  # exp of it is still a double
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelledItems:
-    """The labels of some sequences in one order, flat: of tokens, or one per sequence.
+    """The labels of some sequences in one order, flat. There is a label per token, or one per sequence.
 
     Attributes:
         lengths: The number of tokens of each sequence. *Shape:* (sequences,)
         starts: The index of each sequence's first token among all tokens. *Shape:* (sequences,)
-        labels: *Shape:* (items,)
-        weights: *Shape:* (items,)
+        labels: The label of each item. *Shape:* (items,)
+        weights: The weight of each item. *Shape:* (items,)
     """
 
     lengths: Indices
@@ -56,9 +57,10 @@ class LabelledItems:
         return torch.from_numpy(np.arange(int(self.lengths.max()))[None] < self.lengths[:, None]).to(device)
 
     def pad(self, values: torch.Tensor) -> torch.Tensor:
-        """Lay out (…, tokens, m) or (…, tokens) by sequence, (…, sequences, longest[, m]).
+        """Lay out values of tokens by sequence.
 
-        Positions after the end of a sequence repeat its last token.
+        The shape (…, tokens, m) or (…, tokens) becomes (…, sequences, longest[, m]). Positions after the end of a
+        sequence repeat its last token.
         """
         import torch
 
@@ -80,7 +82,7 @@ def labelled_items(
 
 
 class ProbeWeights:
-    """Projections (sublayers, rates * k, width) and the other weights of probes, each (sublayers, rates, …).
+    """Holds projections (sublayers, rates * k, width) and the other weights of probes, each (sublayers, rates, …).
 
     They apply to states standardised by `mean` and `scale` (sublayers, width). Before training, the logit is `prior`.
     """
@@ -147,9 +149,9 @@ class ProbeWeights:
 def logits_of(
     z: torch.Tensor, weights: dict[str, torch.Tensor], items: LabelledItems, options: ProbeOptions
 ) -> torch.Tensor:
-    """Return a logit for each token or each response, (sublayers * rates, items).
+    """Return a logit for each token or each response, with shape (sublayers * rates, items).
 
-    z has the shape (sublayers, tokens, rates * k).
+    `z` has the shape (sublayers, tokens, rates * k).
     """
     import torch
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from veridical.core.errors import InputError
-from veridical.core.types import Example
 from veridical.datasets.split import content_hash, document_of, split_by_document
-from veridical.models.local_model import LocalModel
+from veridical.inference.local_model import LocalModel
+from veridical.records.errors import InputError
+from veridical.records.types import Example
 from veridical_lab.models.runner import Runner
 from veridical_lab.probes.activation_store import ActivationStore, write_store
 from veridical_lab.probes.activations import (
@@ -39,10 +39,10 @@ __all__ = ["ProbeDataset", "build_dataset"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProbeDataset:
-    """A data set under one model.
+    """A data set prepared for one model.
 
     Attributes:
-        name: Its name in results.
+        name: The name of the data set in results.
         split: The loaded part of the published set.
         hash: The `content_hash` of all examples.
         parts: The examples of "train", "valid" and "test", including those that could not be encoded.
@@ -51,7 +51,7 @@ class ProbeDataset:
         states: The activations.
         train: The sequences (indices) of the training part.
         valid: The sequences of the validation part.
-        test: The sequences of the test part; empty if they were not requested.
+        test: The sequences of the test part. Empty if they were not requested.
     """
 
     name: str
@@ -87,20 +87,20 @@ def build_dataset(
     store: Path | None = None,
     with_test: bool = False,
 ) -> ProbeDataset:
-    """Split `examples` 70/10/20 by document, encode and label them, and compute their activations.
+    """Split examples 70/10/20 by document, encode and label them, and compute their activations.
 
     Args:
         model: The language model to probe.
-        examples: Labelled cases.
+        examples: The labelled cases.
         config: How to encode them, and where to keep activations.
         name: The name of the data in messages and results.
         split: The part of the published set that `examples` are.
-        store: The folder of this data set's activations (the model runs only for missing ones); None: hold them in
-            memory.
+        store: The folder of this data set's activations, so that the model runs only for missing ones. Default:
+            activations are held in memory.
         with_test: Whether to encode the test part, which training does not use.
 
     Raises:
-        InputError: If there are too few documents, or activations are not finite or too large to hold.
+        InputError: There are too few documents, or activations are not finite or too large to hold.
     """
     parts = split_by_document(examples, seed=config.options.seed)
     documents = {part: len({document_of(e) for e in members}) for part, members in parts.items()}

@@ -11,9 +11,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.calibration.thresholding import threshold_for_f1, threshold_for_f1_sp
-from veridical.core.errors import InputError
-from veridical.core.types import Example, Judgement
+from veridical.inference.tokenization import joined_tokens
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.alignment import characters
 from veridical.metrics.arrays import Floats
@@ -21,7 +19,9 @@ from veridical.metrics.measure import Metric, Project
 from veridical.metrics.registry import LABELLED_SCORES, METRICS
 from veridical.metrics.response import f1
 from veridical.metrics.spans import coverage_rows
-from veridical.models.tokenization import joined_tokens
+from veridical.metrics.thresholding import threshold_for_f1, threshold_for_f1_sp
+from veridical.records.errors import InputError
+from veridical.records.types import Example, Judgement
 from veridical_lab.detectors.local.probe import judgement_of
 from veridical_lab.probes.activations import Indices
 from veridical_lab.probes.fitting import ScoresBySequence
@@ -56,8 +56,8 @@ def judgements_of(
 
     Args:
         sequences: All sequences.
-        scores: By sequence, the scores of the tokens, or the score of the response alone. Over several windows of one
-            example, the best support of a token counts.
+        scores: For each sequence, the scores of the tokens, or only the score of the response. Over several windows of
+            one example, the best support of a token counts.
         objective: "token" or "response".
         by: The name of the detector.
     """
@@ -93,11 +93,11 @@ def fit_threshold(judged: Sequence[tuple[Example, Judgement]], level: str) -> fl
     """Fit the threshold with the best F1 on the units of a level.
 
     Args:
-        judged: Labelled validation examples, each with its judgement.
-        level: "response": F1 over responses; "token": F1 over white-space tokens; "span": F1-Sp.
+        judged: The labelled validation examples, each with its judgement.
+        level: "response" for F1 over responses, "token" for F1 over white-space tokens, or "span" for F1-Sp.
 
     Raises:
-        InputError: If no threshold can be fitted.
+        InputError: No threshold can be fitted.
     """
     try:
         if level == "span":
@@ -108,7 +108,7 @@ def fit_threshold(judged: Sequence[tuple[Example, Judgement]], level: str) -> fl
 
 
 def f1_sp_in_model_tokens(sequences: EncodedExamples) -> Metric:
-    """Return F1-Sp of these examples with the model's tokens as units, as in CH-Wang et al. 2024, §4.3.
+    """Return F1-Sp for these examples with the model's tokens as units, as in CH-Wang et al. 2024, §4.3.
 
     `METRICS["f1_sp"]` counts white-space tokens, which are the same for every model.
     """

@@ -1,6 +1,6 @@
 """Fit probes of all sublayers and learning rates in one pass over the activations, and their ensemble.
 
-The losses of probes are summed and Adam updates each number separately, so each probe gets the same weights as if it
+The losses of probes are summed, and Adam updates each number separately, so each probe gets the same weights as if it
 were trained alone.
 """
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.core.errors import InputError
+from veridical.records.errors import InputError
 from veridical_lab.models.probe_heads import Probes, from_tensors
 from veridical_lab.probes.activations import ActivationStates, Indices, in_memory, mean_states
 from veridical_lab.probes.batch import LabelledItems, ProbeWeights, labelled_items, logits_of, losses_of
@@ -35,7 +35,7 @@ _ROWS = 1024  # rows of states that fit into a processor's cache
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FittedProbes:
-    """Probes of all sublayers, each the best of the grid.
+    """Probes of all sublayers, each the best of its grid.
 
     Attributes:
         probes: The probes.
@@ -66,20 +66,20 @@ def fit(
     """Fit a probe on each sublayer.
 
     Args:
-        states: The states that probes read.
-        labels: The labels they learn.
+        states: The states that the probes read.
+        labels: The labels that they learn.
         train: The sequences to fit on.
         valid: The sequences for early stopping and for choosing from the grid.
         options: Kind, objective and hyper-parameters.
-        sublayers: The sublayers to fit; None: all of `states`.
+        sublayers: The sublayers to fit. Default: all sublayers of `states`.
         device: The device to fit on.
-        progress: Called with a line of text per epoch.
+        progress: A function that receives a line of text per epoch.
 
     Returns:
         The probes with the lowest validation loss of each sublayer.
 
     Raises:
-        InputError: If a part has labels of one class only, or states are not finite.
+        InputError: All labels in a part are of one class, or states are not finite.
     """
     import torch
 
@@ -349,12 +349,12 @@ def fit_ensemble(
     """Fit a logistic regression over the probabilities of frozen probes (CH-Wang et al. 2024, §4.1, §5.1).
 
     Args:
-        probes: The probes, frozen.
-        scores: Their scores of all sequences in `train` and `valid`.
+        probes: The frozen probes.
+        scores: The scores by the probes of all sequences in `train` and `valid`.
         labels: The labels to predict.
-        train: The sequences that the probes were fitted on.
+        train: The sequences on which the probes were fitted.
         valid: The sequences for early stopping.
-        options: The hyper-parameters of the probes, used for the regression, too.
+        options: The hyper-parameters of the probes, which are also used for the regression.
 
     Returns:
         `probes` with the weights and the intercept of the regression.

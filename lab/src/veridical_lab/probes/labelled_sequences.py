@@ -1,7 +1,7 @@
 """Encode labelled cases as teacher-forced sequences, with a label for each token and each response.
 
-A response whose sources do not fit into the model has several windows, one sequence each. Its tokens have the same
-labels in all windows and share their weight among them.
+A response whose sources do not fit into the model has several windows, each of which is a sequence. Its tokens have the
+same labels in all windows, and their weight is divided among the windows.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.core.errors import CannotJudgeError, InputError
-from veridical.core.spans import Span
-from veridical.core.types import GOLD_THRESHOLD, Example, judged_spans
+from veridical.inference.local_model import LocalModel
 from veridical.metrics.tokens import unit_labels
 from veridical.models.encode import Encoded, encode
-from veridical.models.local_model import LocalModel
+from veridical.records.errors import CannotJudgeError, InputError
+from veridical.records.spans import Span
+from veridical.records.types import GOLD_THRESHOLD, Example, judged_spans
 from veridical_lab.datasets.consensus import majority
 
 __all__ = ["EncodedExamples", "ProbeLabels", "encode_examples", "labels_of", "with_token_consensus"]
@@ -29,9 +29,9 @@ class EncodedExamples:
 
     Attributes:
         examples: All examples.
-        encoded: One entry per sequence.
+        encoded: The encoded sequences, one entry per sequence.
         example_of: The index of each sequence's example. *Shape:* (sequences,)
-        skipped: Why examples have no sequence, one line each.
+        skipped: Why some examples have no sequence, one line each.
     """
 
     examples: Sequence[Example]
@@ -57,20 +57,20 @@ def encode_examples(
     max_tokens: int | None = None,
     max_windows: int | None = 1,
 ) -> EncodedExamples:
-    """Encode `examples` as inputs of `model`.
+    """Encode examples as inputs of a model.
 
     Args:
         model: The language model to probe.
-        examples: Labelled cases.
+        examples: The labelled cases.
         template: The name of the template that turns a case into the model's input.
-        max_tokens: The most tokens in a sequence; None: the model's context.
-        max_windows: The most windows over long sources; None: all.
+        max_tokens: The largest number of tokens in a sequence. Default: the model's context.
+        max_windows: The largest number of windows over long sources. None for no limit.
 
     Returns:
         The sequences. Examples without a response token, or too long for the model, are in `skipped` with a reason.
 
     Raises:
-        InputError: If no example can be encoded.
+        InputError: No example can be encoded.
     """
     sequences: list[Encoded] = []
     example_of: list[int] = []
@@ -97,8 +97,8 @@ def encode_examples(
 def with_token_consensus(example: Example, encoded: Encoded) -> Example:
     """Return the example with the token-by-token majority of its annotators as gold (CH-Wang et al. 2024, §3.3).
 
-    A token is hallucinated if more than half of the annotators mark any part of it, so two who mark different halves of
-    a token agree. Examples with fewer than two annotators stay unchanged.
+    A token is hallucinated if more than half of the annotators mark any part of it, so two annotators who mark
+    different halves of a token agree. Examples with fewer than two annotators stay unchanged.
     """
     if len(example.annotations) < 2:
         return example
@@ -109,10 +109,10 @@ def with_token_consensus(example: Example, encoded: Encoded) -> Example:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProbeLabels:
-    """Labels of tokens and responses: 1 = hallucinated, 0 = not; a weight of 0 = not labelled.
+    """Labels of tokens and responses: 1 for hallucinated, 0 for not hallucinated. A weight of 0 means not labelled.
 
     Attributes:
-        tokens: The labels of each sequence's tokens, an array (tokens,) per sequence.
+        tokens: The labels of each sequence's tokens, as an array (tokens,) per sequence.
         token_weights: The weights of these labels.
         responses: The label of each sequence's response. *Shape:* (sequences,)
         response_weights: The weights of these labels. *Shape:* (sequences,)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from veridical.core.errors import InputError, UnknownNameError
-from veridical.models.template import get_template
+from veridical.inference.template import get_template
+from veridical.records.errors import InputError, UnknownNameError
 from veridical_lab.models.probe_heads import OBJECTIVES, PROBE_KINDS
 
 __all__ = ["SELECTIONS", "THRESHOLD_METRICS", "ProbeConfig", "ProbeOptions", "TrainingConfig"]
@@ -23,15 +23,15 @@ class ProbeOptions:
     Attributes:
         kind: "linear", "pooling" (attention pooling) or "mlp".
         objective: The labelled unit: "token" or "response".
-        learning_rates: The rates to try, all in the same training run; above 0.
+        learning_rates: The learning rates to try, above 0, all in the same training run.
         batch_sizes: The batch sizes to try, in responses, each in its own training run.
-        patience: Epochs without a new minimum of the validation loss before training ends.
-        max_epochs: The most epochs of one training run.
-        hidden: Hidden units of an mlp.
+        patience: The number of epochs without a new minimum of the validation loss before training ends.
+        max_epochs: The largest number of epochs in one training run.
+        hidden: The number of hidden units of an mlp.
         balanced: Whether both classes get the same total weight.
         standardise: Whether to standardise states by mean and deviation of the training tokens. Both are folded into
-            the weights afterwards: this helps Adam and changes no optimum.
-        seed: Random seed of the split by document, the batches and the initial weights.
+            the weights afterwards, which helps Adam and changes no optimum.
+        seed: The random seed of the split by document, the batches and the initial weights.
     """
 
     kind: str = "pooling"
@@ -61,22 +61,22 @@ class ProbeOptions:
 
 @dataclass(frozen=True, slots=True)
 class ProbeConfig:
-    """Options shared by training and all analyses.
+    """Options that training and all analyses share.
 
     Attributes:
-        options: The hyper-parameters; `objectives` replaces their objective.
-        objectives: "token", "response" or both; None: those with labels in the data.
+        options: The hyper-parameters. `objectives` replaces their objective.
+        objectives: "token", "response" or both. Default: those with labels in the data.
         template: The template that turns a case into the model's input.
-        sublayers: The sublayers to probe; None: all 2L.
-        max_tokens: The most tokens that the model processes at once; None: its context.
-        max_windows: The most windows over long sources; None: all.
+        sublayers: The sublayers to probe. Default: all 2L.
+        max_tokens: The largest number of tokens that the model processes at once. Default: its context.
+        max_windows: The largest number of windows over long sources. None for no limit.
         token_consensus: Whether gold is the token-by-token majority of the annotators, in the model's tokens, if the
             data have annotations (see `with_token_consensus`).
-        store: A folder to keep activations in; None: hold them in memory.
+        store: A folder to keep activations in. Default: they are held in memory.
         store_dtype: "fp32", "bf16", "fp16", or "auto" (the model's).
-        memory: The most bytes of activations to hold at once.
+        memory: The largest number of bytes of activations to hold at once.
         device: The device to train probes on.
-        progress: Called with a line of text for each step.
+        progress: A function that receives a line of text for each step.
     """
 
     options: ProbeOptions = field(default_factory=ProbeOptions)
@@ -106,12 +106,12 @@ class TrainingConfig(ProbeConfig):
     """Options of `train_probe`.
 
     Attributes:
-        objectives: As in `ProbeConfig`; by default both.
+        objectives: As in `ProbeConfig`, but both by default.
         select: "ensemble" of all sublayers, or the "best" single sublayer on validation.
         threshold_metric: The metric that the threshold of token-level probes optimises on validation: "token_f1" (F1
             over white-space tokens) or "f1_sp".
         stream: Whether to run the model again in every epoch instead of holding its activations.
-        calibrate: Whether to calibrate scores to probabilities on the validation part (needs the `stats` extra).
+        calibrate: Whether to calibrate scores to probabilities on the validation part (needs the extra `stats`).
     """
 
     objectives: tuple[str, ...] = OBJECTIVES

@@ -1,7 +1,7 @@
 """Train probes on a model's hidden states and labelled cases, as an artifact that the detector `probe` loads.
 
-CH-Wang et al. 2024, §4 and §5.1: teacher forcing, one probe per sublayer, then the best probe or a logistic regression
-over all frozen probes, with thresholds by F1 on the validation part.
+This follows CH-Wang et al. 2024, §4 and §5.1: teacher forcing, one probe per sublayer, then the best probe or a
+logistic regression over all frozen probes, with thresholds by F1 on the validation part.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.calibration.calibrators import fit_platt
-from veridical.core.types import Example
 from veridical.datasets.split import FRACTIONS
+from veridical.inference.artifact import Artifact
+from veridical.inference.local_model import LocalModel
+from veridical.inference.saving import save_artifact, versions
+from veridical.inference.template import get_template
 from veridical.metrics import UndefinedMetricError
+from veridical.metrics.calibrators import fit_platt
 from veridical.metrics.registry import METRICS
-from veridical.models.artifact import Artifact
 from veridical.models.base_model import base_of
-from veridical.models.local_model import LocalModel
-from veridical.models.saving import save_artifact, versions
-from veridical.models.template import get_template
+from veridical.records.types import Example
 from veridical_lab.detectors.local.probe import Head
 from veridical_lab.detectors.local.probe_settings import ProbeHeadSettings, ProbeSettings
 from veridical_lab.models.probe_heads import Probes
@@ -50,19 +50,19 @@ def train_probe(
     *,
     out: str | Path | None = None,
 ) -> TrainedProbe:
-    """Train probes of `model` on `examples`.
+    """Train probes of a model on labelled cases.
 
-    Documents are split 70/10/20 (`datasets.split`, by the options' seed); the test part is not used.
+    Documents are split 70/10/20 (`datasets.split`, by the options' seed). The test part is not used.
 
     Args:
         model: The language model to probe.
-        examples: Labelled cases.
+        examples: The labelled cases.
         config: How to train, and on which activations.
-        out: The folder to save the artifact in; None: do not save it.
+        out: The folder to save the artifact in. Default: it is not saved.
 
     Raises:
-        InputError: If there are too few documents, a part has labels of one class only, or activations are not finite
-            or too large to hold.
+        InputError: There are too few documents, all labels in a part are of one class, or activations are not finite or
+            too large to hold.
     """
     config = config or TrainingConfig()
     data = build_dataset(model, examples, config, store=config.store)

@@ -1,1 +1,1 @@
-"""The laboratory's records as tables, figures and pages."""
+"""Show the laboratory's records as tables, figures and pages."""

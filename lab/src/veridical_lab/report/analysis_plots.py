@@ -1,4 +1,4 @@
-"""Probe analyses as plots (SVG): curves over sublayers with their intervals, matrices, ablation curves."""
+"""Plot probe analyses (SVG): curves over sublayers with their intervals, matrices, ablation curves."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _TITLES = {
 
 
 def analysis_plots(analysis: Analysis) -> dict[str, str]:
-    """Return one plot per metric (a matrix, or curves) by its file's name, each an <svg> element.
+    """Return one plot per metric (a matrix, or curves) by the name of its file, each as an <svg> element.
 
     Raises:
-        MissingExtraError: If matplotlib is not installed.
+        MissingExtraError: matplotlib is not installed.
     """
     plots = {}
     for metric in dict.fromkeys(m for f in analysis.findings for m in f.row.metrics):
@@ -66,7 +66,7 @@ def _all_positive_line(axes: Any, findings: Sequence[ProbeFinding], metric: str)
 
 
 def layer_plot(findings: Sequence[ProbeFinding], peaks: Sequence[Peak], metric: str) -> Any:
-    """Plot attention and feed-forward by layer (from 1); dashed lines mark the first layers at 95 % of the peaks."""
+    """Plot attention and feed-forward by layer (from 1). Dashed lines mark the first layers at 95 % of the peaks."""
     single = sorted((f for f in findings if f.at["sublayer"] is not None), key=lambda f: float(f.at["layer"] or 0))
     if not single:
         return None

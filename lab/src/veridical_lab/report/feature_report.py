@@ -43,7 +43,7 @@ def feature_tables(analysis: FeatureAnalysis, width: int = 400) -> list[Table]:
 
 
 def spread_text(spread: Spread) -> str:
-    """Return `2.58 (1.49)`; small numbers get a power of ten.
+    """Format a mean and its deviation as `2.58 (1.49)`. Small numbers get a power of ten.
 
     >>> spread_text(Spread(2.581, 1.49)), spread_text(Spread(0.00012, 0.0034))
     ('2.58 (1.49)', '1.2e-04 (3.4e-03)')

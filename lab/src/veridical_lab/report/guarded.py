@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from veridical.core.decide import decide
-from veridical.core.text import shorten, visible
-from veridical.core.types import Checked
+from veridical.records.decide import decide
+from veridical.records.strings import shorten, visible
+from veridical.records.types import Checked
 from veridical.report.judgement_view import number
 from veridical.report.terminal import LONG_PIECE, MANY, Printer
 from veridical_lab.guard import Guarded, Intervention

@@ -1,7 +1,9 @@
-"""Common parts of all plots: size, colours, lines, and conversion to SVG. Needs the `plots` extra (matplotlib).
+"""Share the common parts of all plots: size, colours, lines, and conversion to SVG.
 
-Colours are those of Okabe and Ito, and cividis in matrices: readable with any colour vision. Text is grey, readable on
-a light and on a dark background.
+Needs the extra `plots` (matplotlib).
+
+Colours are those of Okabe and Ito, and cividis in matrices, which are readable with any colour vision. Text is grey,
+readable on a light and on a dark background.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from veridical.core.errors import MissingExtraError
+from veridical.records.errors import MissingExtraError
 
 __all__ = ["COLOURS", "INK", "as_svg", "colour_of", "finish_heat_map", "new_axes", "new_figure", "style_of"]
 
@@ -61,14 +63,17 @@ def style_of(i: int) -> dict[str, Any]:
 
 
 def as_svg(figure: Any) -> str:
-    """Return the figure as an <svg> element: no XML head, no date, text as text, the same every time."""
+    """Return a figure as an <svg> element without XML head or date, with text as text.
+
+    The result is the same every time.
+    """
     from matplotlib import rc_context
 
     out = io.StringIO()
     with rc_context({"svg.hashsalt": "veridical", "svg.fonttype": "none"}), _any_script():
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
     svg = out.getvalue()
-    return re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+    return re.sub("<metadata>(?:[^<]|<(?!/?metadata>))*+</metadata>", "", svg[svg.index("<svg") :])
 
 
 @contextmanager

@@ -1,11 +1,11 @@
-"""A study of cited summaries as tables: one per generator, a line per critic and judge, then the means."""
+"""Show a study of cited summaries as tables: one per generator, with a line per critic and judge, then the means."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from veridical.core.text import visible
 from veridical.metrics.measure import Measured
+from veridical.records.strings import visible
 from veridical.report.tables import Table
 from veridical_lab.tasks.papers import MEAN, StudyRow
 
@@ -13,9 +13,9 @@ __all__ = ["prevalence_tables"]
 
 
 def prevalence_tables(rows: Sequence[StudyRow]) -> list[Table]:
-    """Return the hallucinations per summary and the share of summaries with any, with 95 % intervals.
+    """Return the hallucinations per summary and the proportion of summaries with any, with 95 % intervals.
 
-    Figures adjusted by an audit have columns only if there was one.
+    Figures that were adjusted by an audit have columns only if there was an audit.
     """
     tables = []
     for generator in dict.fromkeys(row.generator for row in rows):

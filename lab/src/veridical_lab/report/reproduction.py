@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from veridical.core.text import visible
+from veridical.records.strings import visible
 from veridical.report.tables import Table
 from veridical_lab.reproduce import PAPERS, Exhibit, Reproduction, Setting, load_plan, reproduce
 from veridical_lab.reproduce.running import Reproduced

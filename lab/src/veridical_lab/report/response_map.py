@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from veridical.core.text import shorten, visible
+from veridical.records.strings import shorten, visible
 from veridical_lab.probes.analysis.response_map import ResponseMap
 from veridical_lab.probes.analysis.sublayer_probes import type_of
 from veridical_lab.report.plots import COLOURS, INK, as_svg, finish_heat_map, new_axes
@@ -39,7 +39,7 @@ def _caption(response_map: ResponseMap) -> str:
 
 
 def print_response_map(response_map: ResponseMap, console: Console | None = None) -> None:
-    """Print the map to `console` (default: standard output), with as many tokens per line as fit.
+    """Print a response map to a console, by default standard output, with as many tokens per line as fit.
 
     Scores are printed in hundredths, and shaded if the terminal has colours. Marked tokens are underlined and have a
     star.
@@ -89,10 +89,14 @@ def _lines(labels: list[str], columns: int) -> Iterator[tuple[int, int]]:
 
 
 def response_map_svg(response_map: ResponseMap, *, tokens: int = _MOST_TOKENS) -> str:
-    """Return the map as a heat map, an <svg> element: sublayers down, tokens across, marked spans framed in white.
+    """Return a response map as an <svg> heat map, with sublayers down and tokens across.
 
-    A longer response is cut to its first `tokens` tokens, and the title says so. Raise `MissingExtraError` without
-    matplotlib.
+    Marked spans are framed in white.
+
+    A longer response is cut to its first `tokens` tokens, and the title says so.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
     """
     return as_svg(_heat_map(response_map, tokens))
 

@@ -17,7 +17,7 @@ __all__ = ["render_results"]
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One data set on the page: its table, (caption, SVG in base 64) of each plot, and the commands."""
+    """One data set on the page, with its table, (caption, SVG in base 64) of each plot, and the commands."""
 
     table: Table
     plots: list[tuple[str, str]]

@@ -1,6 +1,6 @@
-"""Result rows as plots (SVG): data sets side by side, ROC and reliability curves, and groups as bars or by context.
+"""Plot result rows (SVG): data sets side by side, ROC and reliability curves, and groups as bars or by context.
 
-Needs the `plots` extra.
+Needs the extra `plots`.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from veridical_lab.report.result_tables import by_data
 
 __all__ = ["by_set", "context_curves", "group_bars", "reliability_plot", "roc_plot"]
 
-_FOLDERS = re.compile(r"[^:=,]*/")
+_FOLDERS = re.compile(r"(?<![^:=,])[^:=,]*/")
 _SETTING = re.compile(r"setting=(offline|online)(?:@(\d+))?")
 _MARKERS = "osD^vP"
 
 
 def by_set(rows: Sequence[ResultRow], metric: str) -> str | None:
-    """Plot one metric on each data set, a point per detector with its interval; None if no row has it.
+    """Plot one metric on each data set, with a point and an interval for each detector.
 
-    If a detector has several rows on the same data, the last counts.
+    If a detector has several rows on the same data, the last row counts. The result is None if no row has the metric.
     """
     measured = [row for row in rows if row.metrics.get(metric) and row.metrics[metric].value is not None]
     sets = by_data(row for row in measured if row.group is None)
@@ -61,7 +61,7 @@ def by_set(rows: Sequence[ResultRow], metric: str) -> str | None:
 
 
 def roc_plot(rows: Sequence[ResultRow]) -> str | None:
-    """Plot the ROC curves of rows on one data set; None if no row has one."""
+    """Plot the ROC curves of rows on one data set. The result is None if no row has a curve."""
     with_curve = [row for row in rows if row.curves.get("roc")]
     if not with_curve:
         return None
@@ -77,7 +77,10 @@ def roc_plot(rows: Sequence[ResultRow]) -> str | None:
 
 
 def reliability_plot(rows: Sequence[ResultRow]) -> str | None:
-    """Plot the reliability curves of rows on one data set: share hallucinated by mean score; None without any."""
+    """Plot the reliability curves of rows on one data set, which show the proportion hallucinated by mean score.
+
+    The result is None if no row has a curve.
+    """
     with_curve = [row for row in rows if row.curves.get("reliability")]
     if not with_curve:
         return None
@@ -93,7 +96,10 @@ def reliability_plot(rows: Sequence[ResultRow]) -> str | None:
 
 
 def group_bars(rows: Sequence[ResultRow], metric: str) -> str | None:
-    """Plot one metric by group, one bar per detector with its interval; None if no row has a group."""
+    """Plot one metric by group, with one bar and an interval for each detector.
+
+    The result is None if no row has a group.
+    """
     grouped = [row for row in rows if row.group and row.metrics.get(metric) and row.metrics[metric].value is not None]
     groups = list(dict.fromkeys(row.group for row in grouped))
     if not groups:
@@ -115,9 +121,10 @@ def group_bars(rows: Sequence[ResultRow], metric: str) -> str | None:
 
 
 def context_curves(rows: Sequence[ResultRow], metric: str) -> str | None:
-    """Plot one metric by the words of context on each side (Liu et al. 2022, Figure 6); None without such groups.
+    """Plot one metric by the words of context on each side (Liu et al. 2022, Figure 6).
 
-    The groups are the settings of `bench tokens`: a line for each detector and side, with the whole context at its end.
+    The groups are the settings of `bench tokens`. There is a line for each detector and side, with the whole context at
+    its end. The result is None if no row has such a group.
     """
     lines: dict[str, list[tuple[float, Measured]]] = {}
     for row in rows:

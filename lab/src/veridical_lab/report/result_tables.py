@@ -1,7 +1,7 @@
-"""Result rows, comparisons and published figures as tables: one table per data set, one line per detector or pair.
+"""Show result rows, comparisons and published figures as tables, with one table per data set.
 
-`mean_tables` has the means over data sets. `metric_tables` transposes the tables: one per metric, with one line per
-data set and one column per detector.
+A table has one line per detector or pair. `mean_tables` has the means over data sets. `metric_tables` transposes the
+tables: one per metric, with one line per data set and one column per detector.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ __all__ = [
 
 
 def result_csv(rows: Iterable[ResultRow], metrics: Sequence[str] | None = None) -> str:
-    """Return one line of CSV per figure; `metrics` chooses them, default: all. An undefined one is empty."""
+    """Return one line of CSV per figure. An undefined figure is empty.
+
+    `metrics` chooses the metrics. By default, all metrics are included.
+    """
     text = StringIO()
     lines = writer(text, lineterminator="\n")
     about = ["data", "split", "foreign", "group", "detector", "n", "not_judged"]
@@ -63,7 +66,7 @@ def by_data(rows: Iterable[ResultRow]) -> list[list[ResultRow]]:
 
 
 def result_tables(rows: Iterable[ResultRow], metrics: Sequence[str] | None = None) -> list[Table]:
-    """Return one table for each data set, split and version of the data, in the rows' order.
+    """Return one table for each data set, split and version of the data, in the order of the rows.
 
     `metrics` chooses and orders the columns; "all" shows every metric that a row has. By default, if there are more
     than five metrics, the first five of `MAIN` are shown.
@@ -123,11 +126,12 @@ def _columns(rows: Sequence[ResultRow], metrics: Sequence[str] | None) -> tuple[
 
 
 def mean_tables(rows: Iterable[ResultRow], metrics: Sequence[str] | None = None) -> list[Table]:
-    """Return the unweighted means over data sets, one line per detector; one table per number of foreign passages.
+    """Return the unweighted means over data sets, with one line per detector and one table per number of foreign
+    passages.
 
-    A mean covers the data sets on which every detector that has the metric has a value; the head tells their number if
-    it is not all. Its interval combines the sets' intervals as independent (Zou and Donner 2008). Empty for one data
-    set.
+    A mean covers the data sets on which every detector with this metric has a value. If these are not all data sets,
+    the table head tells their number. The interval of a mean combines the intervals of the data sets as independent
+    (Zou and Donner 2008). For a single data set, there are no means.
     """
     whole = [row for row in rows if row.group is None]
     tables = []
@@ -181,9 +185,9 @@ def _mean(measured: Sequence[Measured]) -> Measured:
 
 
 def metric_tables(rows: Iterable[ResultRow], metrics: Sequence[str]) -> list[Table]:
-    """Return one table for each of `metrics` that a row has: a line per data set, a column per detector.
+    """Return one table for each of `metrics` that a row has, with a line per data set and a column per detector.
 
-    Data sets and detectors keep the rows' order.
+    Data sets and detectors keep the order of the rows.
     """
     sets = by_data(rows)
     detectors = list(dict.fromkeys(row.detector for group in sets for row in group))
@@ -289,7 +293,7 @@ def _p(p: float | None) -> str:
 
 
 def published_tables(paper: Published, names: Sequence[str] | None = None) -> list[Table]:
-    """Return the tables that a paper prints (only those called `names`), marked as the paper's own figures."""
+    """Return the tables that a paper prints, marked as the paper's own figures. `names` chooses some of them."""
 
     def printed(value: float | None) -> str:
         return "–" if value is None else f"{value:.2f}" if value == round(value, 2) else f"{value:.3f}"

@@ -1,6 +1,6 @@
-"""A salience map, source words by response words, as plots in SVG.
+"""Plot a salience map, source words by response words, as SVG.
 
-They need the `plots` extra (matplotlib); `report.salience` shows the map in HTML, for texts of any length.
+This needs the extra `plots` (matplotlib). `report.salience` shows the map in HTML, for texts of any length.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from veridical.core.errors import InputError
-from veridical.core.salience_map import SalienceMap
-from veridical.core.spans import Span
+from veridical.records.errors import InputError
+from veridical.records.salience_map import SalienceMap
+from veridical.records.spans import Span
 from veridical_lab.report.plots import COLOURS, INK, as_svg, finish_heat_map, new_axes, new_figure
 
 if TYPE_CHECKING:
@@ -26,19 +26,21 @@ _LETTERS = 22  # characters shown of a word
 def salience_map_svg(
     salience: SalienceMap, *, flagged: Sequence[Span] = (), rows: int = _MOST_ROWS, columns: int = _MOST_COLUMNS
 ) -> str:
-    """Return the map as a heat map, an <svg> element: source words down, response words across.
+    """Return a salience map as an <svg> heat map, with source words down and response words across.
 
     Response words that overlap `flagged` are bold and in another colour. A larger map is cut to the `rows` strongest
-    source words and the first `columns` response words, and the title says so. Raise `MissingExtraError` without
-    matplotlib.
+    source words and the first `columns` response words, and the title says so.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
     """
     return as_svg(_heat_map(salience, flagged, rows, columns))
 
 
 def word_bars_svg(salience: SalienceMap, *, flagged: Sequence[Span] = (), words: int = _MOST_ROWS) -> str:
-    """Return two panels of bars, an <svg> element: contributions of source words, attributions of response words.
+    """Return two panels of bars as an <svg> element: contributions of source words, and attributions of response words.
 
-    A panel has at most `words` words: the strongest source words, the first response words.
+    A panel has at most `words` words: the strongest source words, and the first response words.
     """
     shown = salience.strongest(words, words)
     count = max(len(shown.source_words), len(shown.response_words), 1)

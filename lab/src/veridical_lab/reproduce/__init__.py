@@ -1,4 +1,4 @@
-"""Reruns the tables and figures of the four papers: what each needs, the commands, and the paper's figures beside ours.
+"""Rerun the tables and figures of the four papers, and show the papers' figures beside ours.
 
 A plan (`plans/PAPER.toml`) names, for every table and data figure, the commands of this program that make it: once with
 the paper's published data and models, once with data and models at hand.

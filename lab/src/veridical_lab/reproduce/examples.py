@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from veridical.core.errors import UnknownNameError
-from veridical.core.spans import Span, cut, union
-from veridical.core.text import shorten
-from veridical.core.types import GOLD_THRESHOLD, Example, Judgement
 from veridical.datasets import read
 from veridical.datasets.split import split_by_document
+from veridical.records.errors import UnknownNameError
+from veridical.records.spans import Span, cut, union
+from veridical.records.strings import shorten
+from veridical.records.types import GOLD_THRESHOLD, Example, Judgement
 from veridical_lab.corrupt.argument_responses import composed
 from veridical_lab.datasets.topics import read_topics
 

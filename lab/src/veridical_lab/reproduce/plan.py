@@ -1,4 +1,4 @@
-"""The plan of a paper: its tables and figures, the commands that make them, and where their figures are found."""
+"""The plan of a paper: its tables and figures, the commands that make them, and where to find their figures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-from veridical.core.errors import InputError, UnknownNameError
+from veridical.records.errors import InputError, UnknownNameError
 from veridical_lab.bench.published import Published, published
 
 __all__ = ["PAPERS", "VERSIONS", "Cell", "Exhibit", "Plan", "Step", "Version", "load_plan"]
@@ -29,9 +29,10 @@ _OF_CELLS = ("file", "columns", "value", "scale")  # "columns": those that a row
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A command without the program's name, with placeholders {data}, {out} and {model:NAME}, and the file it makes.
+    """A command without the program's name, with placeholders {data}, {out} and {model:NAME}, and the file that it
+    makes.
 
-    `capture`: its standard output is the file.
+    If `capture` is set, its standard output is written to the file.
     """
 
     run: str
@@ -41,16 +42,17 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A figure of a table: in the document of `file` (a pattern below the folder of results) whose fields match.
+    """A figure in a table, which is found in a document of `file` (a pattern below the folder of results) by its
+    fields.
 
     Attributes:
         row: The row of the paper's table.
         column: The column of the paper's table.
-        printed: The paper's figure; None if it prints none here.
+        printed: The paper's figure. None if it prints no figure here.
         file: Patterns of file names, separated by |.
-        where: Fields of the document, as paths with dots, and the regular expressions that their values match.
+        where: Fields of the document, as paths with dots, and the regular expressions that their values must match.
         value: The path of the figure.
-        scale: The number that our figure is multiplied with, to have the paper's unit.
+        scale: The number by which our figure is multiplied to have the paper's unit.
     """
 
     row: str
@@ -67,12 +69,13 @@ class Version:
     """One way to make a table or figure.
 
     Attributes:
-        needs: What it needs: "data:NAME" (a folder or file), "model:NAME" and "chat" (a server with chat models).
+        needs: The data and models that it needs: "data:NAME" (a folder or file), "model:NAME" and "chat" (a server with
+            chat models).
         steps: The commands, in order.
-        cells: The figures that they give.
-        examples: What to print of labelled data, for tables of examples: "kind SET:PATH".
-        plot: The picture that the last step makes, in the folder of results; None if there is none.
-        differs: What differs from the paper's set-up.
+        cells: The figures that the commands give.
+        examples: The labelled data to print, for tables of examples: "kind SET:PATH".
+        plot: The picture that the last step makes, in the folder of results. None if there is no picture.
+        differs: How the set-up differs from the paper's.
         missing: Rows and columns of the paper's table that have no figure, and why.
     """
 
@@ -87,7 +90,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Exhibit:
-    """A table or figure of a paper: its name ("table 1"), title and metric, and the ways to make it."""
+    """A table or figure of a paper, with its name ("table 1"), title and metric, and the ways to make it."""
 
     name: str
     title: str
@@ -104,10 +107,10 @@ class Plan:
     exhibits: tuple[Exhibit, ...]
 
     def chosen(self, names: Sequence[str]) -> tuple[Exhibit, ...]:
-        """Return the exhibits with these names, such as "table 1"; all of them if none is named.
+        """Return the exhibits with these names, such as "table 1". Without names, all exhibits are returned.
 
         Raises:
-            InputError: If the paper has no such table or figure.
+            InputError: The paper has no such table or figure.
         """
         by_name = {exhibit.name: exhibit for exhibit in self.exhibits}
         for name in names:
@@ -117,7 +120,10 @@ class Plan:
 
 
 def load_plan(paper: str) -> Plan:
-    """Load the plan of one of `PAPERS`; raise `UnknownNameError` for another name.
+    """Load the plan of a paper.
+
+    Raises:
+        UnknownNameError: The name is not one of `PAPERS`.
 
     >>> [exhibit.name for exhibit in load_plan("george2023").exhibits]
     ['table 1', 'table 2', 'table 3']

@@ -1,6 +1,6 @@
-"""Runs the commands of a plan, finds their figures, and sets them beside the paper's.
+"""Run the commands of a plan, find their figures, and set them beside the paper's.
 
-A command that has run in the same form is not run again, and one that was interrupted goes on where its own files say,
+A command that has run in the same form is not run again, and an interrupted command continues where its own files say,
 so a long reproduction can be stopped and started again.
 """
 
@@ -19,8 +19,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from veridical.core.files import write_whole
-from veridical.core.jsonl import append_lines
+from veridical.io.files import write_whole
+from veridical.io.jsonl import append_lines
 from veridical_lab.reproduce.examples import Shown, examples_of
 from veridical_lab.reproduce.plan import Cell, Exhibit, Step, Version
 
@@ -28,12 +28,12 @@ __all__ = ["Reproduced", "Reproduction", "Setting", "commands_of", "find", "miss
 
 STATUSES = ("measured", "not yet measured", "needs data or models", "failed")
 _DONE = "steps.jsonl"
-_MODEL = re.compile(r"\{model:([^}]+)\}")
+_MODEL = re.compile(r"\{model:([^{}]+)\}")
 
 
 @dataclass(frozen=True, slots=True)
 class Reproduced:
-    """One figure: the paper's, and ours as (value, low, high), None where there is none; with the command and date."""
+    """One figure of the paper and ours as (value, low, high), or None if there is none, with the command and date."""
 
     row: str
     column: str
@@ -56,15 +56,15 @@ class Reproduction:
     Attributes:
         paper: The name of the paper.
         exhibit: The name of the table or figure.
-        title: Its title.
+        title: The title of the table or figure.
         metric: The metric of its figures.
         data: "published" or "local".
-        status: One of `STATUSES`.
+        status: The state of the reproduction, one of `STATUSES`.
         cells: The figures.
         examples: Examples, for tables of examples.
-        plot: The picture; None if there is none.
-        commands: The commands that make it.
-        differs: What differs from the paper's set-up.
+        plot: The picture. None if there is no picture.
+        commands: The commands that make the table or figure.
+        differs: How the set-up differs from the paper's.
         notes: What is missing or failed, and why.
     """
 
@@ -83,7 +83,7 @@ class Reproduction:
 
 
 def run_command(arguments: Sequence[str]) -> tuple[int, str]:
-    """Run this program in a process of its own, which shows its progress; return its exit code and standard output."""
+    """Run this program in a process of its own, which shows its progress; return its exit code and output."""
     command = [sys.executable, "-m", "veridical", *arguments]
     ended = subprocess.run(command, stdout=subprocess.PIPE, encoding="utf-8", check=False)
     return ended.returncode, ended.stdout
@@ -95,11 +95,11 @@ class Setting:
 
     Attributes:
         data: The folder with the data sets.
-        models: The folder with the models; one that is not there is looked up by its name on the hub.
-        out: The folder of results.
+        models: The folder with the models. A model that is not there is looked up by its name on the hub.
+        out: The folder for results.
         rows: Folders of earlier results, whose figures are not measured again.
-        run: Runs a command and returns its exit code and standard output.
-        progress: Called with a line of text before each command.
+        run: A function that runs a command and returns its exit code and standard output.
+        progress: A function that receives a line of text before each command.
     """
 
     data: Path
@@ -110,7 +110,7 @@ class Setting:
     progress: Callable[[str], None] = field(default=lambda line: None)
 
     def model(self, name: str) -> str | None:
-        """Return the folder of a model, else its name if a hub may be reached, else None."""
+        """Return the folder of a model, or its name if a hub may be reached, or else None."""
         folder = self.models / name.rpartition("/")[2]
         if folder.is_dir():
             return str(folder)
@@ -118,7 +118,7 @@ class Setting:
         return None if offline or "/" not in name else name
 
     def filled(self, text: str) -> str:
-        """Return a text with its placeholders filled; a model that is not here keeps its name."""
+        """Return a text with its placeholders filled. A model that is not on this machine keeps its name."""
         text = _MODEL.sub(lambda match: self.model(match[1]) or match[1], text)
         return text.replace("{data}", str(self.data)).replace("{out}", str(self.out))
 
@@ -149,8 +149,8 @@ def reproduce(paper: str, exhibit: Exhibit, data: str, setting: Setting, *, meas
         paper: The name of the paper.
         exhibit: The table or figure.
         data: "published" or "local".
-        setting: Where everything is.
-        measure: Whether to run commands; otherwise only earlier results are read.
+        setting: Where data, models and results are.
+        measure: Whether to run commands. If not, only earlier results are read.
     """
     version = exhibit.versions[data]
     notes = [f"{name}: {why}" for name, why in (version.missing or {}).items()]
@@ -171,7 +171,7 @@ def reproduce(paper: str, exhibit: Exhibit, data: str, setting: Setting, *, meas
                     notes.append(f"exit code {code}: veridical {line}")
                     break
                 if step.capture:
-                    write_whole(setting.out / step.makes, output)
+                    write_whole(setting.out / step.makes, output, follow_link=False)
                 _record(setting, step.run)
     figures = tuple(_figures(version.cells, (*setting.rows, setting.out)))
     shown: tuple[Shown, ...] = ()
@@ -224,7 +224,9 @@ def _done(setting: Setting, run: str, makes: str) -> bool:
 
 
 def _record(setting: Setting, run: str) -> None:
-    append_lines(setting.out / _DONE, [json.dumps({"run": run, "date": datetime.now(UTC).date().isoformat()})])
+    append_lines(
+        setting.out / _DONE, [json.dumps({"run": run, "date": datetime.now(UTC).date().isoformat()})], follow_link=False
+    )
 
 
 def _figures(cells: Sequence[Cell], folders: Sequence[Path]) -> list[Reproduced]:
@@ -232,7 +234,7 @@ def _figures(cells: Sequence[Cell], folders: Sequence[Path]) -> list[Reproduced]
 
 
 def find(cell: Cell, folders: Sequence[Path]) -> Reproduced:
-    """Return the figure of a cell from the last document that has it, in the last folder that has one."""
+    """Return the figure of a cell from the last document that has it, in the last folder that has such a document."""
     latest = Reproduced(cell.row, cell.column, cell.printed, None)
     for folder in folders:
         patterns = cell.file.split("|") if folder.is_dir() else ()

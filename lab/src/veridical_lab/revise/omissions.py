@@ -1,7 +1,7 @@
-"""Adds omitted sources to a response: each becomes a sentence in the paragraph about its perspective.
+"""Add omitted sources to a response, each as a sentence in the paragraph about its perspective.
 
 No model writes anything, so only the sources' own words are added. The new text is judged again, and kept only if it
-leaves out less and no more of it is unsupported.
+leaves out less and has no more unsupported text.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from veridical.core.decide import decide, flagged, outcome
-from veridical.core.detector import Detector
-from veridical.core.edits import apply
-from veridical.core.judging import judge, thresholds_in_force
-from veridical.core.segment import words
-from veridical.core.spans import Span
-from veridical.core.stemmer import stem
-from veridical.core.stopwords import STOP_WORDS
-from veridical.core.types import Case, Edit, Judgement, Outcome, Revision, Source, Thresholds, Usage
-from veridical.revise import Revised, Round
-from veridical.revise.acceptance import left_out
+from veridical.records.decide import decide, flagged, outcome
+from veridical.records.detector import Detector
+from veridical.records.edits import apply
+from veridical.records.judging import judge, thresholds_in_force
+from veridical.records.spans import Span
+from veridical.records.types import Case, Edit, Judgement, Outcome, Revision, Source, Thresholds, Usage
+from veridical.text.segment import words
+from veridical.text.stemmer import stem
+from veridical.text.stopwords import STOP_WORDS
+from veridical.workflows.revise import Revised, Round
+from veridical.workflows.revise.acceptance import left_out
 from veridical_lab.corrupt.argument_responses import clause_of
 
 __all__ = ["put_in"]
@@ -37,18 +37,18 @@ def put_in(
     passages: Sequence[Mapping[str, Span]] = (),
     threshold: float | Mapping[str, float] | None = None,
 ) -> list[Revised]:
-    """Insert the sources that must be covered and that `detector` finds left out; one result per case, in order.
+    """Insert the sources that must be covered but are left out, and return one result per case, in order.
 
-    A source counts as left out if the omitted share of its content words reaches the threshold of coverage. It goes to
-    the end of the passage on its perspective. If that is not given, it is the paragraph with most words of that
-    perspective's other sources.
+    A source counts as left out if the omitted proportion of its content words reaches the threshold of coverage. It is
+    added to the end of the passage on its perspective. If this passage is not given, it is the paragraph with most
+    words from that perspective's other sources.
 
     Args:
-        cases: The cases.
-        detector: Judges the response before and after the insertion.
-        passages: For each case, the place of each perspective's passage in the response; none if they are not known.
-        threshold: The score in [0, 1] from which something is flagged, for all levels or per level; None: the
-            detector's own, else 0.5.
+        cases: The cases whose responses to complete.
+        detector: The detector that judges the response before and after the insertion.
+        passages: For each case, the place of each perspective's passage in the response. Empty if they are not known.
+        threshold: The score in [0, 1] from which something is flagged, for all levels or per level. Default: the
+            detector's own thresholds, or 0.5.
 
     >>> from veridical.detectors import load_detector
     >>> sources = Source("1", "It is fast.", "pro", True), Source("2", "Planes are loud at night.", "con", True)

@@ -1,1 +1,1 @@
-"""Grounded generation tasks: from structured input and a prompt to a `Case` with a model's response."""
+"""Generate grounded texts: from structured input and a prompt to a `Case` with a model's response."""

@@ -1,8 +1,8 @@
-"""Grounded generation (summaries, dialogue, data to text): inputs, prompts, a model's responses.
+"""Let a model write grounded texts (summaries, dialogue, data to text) from inputs and prompts.
 
-The tasks are those of CH-Wang et al. 2024, §3. The prompt is a template by name (`models/template.py`), so that
-detectors can read a response in the same prompt that made it. Responses are unlabelled until people label them, or a
-detector does under its own name.
+The tasks are those of CH-Wang et al. 2024, §3. The prompt is a template by name (`inference/template.py`), so that
+detectors can read a response in the same prompt that produced it. Responses are unlabelled until people label them, or
+a detector does so under its own name.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from veridical.core.decide import decide, flagged
-from veridical.core.detector import Detector
-from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
-from veridical.core.judging import judge
-from veridical.core.segment import sentences
-from veridical.core.types import Case, Example, Judgement, Thresholds
+from veridical.inference.local_model import LocalModel
+from veridical.inference.template import Template, get_template, render
 from veridical.models.encode import Encoded, encode
 from veridical.models.generation import generate
-from veridical.models.local_model import LocalModel
 from veridical.models.sampling import Sampler
-from veridical.models.template import Template, get_template, render
+from veridical.records.decide import decide, flagged
+from veridical.records.detector import Detector
+from veridical.records.errors import CannotJudgeError, InputError, UnknownNameError
+from veridical.records.judging import judge
+from veridical.records.types import Case, Example, Judgement, Thresholds
+from veridical.text.segment import sentences
 
 __all__ = ["TASKS", "UNLABELLED", "GroundedTask", "Writing", "find_task", "inputs_of", "label_responses", "write"]
 
@@ -31,7 +31,9 @@ UNLABELLED = "nobody"  # the annotator's name in the gold of an unlabelled respo
 
 @dataclass(frozen=True, slots=True)
 class GroundedTask:
-    """A task: its usual template, and where a response ends: after this many `sentences`, or (None) at a line break."""
+    """A task, with its usual template, and where its responses end: after a number of `sentences`, or at a line break
+    if None.
+    """
 
     name: str
     template: str
@@ -45,7 +47,7 @@ class GroundedTask:
         return len(sentences(text)) > self.sentences
 
     def cut(self, text: str) -> str:
-        """Return the response in a text: up to where it ends, without white space around it."""
+        """Return the response in a text, up to where it ends, without white space around it."""
         if self.sentences is None:
             return text.partition("\n")[0].strip()
         first = sentences(text)[: self.sentences]
@@ -70,19 +72,19 @@ def find_task(name: str) -> GroundedTask:
 
 
 def inputs_of(examples: Iterable[Example], template: str, *, sample: int | None = None, seed: int = 0) -> list[Example]:
-    """Return the distinct inputs of `examples`: their cases without a response, with the prompt of `template`.
+    """Return the distinct inputs of some examples, which are their cases without a response, with a prompt.
 
-    Only the first of several examples with the same prompt is used (E2E has about eight references for each set of
+    Of several examples with the same prompt, only the first is used (E2E has about eight references for each set of
     attributes). Groups and annotations are dropped, because they belong to the old response.
 
     Args:
-        examples: Labelled examples.
+        examples: The labelled examples.
         template: The name of a prompt template.
-        sample: Draw this many inputs, and keep their order; None: all.
+        sample: The number of inputs to draw, which keep their order. Default: all inputs.
         seed: The random seed of the sample.
 
     Raises:
-        InputError: For a sample below 1, for the templates "chat" and "raw", or if no example has a source.
+        InputError: The sample is below 1, the template is "chat" or "raw", or no example has a source.
     """
     if sample is not None and sample < 1:
         raise InputError(f"the sample is {sample}", hint="1 or more")
@@ -109,11 +111,11 @@ def _unlabelled(case: Case, note: str) -> Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """How responses are written; CH-Wang et al. 2024, §3.1, sample from the two likeliest tokens at temperature 1.
+    """How responses are written. CH-Wang et al. 2024, §3.1, sample from the two likeliest tokens at temperature 1.
 
-    If `template` or `max_tokens` is None, the task's is used. A prompt has at most `max_prompt` tokens (None: as many
-    as the model has room for). With `shorten`, sources that do not fit are cut at their end, also in the case; without
-    it such an input is skipped.
+    If `template` or `max_tokens` is None, the task's value is used. A prompt has at most `max_prompt` tokens, or with
+    None as many as the model has room for. With `shorten`, sources that do not fit are cut at their end, also in the
+    case. Without it, such an input is skipped.
     """
 
     task: GroundedTask
@@ -146,10 +148,10 @@ class Writing:
 
 
 def write(model: LocalModel, given: Sequence[Example], writing: Writing, *, name: str = "model") -> list[Example | str]:
-    """Let `model`, called `name` in ids and groups, respond to these inputs as one batch.
+    """Let a model respond to some inputs as one batch.
 
-    Return an example for each input, or why there is no response. A case keeps the prompt that made its response; the
-    gold judges nothing.
+    The result is an example for each input, or the reason why there is no response. A case keeps the prompt that
+    produced its response. The gold judges nothing. `name` is the model's name in ids and groups.
     """
     outcomes: list[Example | str] = []
     ready: list[tuple[int, Example, list[int]]] = []
@@ -191,7 +193,7 @@ def _read(model: LocalModel, example: Example, writing: Writing) -> tuple[Exampl
     limit = limit if writing.max_prompt is None else min(limit, writing.max_prompt)
     template = get_template(writing.prompt)
     # tokens begin with the space before a word, so the model itself must write the space before the response
-    open_ended = replace(template, text=re.sub(r" +\{response\}$", "{response}", template.text))
+    open_ended = replace(template, text=re.sub(r"(?<! ) +\{response\}$", "{response}", template.text))
     windows = _encoded(model, example.case, open_ended, limit)
     if (len(windows) > 1 or windows[0].notes) and writing.shorten:
         ends: dict[str, int] = {}  # where the window ends in each source; sources outside of it are left out
@@ -213,7 +215,7 @@ def _encoded(model: LocalModel, case: Case, template: Template, limit: int) -> l
 
 
 def label_responses(examples: Sequence[Example], detector: Detector, thresholds: Thresholds) -> Iterator[Example]:
-    """Yield the examples with the flags of `detector` at `thresholds` as their labels, under the detector's name."""
+    """Yield the examples with a detector's flags at `thresholds` as their labels, under the detector's name."""
     judgements = judge(detector, [example.case for example in examples])
     for example, judgement in zip(examples, judgements, strict=True):
         marks = tuple(replace(v, score=1.0) for v in flagged(judgement, decide(example.case, judgement, thresholds)))

@@ -1,8 +1,8 @@
-"""Cited summaries of research papers, and how often they hallucinate (George and Stuhlmüller 2023, §3 and §4).
+"""Write cited summaries of research papers, and measure how often they hallucinate.
 
-A question with abstracts (`datasets.fave.read_questions`) becomes a prompt (A.2), and its answer a `Case`. `study`
-writes, revises and judges summaries for every generator, critic and judge (Table 3), and takes the mean over critics
-and judges (Table 2).
+This follows George and Stuhlmüller 2023, §3 and §4. A question with abstracts (`datasets.fave.read_questions`) becomes
+a prompt (A.2), and its answer a `Case`. `study` writes, revises and judges summaries for every generator, critic and
+judge (Table 3), and takes the mean over critics and judges (Table 2).
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any, Literal
 
-from veridical.core.detector import Detector
-from veridical.core.errors import InputError
-from veridical.core.judging import judge, thresholds_in_force
-from veridical.core.segment import has_words
-from veridical.core.types import DEFAULT_THRESHOLD, Case, Usage
 from veridical.datasets.split import content_hash
 from veridical.detectors.claims.cited_claims import CitationPolicy
 from veridical.detectors.claims.llm_checker import LLMChecker
 from veridical.detectors.claims.verify import Verify
 from veridical.llm.prompts import fill, prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Request
-from veridical.revise import Revised, revise, revise_unfiltered
-from veridical.revise.llm_revisers import Factored, SelfCorrection
+from veridical.records.detector import Detector
+from veridical.records.errors import InputError
+from veridical.records.judging import judge, thresholds_in_force
+from veridical.records.types import DEFAULT_THRESHOLD, Case, Usage
+from veridical.text.segment import has_words
+from veridical.workflows.revise import Revised, revise, revise_unfiltered
+from veridical.workflows.revise.llm_revisers import Factored, SelfCorrection
 from veridical_lab.tasks.prevalence import Audit, JudgedSummaries, Prevalence, mean_prevalence
 
 __all__ = [
@@ -48,7 +48,7 @@ MEAN = "mean"
 
 
 def summary_request(question: Case, *, max_tokens: int = 1024) -> Request:
-    """Make the request for a cited summary of the sources of `question` (A.2); sources without words are left out."""
+    """Make the request for a cited summary of the sources of a question (A.2). Sources without words are left out."""
     template = prompt("papers_summary", "veridical_lab.tasks")
     papers = [source for source in question.sources if has_words(source.text)]
     # one line each, so that no abstract can look like the heading of the next paper
@@ -62,7 +62,7 @@ def summary_request(question: Case, *, max_tokens: int = 1024) -> Request:
 
 
 def summarise_paper(model: ChatModel, questions: Sequence[Case], *, max_tokens: int = 1024) -> list[Case | Failure]:
-    """Let `model` write a summary for each question; return the case with it, or why there is none.
+    """Let a model write a summary for each question, and return the case with it, or why there is no summary.
 
     The case keeps the prompt. A summary that was cut at `max_tokens` counts as a failure.
     """
@@ -80,20 +80,20 @@ def summarise_paper(model: ChatModel, questions: Sequence[Case], *, max_tokens: 
 
 
 def cited_claims(model: ChatModel, *, method: Literal["yes_no", "cot", "critique"] = "cot") -> Verify:
-    """Return the check of §3.2, in which `model` checks each sentence against the abstracts that it cites."""
+    """Return the check of §3.2, in which a model checks each sentence against the abstracts that the sentence cites."""
     return Verify(LLMChecker(model, method=method), citations=CitationPolicy(uncited="skip"))
 
 
 @dataclass(frozen=True, slots=True)
 class StudyRow:
-    """One row of Table 3 or 2.
+    """One row of Table 3 or Table 2.
 
     Attributes:
         generator: The model that wrote and revised the summaries.
-        critic: The critic whose critiques they were revised by: a name, `SELF_CORRECTION` or `MEAN`; None = not
-            revised.
+        critic: The critic whose critiques were used for the revision: a name, `SELF_CORRECTION` or `MEAN`. None if the
+            summaries were not revised.
         judge: The judge that counted hallucinations: a name, or `MEAN`.
-        prevalence: The figures.
+        prevalence: The figures of the row.
         questions: The number of questions, with or without a summary.
         data_hash: The hash of the questions with their abstracts.
         command: The command that made the row.
@@ -115,12 +115,12 @@ class Study:
     """The results of a study.
 
     Attributes:
-        rows: One per generator, critic and judge (Table 3).
-        means: Per generator, the means over critics and judges (Table 2), if there are several.
+        rows: The rows for each generator, critic and judge (Table 3).
+        means: For each generator, the means over critics and judges (Table 2), if there are several.
         summaries: The summaries by generator.
         revisions: The revisions by generator and critic.
         notes: What failed.
-        usage: The usage of criticising and revising.
+        usage: The usage for criticising and revising.
     """
 
     rows: tuple[StudyRow, ...] = ()
@@ -137,14 +137,15 @@ class StudyOptions:
 
     Attributes:
         self_correction: Whether each generator also revises all its summaries by its own feedback (A.4.1, A.5).
-        only_better: Keep only revisions that the critic finds better and that lose nothing supported; the paper keeps
-            all.
-        rounds: Attempts per revision, 1 to 10; more than one only with `only_better`.
-        threshold: A claim is unsupported from this score on, in (0, 1].
-        audits: By the judge's name, how far its reports can be trusted.
+        only_better: Whether to keep only revisions that the critic finds better and that lose nothing supported. The
+            paper keeps all revisions.
+        rounds: The number of attempts per revision, 1 to 10. More than one is possible only with `only_better`.
+        threshold: The score from which a claim is unsupported, in (0, 1].
+        audits: How far the reports of a judge can be trusted, by the judge's name.
         seed: The random seed of the bootstrap.
         command: The command to record in the rows.
-        progress: Called before each step with its name, the number of steps that are done, and the number of all.
+        progress: A function that receives, before each step, the name of the step, the number of steps done, and the
+            number of all steps.
     """
 
     self_correction: bool = False
@@ -176,15 +177,15 @@ def study(
 ) -> Study:
     """Let each judge count hallucinations in every generator's summaries, unrevised and revised after each critic.
 
-    If a critic is a chat model, it writes a critique of each cited sentence (A.3.1); if a judge is one, it checks the
-    sentence by reasoning (A.1.3). A detector is used as it is. The generator revises its own summary in a follow-up
-    turn (A.3.2).
+    If a critic is a chat model, it writes a critique of each cited sentence (A.3.1). If a judge is a chat model, it
+    checks the sentence by reasoning (A.1.3). A detector is used as it is. The generator revises its own summary in a
+    follow-up turn (A.3.2).
 
     Args:
-        questions: Questions with abstracts as sources, and an empty response.
-        generators: Write and revise summaries.
-        critics: Chat models or detectors.
-        judges: Chat models or detectors.
+        questions: The questions, with abstracts as sources and an empty response.
+        generators: The models that write and revise summaries.
+        critics: The critics, which are chat models or detectors.
+        judges: The judges, which are chat models or detectors.
         options: The options of the study.
     """
     options = options or StudyOptions()

@@ -1,6 +1,6 @@
-"""Estimates how often summaries hallucinate: as a judge reports, and adjusted by an audit of that judge.
+"""Estimate how often summaries hallucinate, as a judge reports it, and adjusted by an audit of this judge.
 
-Follows George and Stuhlmüller 2023, §3.3, §3.4 and Table 2.
+This follows George and Stuhlmüller 2023, §3.3, §3.4 and Table 2.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from veridical.core.decide import unjudged
-from veridical.core.errors import InputError
-from veridical.core.segment import has_words, sentences
-from veridical.core.types import DEFAULT_THRESHOLD, Case, Judgement
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Floats
 from veridical.metrics.measure import Measured
 from veridical.metrics.significance import bootstrap
-from veridical.revise.statements import statements_of
+from veridical.records.decide import unjudged
+from veridical.records.errors import InputError
+from veridical.records.types import DEFAULT_THRESHOLD, Case, Judgement
+from veridical.text.segment import has_words, sentences
+from veridical.workflows.revise.statements import statements_of
 
 __all__ = ["Audit", "JudgedSummaries", "Prevalence", "mean_prevalence", "prevalence"]
 
@@ -34,7 +34,7 @@ class Audit:
         right: The number of `flagged` claims that people agree are hallucinated.
         flagged: The number of claims that the judge reported and people looked at.
         found: The number of `true` hallucinations that the judge reported.
-        true: The number of hallucinations that people know of; if it is 0, recall is assumed to be 1.
+        true: The number of hallucinations that people know of. If it is 0, recall is assumed to be 1.
     """
 
     right: int
@@ -77,14 +77,14 @@ class Prevalence:
 
     Attributes:
         summaries: The number of summaries that could be judged.
-        claims: The number of their claims that were judged.
+        claims: The number of claims in these summaries that were judged.
         per_summary: The mean number of hallucinations per summary.
-        share: The share of summaries with any hallucination, in [0, 1].
-        per_summary_adjusted: `per_summary`, adjusted by the audit; None without one.
-        share_adjusted: `share`, adjusted by the audit; None without one.
-        unjudged: The number of summaries that could not be judged at all; they do not count.
-        skipped: The number of sentences of the others that were not judged (the paper leaves out sentences without a
-            citation).
+        share: The proportion of summaries with any hallucination, in [0, 1].
+        per_summary_adjusted: `per_summary`, adjusted by the audit. None without an audit.
+        share_adjusted: `share`, adjusted by the audit. None without an audit.
+        unjudged: The number of summaries that could not be judged at all. They do not count.
+        skipped: The number of sentences in the other summaries that were not judged (the paper leaves out sentences
+            without a citation).
     """
 
     summaries: int
@@ -106,18 +106,18 @@ def prevalence(
     resamples: int = 1000,
     seed: int = 0,
 ) -> Prevalence:
-    """Estimate hallucinations per summary and the share of summaries with any, with bootstrap intervals over summaries.
+    """Estimate the hallucinations per summary and the proportion of summaries with any, with bootstrap intervals.
 
-    For adjusted values, a report counts as precision / recall hallucinations, and a summary with k reports has any with
-    probability 1 - (1 - precision)^k (missed ones are not added there). Their intervals include the uncertainty of the
-    audit, whose counts are resampled.
+    For adjusted values, a report counts as precision / recall hallucinations. A summary with k reports has any
+    hallucination with probability 1 - (1 - precision)^k (missed hallucinations are not added there). The intervals of
+    adjusted values include the uncertainty of the audit, whose counts are resampled.
 
     Args:
         cases: The summaries.
-        judgements: One per summary.
-        threshold: A claim counts as hallucinated from this score on.
+        judgements: The judgement of each summary.
+        threshold: The score from which a claim counts as hallucinated.
         audit: How far the judge can be trusted.
-        resamples: The number of bootstrap samples.
+        resamples: The number of bootstrap samples, drawn over summaries.
         seed: The random seed of the bootstrap.
     """
     group = JudgedSummaries(cases, judgements, audit)
@@ -130,8 +130,8 @@ def mean_prevalence(
     """Estimate the mean over groups of summaries of the same questions, as in Table 2 (over critics and judges).
 
     The bootstrap resamples questions (by the id of the case) in all groups alike. `summaries` is the number of
-    questions; `claims`, `unjudged` and `skipped` are summed over the groups. Adjusted values need an audit in every
-    group; groups that share an `Audit` object also share its resampled counts.
+    questions. `claims`, `unjudged` and `skipped` are summed over the groups. Adjusted values need an audit in every
+    group. Groups that share an `Audit` object also share its resampled counts.
     """
     counts: dict[tuple[str, int], dict[int, int]] = {}  # by question, then by group
     n_claims = n_unjudged = n_skipped = 0

@@ -1,24 +1,25 @@
-"""Saves responses to a JSON Lines file during a long run, so that an interrupted run continues where it stopped."""
+"""Save responses to a JSON Lines file during a long run, so that an interrupted run continues where it stopped."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from veridical.core.errors import WireError
-from veridical.core.jsonl import Line, append_lines, recover
-from veridical.core.serialization import decode, encode
-from veridical.core.types import Example
+from veridical.io.jsonl import Line, append_lines, recover
+from veridical.io.serialization import decode, encode
+from veridical.records.errors import WireError
+from veridical.records.types import Example
 from veridical_lab.tasks.grounded import UNLABELLED
 
 __all__ = ["append_responses", "kept_responses"]
 
 
 def kept_responses(path: Path, ids: Collection[str], group: Mapping[str, str], *, labelled: bool) -> set[str]:
-    """Return which of `ids` are in the file at `path` from an earlier run; a torn last line is cut off.
+    """Return which of `ids` are in a file from an earlier run. An incomplete last line is cut off.
 
-    Raises `DataError` if the file holds anything that this run would not write: another id, another value in `group`,
-    a line that is not an example, labels if this run is not `labelled`, or none if it is.
+    Raises:
+        DataError: The file contains something that this run would not write: another id, another value in `group`, a
+            line that is not an example, labels if this run is not `labelled`, or no labels if it is.
     """
     hint = "choose another --out, or the options of the run that wrote it"
 

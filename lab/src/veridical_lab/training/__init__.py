@@ -1,1 +1,1 @@
-"""Training of detectors that learn from labelled text: data, optimisation, artifacts."""
+"""Train detectors that learn from labelled text: data, optimisation, artifacts."""

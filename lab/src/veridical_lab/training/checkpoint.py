@@ -1,4 +1,4 @@
-"""Checkpoints: the state of a training, kept in a folder from which the same training resumes."""
+"""Keep the state of a training in a folder, from which the same training resumes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from veridical.core.errors import DataError, InputError
-from veridical.core.files import read_text, replacing, write_whole
+from veridical.io.files import read_text, replacing, write_whole
+from veridical.records.errors import DataError, InputError
 
 if TYPE_CHECKING:
     import torch
@@ -40,15 +40,17 @@ class Reached:
 
     Attributes:
         step: The number of steps taken.
-        without_gain: The number of evaluations since the best one.
-        best: The best validation figure so far; None before the first evaluation, or if none is measured.
+        without_gain: The number of evaluations since the best evaluation.
+        best: The best validation figure so far. None before the first evaluation, or if no figure is measured.
         history: The figures of all evaluations.
+        passes: The number of batches of each pass over the data that has begun.
     """
 
     step: int = 0
     without_gain: int = 0
     best: float | None = None
     history: list[dict[str, Any]] = field(default_factory=list)
+    passes: list[int] = field(default_factory=list)
 
 
 def remaining_steps(
@@ -59,9 +61,10 @@ def remaining_steps(
     Args:
         reached: The progress of the training at the beginning.
         steps: The total number of steps.
-        save: Saves a checkpoint.
-        stop: Asked after every step; if true, a checkpoint is saved and `TrainingStopped` raised.
-        checkpoint_minutes: Minutes between two checkpoints.
+        save: A function that saves a checkpoint.
+        stop: A function that is asked after every step. If it returns true, a checkpoint is saved and `TrainingStopped`
+            raised.
+        checkpoint_minutes: The time between two checkpoints, in minutes.
     """
     saved = time.monotonic()
     for step in range(reached.step, steps):
@@ -74,14 +77,19 @@ def remaining_steps(
             saved = time.monotonic()
 
 
-def scale_at(step: int, steps: int, warmup: float) -> float:
-    """Return the factor on the peak learning rate at a step: it rises to 1 over the share `warmup`, then falls to 0.
+def scale_at(step: int, steps: int, warmup: float, cooldown: float = 1.0) -> float:
+    """Return the factor by which the peak learning rate is multiplied at a step.
+
+    It rises to 1 over the fraction `warmup` of all steps. At the end, it falls to 0 over the fraction `cooldown` of all
+    steps, or over all steps after the rise if these are fewer.
 
     >>> [round(scale_at(step, 10, 0.2), 2) for step in (0, 1, 6)]
     [0.5, 1.0, 0.5]
+    >>> [round(scale_at(step, 10, 0.2, cooldown=0.4), 2) for step in (0, 1, 5, 8)]
+    [0.5, 1.0, 1.0, 0.5]
     """
     warm = max(1, round(warmup * steps))
-    return min((step + 1) / warm, (steps - step) / max(1, steps - warm))
+    return min(1.0, (step + 1) / warm, (steps - step) / max(1, min(steps - warm, round(cooldown * steps))))
 
 
 def save_checkpoint(
@@ -91,13 +99,13 @@ def save_checkpoint(
     weights: Mapping[str, Mapping[str, torch.Tensor]],
     optimiser: Sequence[Mapping[str, torch.Tensor]],
 ) -> None:
-    """Write a checkpoint, replacing an earlier one.
+    """Write a checkpoint, which replaces an earlier one.
 
     Args:
-        folder: Where to write.
-        training: A digest that identifies the training; resuming compares it.
-        reached: Its progress.
-        weights: Sets of weights by name, such as the current and the best ones.
+        folder: The folder to write to.
+        training: A digest that identifies the training, and that resuming compares.
+        reached: The progress of the training.
+        weights: Sets of weights by name, such as the current and the best weights.
         optimiser: The optimiser's state of each parameter, in the optimiser's order.
     """
     from safetensors.torch import save_file
@@ -111,10 +119,10 @@ def save_checkpoint(
         for name, tensor in members.items()
     }
     file = f"state-{reached.step}.safetensors"
-    with replacing(folder / file) as path:
+    with replacing(folder / file, follow_link=False) as path:
         save_file(tensors, path)
     document = {"training": training, **asdict(reached), "tensors": file}
-    write_whole(folder / _STATE, json.dumps(document) + "\n")
+    write_whole(folder / _STATE, json.dumps(document) + "\n", follow_link=False)
     for old in folder.glob("state-*.safetensors"):
         if old.name != file:
             old.unlink()
@@ -125,11 +133,11 @@ def resume_checkpoint(
 ) -> tuple[Reached, dict[str, Tensors], list[Tensors]] | None:
     """Read a checkpoint: progress, sets of weights, and the optimiser's state of `parameters` parameters.
 
-    Return None if there is no checkpoint.
+    The result is None if there is no checkpoint.
 
     Raises:
-        InputError: If the checkpoint is of another training.
-        DataError: If it is damaged.
+        InputError: The checkpoint belongs to another training.
+        DataError: The checkpoint is damaged.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file

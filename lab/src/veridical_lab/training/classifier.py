@@ -1,7 +1,7 @@
 """Train classifiers of hallucination and of coverage: a soft prompt, LoRA, a head, or all weights.
 
-Chang et al. 2024, §3.3 and appendix B. The loss is the cross-entropy of the softmax over the two labels, the same
-number that judging uses as the score. All randomness depends only on the seed and the step, so an interrupted training
+This follows Chang et al. 2024, §3.3 and appendix B. The loss is the cross-entropy of the softmax over the two labels,
+which is also the score in judging. All randomness depends only on the seed and the step, so an interrupted training
 resumes with identical results.
 """
 
@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.calibration.thresholding import threshold_fitter
-from veridical.core.detector import digest_of
-from veridical.core.errors import InputError
-from veridical.core.types import GOLD_THRESHOLD, Example
 from veridical.datasets.split import content_hash
+from veridical.inference.local_model import LocalModel
+from veridical.inference.saving import versions
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.ranking import roc_auc
-from veridical.models.local_model import LocalModel
-from veridical.models.saving import versions
+from veridical.metrics.thresholding import threshold_fitter
+from veridical.records.detector import digest_of
+from veridical.records.errors import InputError
+from veridical.records.types import GOLD_THRESHOLD, Example
 from veridical_lab.detectors.classifier.artifact import ClassifierSettings, save_classifier
 from veridical_lab.detectors.classifier.network import ClassifierNetwork
 from veridical_lab.detectors.classifier.presentation import CasePart, EncodedPart, case_parts
@@ -49,16 +49,17 @@ class ClassifierTraining:
 
     Attributes:
         classifier: The task of the classifier, its method and its inputs.
-        learning_rate: The peak rate, reached after `warmup` steps; it then falls to 0. None: by method.
-        warmup: Steps of warm-up; at most half of all.
-        steps: The most steps.
-        batch: Parts per step, half of them with an error.
-        evaluate_every: Steps between two evaluations on validation.
-        patience: Evaluations without a new best before training ends.
-        validation_examples: The most validation examples.
-        criterion: The criterion that thresholds optimise (`calibration.thresholding.CRITERIA`).
+        learning_rate: The peak rate, which is reached after `warmup` steps and then falls to 0. Default: depends on the
+            method.
+        warmup: The number of warm-up steps, at most half of all steps.
+        steps: The largest number of steps.
+        batch: The number of parts per step, half of them with an error.
+        evaluate_every: The number of steps between two evaluations on validation.
+        patience: The number of evaluations without a new best before training ends.
+        validation_examples: The largest number of validation examples.
+        criterion: The criterion that thresholds optimise (`metrics.thresholding.CRITERIA`).
         bf16: Whether to compute matrix products in bf16 if weights are in fp32 and the device has bf16.
-        seed: Random seed of the initial tuned weights and of the batches.
+        seed: The random seed of the initial tuned weights and of the batches.
     """
 
     classifier: ClassifierSettings = field(default_factory=ClassifierSettings)
@@ -90,23 +91,23 @@ def train_classifier(
     out: str | Path,
     **running: Any,
 ) -> Path:
-    """Train a classifier and write it to the folder `out`, which the detector `classifier` reads.
+    """Train a classifier and write it to a folder, which the detector `classifier` reads.
 
-    If `out` holds a checkpoint of the same training, training resumes from it.
+    If `out` contains a checkpoint of the same training, training resumes from it.
 
     Args:
-        model: The base model; it does not change.
+        model: The base model, which does not change.
         train: The examples to learn from.
         validation: The examples for early stopping, calibration and thresholds.
         options: How to train.
         out: The folder to write.
-        **running: `checkpoint_minutes`, `stop` (asked after each step; if true, training saves a checkpoint and ends)
-            and `progress` (called with lines of text that report progress).
+        **running: `checkpoint_minutes`, `stop` (asked after each step; if it returns true, training saves a checkpoint
+            and ends) and `progress` (called with lines of text that report progress).
 
     Raises:
-        InputError: If a part has labels of one class only, the model does not fit, or `out` holds a checkpoint of
+        InputError: All labels in a part are of one class, the model does not fit, or `out` contains a checkpoint of
             another training.
-        TrainingStopped: If `stop` returned true.
+        TrainingStopped: `stop` returned true.
     """
     options = options or ClassifierTraining()
     progress: Callable[[str], None] = running.pop("progress", lambda line: None)

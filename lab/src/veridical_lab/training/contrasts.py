@@ -1,4 +1,4 @@
-"""Contrasts: labelled statements changed so that the statement alone no longer tells whether it is supported.
+"""Make contrasts: labelled statements changed so that the statement alone no longer tells whether it is supported.
 
 A model that reads only the statements learns that a negation is mostly right and a "because" mostly wrong. So each
 statement is also shown with its corrections, with a source that agrees with the error, with a source that lacks its
@@ -12,17 +12,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from veridical.core.segment import sentences
-from veridical.core.spans import Span
-from veridical.core.types import Case, Example, Judgement, Source, Verdict
 from veridical.detectors.default.wording import matter_of_absence
-from veridical.detectors.overlap.matching import WORDS, Profile
+from veridical.records.spans import Span
+from veridical.records.types import Case, Example, Judgement, Source, Verdict
+from veridical.text.matching import WORDS, Profile
+from veridical.text.segment import sentences
 
 __all__ = ["contrasts", "corrected", "exchanged", "inserted", "joined", "moved", "without_evidence"]
 
 
 def contrasts(name: str, examples: Sequence[Example], seed: int = 0) -> dict[str, list[Example]]:
-    """Return the contrasts of a set's examples by kind, such as "written_corrected"; empty kinds are left out.
+    """Return the contrasts of a set's examples by kind, such as "written_corrected". Empty kinds are left out.
 
     A quarter of the supported statements get the sources of another passage. A third of the statements that no source
     contains are inserted into a source.
@@ -60,8 +60,9 @@ def corrected(example: Example) -> Example | None:
 def exchanged(example: Example) -> Iterator[Example]:
     """Yield the example with sources changed to agree with the error, so that the correction becomes wrong.
 
-    Two examples are made: the original response, now supported, and the corrected one, now unsupported. Nothing is
-    yielded unless each correction occurs exactly once in the sources and no source contains an error.
+    Two examples are made: the original response, which is now supported, and the corrected response, which is now
+    unsupported. Nothing is yielded unless each correction occurs exactly once in the sources and no source contains an
+    error.
     """
     if not _all_corrected(example):
         return
@@ -99,10 +100,10 @@ def inserted(example: Example, draw: random.Random) -> Example | None:
 
 
 def without_evidence(example: Example) -> Example | None:
-    """Return a supported response without the two source sentences closest to it: unsupported.
+    """Return a supported response without the two source sentences closest to it, so that it becomes unsupported.
 
-    Return None if the sources have fewer than four sentences, or no sentence shares half of the response's content
-    words: its evidence may then be another sentence.
+    The result is None if the sources have fewer than four sentences. It is also None if no sentence shares half of the
+    response's content words, because the evidence may then be another sentence.
     """
     content = _content(example.case.response)
     places = [(source.id, span) for source in example.case.sources for span in sentences(source.text)]

@@ -1,9 +1,9 @@
-"""The recipe of the default detector: the first layers of a pretrained encoder, then a regression for each level.
+"""Train the default detector: first an encoder, then a regression for each level.
 
-The encoder is a token classifier (`training.tokens`) with prefix attention: the source does not see the claim. One pass
-therefore trains all claims on a source, and judges all sentences of a response. The regressions
-(`training.default_levels`) are fitted on validation documents, which training does not see. An interrupted training
-resumes from its checkpoint.
+The encoder is a token classifier (`training.tokens`) with prefix attention, in which the source does not see the claim.
+So one pass trains all claims on a source, and judges all sentences of a response. Every pass over the data draws other
+examples and makes other errors. The regressions (`training.default_levels`) are fitted on validation documents, which
+training does not see. An interrupted training resumes from its checkpoint.
 """
 
 from __future__ import annotations
@@ -12,29 +12,35 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from veridical.core.files import write_whole
 from veridical.datasets.split import content_hash
 from veridical.detectors.default.detector import ENCODER, KIND, Default
 from veridical.detectors.tokens.artifact import BACKBONE, ONNX, load_tokens
 from veridical.detectors.tokens.detector import Tokens
-from veridical.models.artifact import DETECTOR, FORMAT
+from veridical.inference.artifact import DETECTOR, FORMAT
+from veridical.inference.heads import HeadSettings
+from veridical.inference.local_model import READERS
+from veridical.inference.onnx_runtime import split
+from veridical.inference.pairs import PairSettings
+from veridical.inference.saving import versions
+from veridical.io.files import write_whole
 from veridical.models.load import load
-from veridical.models.local_model import READERS
-from veridical.models.onnx_runtime import split
-from veridical.models.pairs import PairSettings
-from veridical.models.saving import versions
 from veridical_lab.detectors.export import export
+from veridical_lab.models.onnx_weights import restore_backbone
 from veridical_lab.models.sublayers import first_layers
 from veridical_lab.training.default_data import Examples, part_of, some_of_each
 from veridical_lab.training.default_levels import SWAPPED, fit_contradiction, fit_levels, level_rows
 from veridical_lab.training.tokens import TokenTraining, train_tokens
 
-__all__ = ["DefaultTraining", "assemble", "train_default"]
+__all__ = ["DefaultTraining", "assemble", "backbone_of", "train_default"]
 
 _STAGES = "stages"
-_ROUNDED_FOR = 2  # examples of each set for which the weights are rounded
+_SHARE = 0.1  # of the data that a pass draws
+_ROUNDED_FOR = 2  # examples of each set for which the weights are rounded, at least
+_ROUNDED_IN_ALL = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,43 +48,58 @@ class DefaultTraining:
     """Options for training the default detector.
 
     Attributes:
-        layers: The number of the pretrained encoder's first layers to keep; None: all.
-        max_tokens: The most tokens of a window.
-        group: The most claims on a source that share a pass.
-        rate: The backbone's peak learning rate; the heads' is eight times that.
-        epochs: Passes over the training part.
-        batch_tokens: Tokens per step.
-        validation: The most validation examples of each set; they evaluate the encoder and fit the regressions.
+        layers: The number of the pretrained encoder's first layers to keep. Default: all layers.
+        max_tokens: The largest number of tokens in a window.
+        group: The largest number of claims on a source that share a pass.
+        rate: The encoder's peak learning rate. The rate of the heads is eight times as high.
+        cooldown: The fraction of the tokens, at the end, over which the learning rate falls to 0.
+        tokens: The number of tokens to train on. A training that resumes with a smaller number ends sooner.
+        batch_tokens: The number of tokens per step.
+        evaluate_tokens: The number of tokens between two evaluations.
+        curve: The largest number of validation examples of each set that evaluate the encoder during training.
+        validation: The largest number of validation examples of each set that fit the regressions.
+        languages: The languages of questions and paraphrases. Default: all languages that the data have.
         bf16: Whether training computes matrix products in bf16 if the device has it.
         seed: The random seed.
     """
 
-    layers: int | None = 8
+    layers: int | None = None
     max_tokens: int = 288
     group: int = 8
-    rate: float = 7e-5
-    epochs: int = 1
+    rate: float = 1e-4
+    cooldown: float = 0.15
+    tokens: int = 30_000_000
     batch_tokens: int = 3072
+    evaluate_tokens: int = 2_000_000
+    curve: int = 40
     validation: int = 200
+    languages: tuple[str, ...] | None = None
     bf16: bool = True
     seed: int = 0
 
-    def tokens(self) -> TokenTraining:
-        """Return the options for training the encoder."""
+    def encoder(self, head: HeadSettings | None = None) -> TokenTraining:
+        """Return the options for training the encoder, with heads of the form `head` if it is given."""
+        form: dict[str, Any] = {"hidden": None, "whole": "both", "whole_hidden": None}
+        if head is not None:
+            form = {name: getattr(head, name) for name in form}
         return TokenTraining(
             pairs=PairSettings(max_tokens=self.max_tokens, by_sentence=True),
-            hidden=0,
+            **form,
             attention="prefix",
             group=self.group,
             lexical=False,
+            frozen_embeddings=True,
             learning_rate=self.rate,
             head_learning_rate=8 * self.rate,
+            cooldown=self.cooldown,
             batch_tokens=self.batch_tokens,
-            epochs=self.epochs,
+            tokens=self.tokens,
+            evaluate_tokens=self.evaluate_tokens,
+            patience=1_000,
             label_smoothing=0.04,
             response_weight=1.4,
             contradiction_weight=0.4,
-            validation_per_set=self.validation,
+            validation_per_set=self.curve,
             bf16=self.bf16,
             seed=self.seed,
         )
@@ -90,39 +111,46 @@ def train_default(
     out: str | Path,
     options: DefaultTraining | None = None,
     *,
+    parsed: str | Path | None = None,
     stop: Callable[[], bool] = lambda: False,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Path:
-    """Train the default detector and write it to the folder `out`, which `default:OUT` reads.
+    """Train the default detector and write it to a folder, which `default:OUT` reads.
 
     Args:
-        model: The pretrained encoder, a Hugging Face folder; or `stages/encoder` of an earlier training, which then
-            goes on with fresh rates.
+        model: The pretrained encoder, as a Hugging Face folder, or the classifier of an earlier training (its
+            `stages/encoder`, or a detector's `encoder`), which then continues with fresh rates.
         data: The folder with the public data sets.
-        out: The folder to write; its `stages/` keeps checkpoints and the encoder.
+        out: The folder to write. Its `stages/` keeps checkpoints and the encoder.
         options: How to train.
-        stop: Asked after every step; if true, training saves a checkpoint and raises `TrainingStopped`.
-        progress: Called with lines of text that report progress.
+        parsed: A folder of parsed texts (`corrupt.crossed`) for pairs that differ only in how things relate. Default:
+            no such pairs.
+        stop: A function that is asked after every step. If it returns true, training saves a checkpoint and raises
+            `TrainingStopped`.
+        progress: A function that receives lines of text that report progress.
 
     Raises:
-        InputError: If a data set is missing, or the encoder has fewer layers than `options.layers`.
-        MissingExtraError: If torch, onnx or scikit-learn is not installed.
+        InputError: A data set is missing, or the encoder has fewer layers than `options.layers`.
+        MissingExtraError: torch, onnx or scikit-learn is not installed.
     """
     options = options or DefaultTraining()
     data, out = Path(data), Path(out)
+    parsed = None if parsed is None else Path(parsed)
+    draw = partial(part_of, data, parsed=parsed, languages=options.languages)
     classifier = out / _STAGES / "encoder"
-    validation = some_of_each(part_of(data, "valid", seed=options.seed), options.validation, options.seed)
+    validation = some_of_each(draw("valid", seed=options.seed), options.validation, options.seed)
     if not (classifier / DETECTOR).is_file():
         head = None
         if (Path(model) / DETECTOR).is_file():
-            head, model = load_tokens(Path(model))[2], Path(model) / BACKBONE
+            head = load_tokens(Path(model))[2]
+            model = backbone_of(Path(model), out / _STAGES / "restored")
         elif options.layers is not None:
             model = first_layers(model, options.layers, out / _STAGES / "pretrained")
         backbone = load(model, dtype="fp32", kinds=READERS)
         train_tokens(
             backbone,
-            part_of(data, seed=options.seed, progress=progress),
-            options.tokens(),
+            lambda pass_i: draw(seed=options.seed + pass_i, share=_SHARE, progress=progress),
+            options.encoder(None if head is None else head.settings),
             out=classifier,
             start_from=head,
             validation={name: examples for name, examples in validation.items() if not name.endswith(SWAPPED)},
@@ -132,20 +160,34 @@ def train_default(
     return assemble(classifier, validation, out, options, progress=progress)
 
 
+def backbone_of(classifier: Path, restored: Path) -> Path:
+    """Return the backbone of a classifier; restore it from its ONNX file first if its weights are only there."""
+    backbone = classifier / BACKBONE
+    if any(backbone.glob("*.safetensors")):
+        return backbone
+    return restore_backbone(backbone, classifier / ONNX, restored)
+
+
 def assemble(
     classifier: Path,
     validation: Examples,
     out: Path,
     options: DefaultTraining | None = None,
     *,
+    base: Path | None = None,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Path:
-    """Export the encoder in `classifier`, fit the regressions on `validation`, and write the detector to `out`."""
-    examples = [example for of_set in some_of_each(validation, _ROUNDED_FOR).values() for example in of_set]
+    """Export an encoder, fit the regressions on validation examples, and write the detector to a folder.
+
+    If `validation` has no labels of a level, the regression of this level is that of the detector in the folder `base`.
+    """
+    of_each = max(_ROUNDED_FOR, _ROUNDED_IN_ALL // len(validation))
+    examples = [example for of_set in some_of_each(validation, of_each).values() for example in of_set]
     exported = export(Tokens(classifier), "int8", rounded_for=[example.case for example in examples])
     progress(f"int8: {exported.bytes / 1e6:.1f} MB")
     rows, kinds = level_rows(Tokens(classifier, onnx="int8").scorer, validation, progress=progress)
-    models, figures = fit_levels(rows)
+    old = {} if base is None else json.loads((base / DETECTOR).read_text("utf-8"))
+    models, figures = fit_levels({level: of for level, of in rows.items() if of.rows or level.value not in old})
     contradiction, figures["contradiction"] = fit_contradiction(kinds)
     encoder_folder = out / ENCODER
     if encoder_folder.exists():
@@ -158,6 +200,7 @@ def assemble(
     document = {
         "veridical": f"detector/{FORMAT}",
         "kind": KIND,
+        **{level.value: old[level.value] for level in rows if level.value in old},
         **{level.value: model.to_json() for level, model in models.items()},
         **({} if contradiction is None else {"contradiction": contradiction.parameters()}),
         "training": {
@@ -168,6 +211,6 @@ def assemble(
         },
         "validation": figures,
     }
-    write_whole(out / DETECTOR, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    write_whole(out / DETECTOR, json.dumps(document, indent=1, ensure_ascii=False) + "\n", follow_link=False)
     Default(out).thresholds  # noqa: B018 - check that the artifact can be read
     return out

@@ -1,4 +1,4 @@
-"""Training data of the default detector: labelled public sets, written statements, and errors made by rules.
+"""Make the training data of the default detector: labelled public sets, written statements, and errors made by rules.
 
 Every set is split by document before examples are derived from it. Articles licensed for research only are left out.
 """
@@ -6,25 +6,30 @@ Every set is split by document before examples are derived from it. Articles lic
 from __future__ import annotations
 
 import gzip
+import math
 import random
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Any, TypeVar
 
-from veridical.core.errors import InputError
-from veridical.core.types import Case, Example, Judgement, Source
 from veridical.datasets import read
 from veridical.datasets.reading import jsonl_rows
 from veridical.datasets.split import split_by_document
+from veridical.records.errors import InputError
+from veridical.records.types import Case, Example, Judgement, Source
 from veridical_lab.corrupt.attributes import Attributes
+from veridical_lab.corrupt.crossed import relation_examples
 from veridical_lab.corrupt.error_types import Material
 from veridical_lab.corrupt.rules import Rules
 from veridical_lab.corrupt.streams import Recipe, cluttered, training_examples
 from veridical_lab.datasets import wikipedia
 from veridical_lab.datasets.plain import read_texts
 from veridical_lab.training.contrasts import contrasts
+from veridical_lab.training.languages import in_languages
 
 __all__ = [
     "ENTAILMENT",
@@ -39,6 +44,7 @@ __all__ = [
 ]
 
 Examples = dict[str, list[Example]]
+_Item = TypeVar("_Item")
 
 ENTAILMENT: Mapping[str, int] = {
     "snli": 4200, "infotabs": 5000, "cad_nli": 3200, "mnli_dev": 7000, "boolq": 900, "hans_eval": 750, "taxinli": 1300,
@@ -51,36 +57,53 @@ LABELLED: Mapping[str, int] = {"wice": 1120, "summedits": 2340, "conv_fever": 13
 """Labelled sets that also measure the detector; only their training documents are used here."""
 WRITTEN_SETS = ("written", "written_answers", "written_rag", "written_pairs")
 """Statements and answers written for this purpose. They come with their contrasts (`training.contrasts`)."""
+_RELATIONS = 8_500  # relations, four examples each
+_ANSWERS = 33_000  # short answers and paraphrases: of fewer, a pass draws a larger share
+_MORE_PAIRS = 2.5  # times the share of other data that a pass draws of labelled pairs and outputs, which are few
 _FROM_SNLI = ("cad_nli", "negation_nli", "breaking_nli")
 
 
 def part_of(
-    data: Path, part: str = "train", *, seed: int = 0, progress: Callable[[str], None] = lambda line: None
+    data: Path,
+    part: str = "train",
+    *,
+    seed: int = 0,
+    share: float = 1.0,
+    parsed: Path | None = None,
+    languages: Sequence[str] | None = None,
+    progress: Callable[[str], None] = lambda line: None,
 ) -> Examples:
     """Return, by set, the examples in one part of the split by document.
 
     A fifth of the sources get foreign sentences around them, so that a short premise becomes as long as a real source.
-    Sets derived from SNLI's captions follow the split of those captions.
+    Sets derived from SNLI's captions follow the split of these captions. Pairs in other languages follow the split of
+    the English pairs that they translate.
 
     Args:
-        data: The folder with the public sets; `entailment/`, `plain/`, `wikipedia/` and `written/` are in it.
+        data: The folder with the public sets, in `entailment/`, `languages/`, `plain/`, `wikipedia/` and `written/`.
         part: "train" or "valid".
-        seed: The random seed.
-        progress: Called with a line of text per group of sets.
+        seed: The random seed, which draws the examples and the errors.
+        share: The fraction of each set to draw.
+        parsed: A folder of parsed texts (`corrupt.crossed`), which gives pairs that differ only in how things relate.
+            Default: no such pairs.
+        languages: The languages of questions and paraphrases (everything else is English). Default: all languages.
+        progress: A function that receives a line of text per group of sets.
 
     Raises:
-        InputError: If `data` is no such folder.
+        InputError: `data` is not such a folder.
     """
-    for folder in ("entailment", "plain", "wikipedia", "written"):
+    for folder in ("entailment", "languages", "plain", "wikipedia", "written"):
         if not (data / folder).is_dir():
             raise InputError(f"there is no {folder!r} in {data}", hint="the folder with the public data sets")
-    texts = list(islice(wikipedia.read_texts(data / "wikipedia"), 900))
+    draw = partial(_draw, seed=seed, share=share)
+    draw_pairs = partial(_draw, seed=seed, share=min(1.0, share * _MORE_PAIRS))
     sets: Examples = {}
     for name in WRITTEN_SETS:
-        examples = list(read(f"{name}:{data / 'written'}", "train" if part == "train" else "dev"))
-        sets[name] = examples
+        written = list(read(f"{name}:{data / 'written'}", "train" if part == "train" else "dev"))
+        drawn = set(draw(sorted({str(example.document) for example in written})))
+        sets[name] = [example for example in written if example.document in drawn]
         if part == "train":
-            sets |= contrasts(name, examples, seed)
+            sets |= contrasts(name, sets[name], seed)
     progress(f"{_count(sets)} written examples")
     captions = split_by_document(read(f"snli:{data / 'entailment' / 'snli'}"))
     foreign = {_source(e) for other, examples in captions.items() if other != part for e in examples}
@@ -88,35 +111,50 @@ def part_of(
         examples = split_by_document(read(f"{name}:{data / 'entailment' / name}"))[part]
         if name in _FROM_SNLI:
             examples = [e for e in examples if _source(e) not in foreign]
-        sets[name] = some(examples, most, seed)
+        sets[name] = draw_pairs(examples, most)
     for name, most in LABELLED.items():
-        sets[name] = some(split_by_document(read(f"{name}:{data / name}"))[part], most, seed)
+        sets[name] = draw_pairs(split_by_document(read(f"{name}:{data / name}"))[part], most)
     references = split_by_document(read(f"e2e:{data / 'e2e'}"))[part]
-    sets["e2e"] = some(slot_errors(references, seed), 375, seed)
+    sets["e2e"] = draw(slot_errors(references, seed), 375)
     for name, most in (("e2e", 100), ("argkp", 500), ("perspectrum", 600)):
-        examples = split_by_document(read(f"{name}:{data / name}"))[part]
-        sets[f"{name}_swapped"] = _balanced((pair for e in examples[:2000] for pair in swapped(e)), most, seed)
+        examples = draw(split_by_document(read(f"{name}:{data / name}"))[part], 2000)
+        sets[f"{name}_swapped"] = _balanced((pair for e in examples for pair in swapped(e)), round(share * most), seed)
     progress(f"{_count(sets)} with labelled sets")
+    answers = in_languages(data, part, seed, languages=languages)
+    of_answers = min(1.0, share * _ANSWERS / _count(answers)) if part == "train" else share
+    sets |= {name: _draw(examples, seed=seed, share=of_answers) for name, examples in answers.items()}
+    progress(f"{_count(sets)} with other languages")
+    if parsed is not None:
+        crossed = relation_examples(parsed, seed=seed, part=part)
+        sets["relations"] = list(islice(crossed, 4 * round(share * _RELATIONS)))
+        progress(f"{_count(sets)} with relations")
+    texts = draw(islice(wikipedia.read_texts(data / "wikipedia"), 3600), 900)
     for name, documents, most in (
         ("wikipedia", texts, 1100),
-        ("qa_passages", read_texts(data / "plain" / "qa_passages"), 500),
-        ("gum", read_texts(data / "plain" / "gum"), 150),
-        ("plain_text", islice(read_texts(data / "plain" / "plain_text"), 150), 150),
+        ("qa_passages", draw(read_texts(data / "plain" / "qa_passages"), 500), 500),
+        ("gum", draw(read_texts(data / "plain" / "gum")), 150),
+        ("plain_text", draw(islice(read_texts(data / "plain" / "plain_text"), 150)), 150),
     ):
         made = training_examples(documents, Recipe(faithful=0.4, rewrite=0.6), name=name, seed=seed)
-        sets[f"{name}_rules"] = some(split_by_document(made)[part], most, seed)
-    sets["wiki_split"] = _corrupted(_wiki_split(data, 600, part, seed), seed)
-    sets["gum_summaries"] = _corrupted(_gum_summaries(data, part, seed), seed)
+        sets[f"{name}_rules"] = draw(split_by_document(made)[part], most)
+    sets["wiki_split"] = _corrupted(draw(_wiki_split(data, part), 600), seed)
+    sets["gum_summaries"] = _corrupted(draw(_gum_summaries(data, part)), seed)
     progress(f"{_count(sets)} with errors made by rules")
     pool = Material.of(texts[:200]).sentences
     return {n: list(cluttered(e, pool, share=0.2, words_around=70, seed=seed)) for n, e in sets.items()}
 
 
-def some(examples: Iterable[Example], most: int | None, seed: int) -> list[Example]:
-    """Return up to `most` examples, drawn evenly, in their original order."""
-    pool = list(examples)
+def some(items: Iterable[_Item], most: int | None, seed: int) -> list[_Item]:
+    """Return up to `most` items, drawn evenly, in their original order."""
+    pool = list(items)
     chosen = random.Random(f"{seed}\0default").sample(range(len(pool)), min(len(pool), most or len(pool)))
     return [pool[i] for i in sorted(chosen)]
+
+
+def _draw(items: Iterable[Any], most: int | None = None, *, seed: int, share: float) -> list[Any]:
+    """Return a share of the items, or of up to `most` of them, drawn evenly."""
+    pool = list(items)
+    return some(pool, math.ceil(share * min(len(pool), most or len(pool))), seed)
 
 
 def some_of_each(sets: Mapping[str, list[Example]], most: int, seed: int = 0) -> Examples:
@@ -179,7 +217,7 @@ def _supported(id: str, response: str, source: str, document: str) -> Example:
     return Example(Case(id, response, (Source("text", source),)), Judgement(id, "supported", 0.0), document)
 
 
-def _wiki_split(data: Path, most: int, part: str, seed: int) -> list[Example]:
+def _wiki_split(data: Path, part: str) -> list[Example]:
     """Return pairs of a sentence and its rewriting as two sentences (Botha et al. 2018), in both directions."""
     made = []
     for file in sorted((data / "plain" / "wiki_split").glob("*.tsv.gz")):
@@ -190,7 +228,7 @@ def _wiki_split(data: Path, most: int, part: str, seed: int) -> list[Example]:
                 source, response = (whole, parts) if i % 2 else (parts, whole)
                 id = f"{file.name.partition('.')[0]}/{i}"
                 made.append(_supported(id, response, source, id))
-    return some(split_by_document(made)[part], most, seed)
+    return split_by_document(made)[part]
 
 
 def _detokenised(text: str) -> str:
@@ -200,7 +238,7 @@ def _detokenised(text: str) -> str:
     return " ".join(re.sub(r'" ([^"]*?) "', r'"\1"', text).split())
 
 
-def _gum_summaries(data: Path, part: str, seed: int) -> list[Example]:
+def _gum_summaries(data: Path, part: str) -> list[Example]:
     """Return documents with summaries by people and models; every third gets a copy with a foreign summary."""
     rows = [row for file in sorted((data / "plain" / "gum").glob("*.jsonl")) for row in jsonl_rows(file)]
     made: list[Example] = []

@@ -1,4 +1,4 @@
-"""The regressions of the default detector: their inputs, and how they are fitted, level by level."""
+"""Fit the regressions of the default detector, level by level, and compute their inputs."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.calibration.calibrators import Platt, fit_platt
-from veridical.calibration.thresholding import threshold_for_balanced_accuracy, threshold_for_f1
-from veridical.core.errors import InputError, MissingExtraError
-from veridical.core.segment import words
-from veridical.core.types import DEFAULT_THRESHOLD, GOLD_THRESHOLD, Example, Level
 from veridical.detectors.default.combining import COLUMNS, SIGNS, LevelModel, sentence_rows, source_rows, word_table
 from veridical.detectors.default.detector import score
 from veridical.detectors.tokens.scoring import PairScorer, ScoredResponse
+from veridical.inference.heads import LinearClassifier
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Floats
+from veridical.metrics.calibrators import Platt, fit_platt
 from veridical.metrics.ranking import roc_auc
+from veridical.metrics.thresholding import threshold_for_balanced_accuracy, threshold_for_f1
 from veridical.metrics.tokens import unit_labels
-from veridical.models.heads import LinearClassifier
+from veridical.records.errors import InputError, MissingExtraError
+from veridical.records.types import DEFAULT_THRESHOLD, GOLD_THRESHOLD, Example, Level
+from veridical.text.segment import words
 from veridical_lab.training.token_evaluation import response_target, told_contradiction
 
 __all__ = ["PENALTY", "SWAPPED", "LevelRows", "fit_contradiction", "fit_level", "fit_levels", "level_rows"]
@@ -30,6 +30,9 @@ SWAPPED = "_swapped"
 """The suffix of the names of sets whose responses are sources to cover, and whose sources are responses."""
 PENALTY = 0.01
 """The weight of the squared weights of each regression, next to a mean loss."""
+_UNCERTAIN = ("answers_", "answer_statements", "exchanged_", "relations")
+"""Sets that do not count for the threshold: they are told so badly that they would draw it to where right responses are
+flagged."""
 _ROUNDS = 8
 """How many times the worst sentence of each response is chosen again while the regression is fitted."""
 
@@ -55,8 +58,8 @@ def level_rows(
 ) -> tuple[dict[Level, LevelRows], LevelRows]:
     """Return the inputs of the regressions for labelled examples by set, and those of the contradiction curve.
 
-    Sets called `…_swapped` give the rows of sources to cover. The second result has, for each wrong response known to
-    be contradicted or not, the encoder's logit for contradiction.
+    Sets called `…_swapped` give the rows of sources to cover. The second result has the encoder's logit for
+    contradiction, for each wrong response of which it is known whether it is contradicted.
     """
     by_level, kinds = {level: LevelRows() for level in COLUMNS}, LevelRows()
     for name, examples in data.items():
@@ -89,11 +92,11 @@ def _add(by_level: Mapping[Level, LevelRows], name: str, example: Example, score
 def fit_levels(
     rows: Mapping[Level, LevelRows],
 ) -> tuple[dict[Level, LevelModel], dict[str, dict[str, Any]]]:
-    """Fit a regression for each level (`fit_level`); return them, and the training ROC AUC by level and set.
+    """Fit a regression for each level (`fit_level`), and return them with the training ROC AUC by level and set.
 
     Raises:
-        InputError: If a level has no labels.
-        MissingExtraError: If SciPy is not installed.
+        InputError: A level has no labels.
+        MissingExtraError: SciPy is not installed.
     """
     models, figures = {}, {}
     for level, items in rows.items():
@@ -111,7 +114,8 @@ def fit_levels(
 def fit_contradiction(rows: LevelRows) -> tuple[Platt | None, dict[str, float | None]]:
     """Fit the curve from the encoder's logit to the probability that an error is a contradiction.
 
-    Every set has the same weight. Return the curve (None if all rows are of one kind), and the ROC AUC of each set.
+    Every set has the same weight. The result is the curve, or None if all rows are of one kind, and the ROC AUC of each
+    set.
     """
     if len(set(rows.labels)) < 2:
         return None, {}
@@ -124,10 +128,10 @@ def fit_contradiction(rows: LevelRows) -> tuple[Platt | None, dict[str, float | 
 def fit_level(level: Level, items: LevelRows) -> LevelModel:
     """Fit a logistic regression on the highest row of each item, and its threshold.
 
-    The threshold maximises balanced accuracy, at the level of words F1. Which row is the highest depends on the
-    regression, so the two are found in turns, as in multiple-instance learning (Andrews et al. 2002). A column known to
-    speak for or against an error never gets a weight of the other sign (`combining.SIGNS`). Every set has the same
-    weight.
+    The threshold maximises balanced accuracy, or F1 at the level of words. Which row is the highest depends on the
+    regression, so both are found in turns, as in multiple-instance learning (Andrews et al. 2002). A column that is
+    known to speak for or against an error never gets a weight of the opposite sign (`combining.SIGNS`). Every set has
+    the same weight.
     """
     try:
         from scipy.optimize import minimize  # type: ignore[import-untyped]
@@ -160,9 +164,10 @@ def fit_level(level: Level, items: LevelRows) -> LevelModel:
             break
     fitted = LevelModel(LinearClassifier(empty.mean, empty.scale, parameters[:-1], parameters[-1:]), DEFAULT_THRESHOLD)
     scores = np.array([fitted.probabilities(item).max() for item in items.rows])
-    balanced = weight.copy()  # equal weight for both classes of each set: the mean balanced accuracy over the sets
-    if level is not Level.SPAN:
-        for name in np.unique(sets):
+    counted = [name for name in np.unique(sets) if not str(name).startswith(_UNCERTAIN)] or list(np.unique(sets))
+    balanced = weight * np.isin(sets, counted)
+    if level is not Level.SPAN:  # equal weight for both classes of each set: the mean balanced accuracy over the sets
+        for name in counted:
             for one in (True, False):
                 members = (sets == name) & (labels == one)
                 balanced[members] = 1.0 / max(1, members.sum())

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from veridical.core.errors import InputError
-from veridical.core.types import Example
 from veridical.datasets.split import content_hash
 from veridical.detectors.explanation.kinds import LEARNED, features
-from veridical.detectors.explanation.sentences import index_of
-from veridical.models.saving import versions
+from veridical.inference.saving import versions
+from veridical.records.errors import InputError
+from veridical.records.types import Example
+from veridical.text.mentions import index_of
 
 __all__ = ["TAGS", "fit_kinds", "gold_kind", "wrong_statements"]
 
@@ -48,10 +48,12 @@ def gold_kind(example: Example) -> str | None:
 
 
 def fit_kinds(examples: Sequence[Example]) -> dict[str, Any]:
-    """Fit the regression on wrong statements and return the document that `kinds.json` holds.
+    """Fit the regression for kinds of errors on wrong statements, and return the document that `kinds.json` contains.
 
-    Each statement is read twice: with the words that are marked in it, and flagged as a whole. Raises `InputError` if
-    a kind has no statement.
+    Each statement is read twice: with the words that are marked in it, and flagged as a whole.
+
+    Raises:
+        InputError: A kind has no statement.
     """
     from sklearn.feature_extraction import DictVectorizer
     from sklearn.linear_model import LogisticRegression

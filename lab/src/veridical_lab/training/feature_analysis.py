@@ -1,6 +1,6 @@
-"""How word features relate to labels: means by label and by word type, and correlations.
+"""Analyse how word features relate to labels, by means for each label and word type, and by correlations.
 
-Liu et al. 2022, §3.4 with Table 1 and Figure 4, and appendix A with Table 4.
+This follows Liu et al. 2022, §3.4 with Table 1 and Figure 4, and appendix A with Table 4.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.types import Example
 from veridical.datasets.split import content_hash
+from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.types import Example
 from veridical_lab.detectors.features.extraction import FeatureExtractor
 from veridical_lab.detectors.features.tagger import ENTITIES, PARTS_OF_SPEECH
 from veridical_lab.training.features import FeatureTable, feature_table
@@ -36,13 +36,13 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class FeatureGroup:
-    """The units (words or phrases) of one word type: a line of Table 4, and a bar of Figure 4.
+    """The units (words or phrases) of one word type, which are a line of Table 4 and a bar of Figure 4.
 
     Attributes:
-        name: "all", "pos:NOUN", "entity:person" …
+        name: The name of the group, such as "all", "pos:NOUN" or "entity:person".
         hallucinated: The number of units labelled as hallucinated.
         other: The number of other units.
-        features: For each feature, its spread over the hallucinated units and over the others.
+        features: For each feature, its spread over the hallucinated units and over the other units.
     """
 
     name: str
@@ -62,11 +62,11 @@ class FeatureAnalysis:
         units: The number of labelled units.
         features: The names of the features.
         groups: All units, then those of each part of speech and of each entity type that occurs.
-        correlations: Pearson's correlation of the label and the features with each other, the label first; None if
-            one is constant. *Shape:* (1 + features, 1 + features)
+        correlations: Pearson's correlation of the label and the features with each other, the label first. None if one
+            of them is constant. *Shape:* (1 + features, 1 + features)
         left_out: The number of responses that could not be used, by reason.
         tagger: The tagger of parts of speech and entity types.
-        model: The language model; None without one.
+        model: The language model. None without a language model.
         command: The command line.
         date: The date, as YYYY-MM-DD.
     """
@@ -101,12 +101,12 @@ def analyse_features(
         examples: The labelled cases.
         data: The name of the data set.
         unit: The labelled unit: "word", "phrase" or "auto" (`training.features`).
-        features: The names of the features; None: all of `DEFAULT_FEATURES` that the data have.
+        features: The names of the features. Default: all of `DEFAULT_FEATURES` that the data have.
         command: The command line to record.
 
     Raises:
-        InputError: For data without labels of both classes.
-        UnknownNameError: For an unknown feature.
+        InputError: The data do not have labels of both classes.
+        UnknownNameError: A feature is unknown.
     """
     table = feature_table(extractor, examples, unit)
     if len(set(table.labels.tolist())) < 2:
@@ -162,7 +162,9 @@ def feature_group(
 
 
 def correlations(rows: NDArray[np.float64]) -> list[list[float | None]]:
-    """Return Pearson's correlation of each pair of columns, over the rows with both values; None if one is constant.
+    """Return Pearson's correlation of each pair of columns, over the rows with both values.
+
+    The correlation is None if one of the columns is constant.
 
     >>> correlations(np.array([[0.0, 1.0], [1.0, 3.0], [2.0, np.nan]]))
     [[1.0, 1.0], [1.0, 1.0]]

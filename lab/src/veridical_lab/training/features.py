@@ -1,8 +1,8 @@
 """Train a linear classifier on word features, as an artifact that the detector `features` loads.
 
-After Liu et al. 2022, §4: logistic regression and a support vector machine on features of the marked phrase, at most
-100 iterations, stopped once the loss has not dropped for 5. Stochastic gradient descent (scikit-learn) fits both on
-standardised features. Validation documents choose regularisation, calibration and thresholds.
+This follows Liu et al. 2022, §4: logistic regression and a support vector machine on features of the marked phrase, at
+most 100 iterations, stopped when the loss has not dropped for 5. Stochastic gradient descent (scikit-learn) fits both
+on standardised features. Validation documents choose regularisation, calibration and thresholds.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.calibration.fitting import CalibrationOptions, fit_scale
-from veridical.calibration.thresholding import threshold_fitter
-from veridical.core.errors import InputError, MissingExtraError, UnknownNameError
-from veridical.core.segment import words
-from veridical.core.spans import Span
-from veridical.core.types import Example
 from veridical.datasets.split import FRACTIONS, content_hash, document_of, split_by_document
+from veridical.inference.heads import LinearClassifier
+from veridical.inference.local_model import LocalModel
+from veridical.inference.saving import versions, write_folder
+from veridical.inference.template import get_template
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Floats
 from veridical.metrics.ranking import roc_auc
+from veridical.metrics.thresholding import threshold_fitter
 from veridical.metrics.tokens import labelled_phrase, unit_labels
 from veridical.models.base_model import base_of
 from veridical.models.encode import default_template
-from veridical.models.heads import LinearClassifier
-from veridical.models.local_model import LocalModel
-from veridical.models.saving import versions, write_folder
-from veridical.models.template import get_template
+from veridical.records.errors import InputError, MissingExtraError, UnknownNameError
+from veridical.records.spans import Span
+from veridical.records.types import Example
+from veridical.text.segment import words
+from veridical.workflows.calibration import CalibrationOptions, fit_scale
 from veridical_lab.detectors.features.detector import TrainedFeatures
 from veridical_lab.detectors.features.extraction import FeatureExtractor, FeatureSettings, TokenScores
 from veridical_lab.detectors.features.settings import CLASSIFIERS, CONTEXTS, KIND, DetectorSettings
@@ -64,12 +64,12 @@ class FeatureOptions:
 
     Attributes:
         classifier: "lr" or "svm".
-        features: The features to use; `probability` follows from the model.
+        features: The features to use. `probability` follows from the model.
         tagger: "rules" or "spacy:PIPELINE".
         unit: The labelled unit: each "word", the judged part of a response as one "phrase" (HaDes), or "auto".
         balanced: Whether both classes get the same total weight.
-        criterion: The criterion that thresholds optimise on validation (`calibration.thresholding.CRITERIA`).
-        seed: Random seed of the split by document and of the descent.
+        criterion: The criterion that thresholds optimise on validation (`metrics.thresholding.CRITERIA`).
+        seed: The random seed of the split by document and of the descent.
     """
 
     classifier: str = "lr"
@@ -99,10 +99,10 @@ class Inputs:
     """The inputs of features besides the cases.
 
     Attributes:
-        model: A causal or masked language model; None: no model-based features.
-        statistics: Counts of words; None: count the texts of the training documents.
+        model: A causal or masked language model. Default: there are no model-based features.
+        statistics: Counts of words. Default: the texts of the training documents are counted.
         token_scores: Scores of the generator's tokens by case.
-        progress: Called with lines of text that report progress.
+        progress: A function that receives lines of text that report progress.
     """
 
     model: LocalModel | None = None
@@ -117,7 +117,7 @@ class FeatureTable:
 
     Attributes:
         names: The names of the features.
-        values: The features, NaN if a unit lacks one. *Shape:* (units, features)
+        values: The features. NaN if a unit lacks a feature. *Shape:* (units, features)
         labels: Whether each unit is hallucinated. *Shape:* (units,)
         example: The number of each unit's example. *Shape:* (units,)
         left_out: The number of examples that could not be read, by reason.
@@ -131,7 +131,7 @@ class FeatureTable:
 
 
 def labelled_units(example: Example, unit: str) -> tuple[list[Span], list[bool]]:
-    """Return the words of a response (or its one judged phrase) that gold judges, and whether each is hallucinated.
+    """Return the words of a response (or its only judged phrase) that gold judges, and whether each is hallucinated.
 
     Both are empty if the gold does not mark places.
     """
@@ -180,16 +180,16 @@ def train_features(
     """Train a classifier of words (or phrases) on their features.
 
     Args:
-        examples: Labelled cases. Without `validation` they are split by document 70/10/20 (`datasets.split`), and the
-            test part is not used.
+        examples: The labelled cases. Without `validation`, they are split by document 70/10/20 (`datasets.split`), and
+            the test part is not used.
         options: How to train.
-        inputs: Language model, word statistics, token scores.
+        inputs: The language model, word statistics and token scores.
         validation: Labelled cases of other documents, for regularisation, calibration and thresholds.
-        out: The folder to save the artifact in; None: do not save it.
+        out: The folder to save the artifact in. Default: it is not saved.
 
     Raises:
-        InputError: For a part without labels of both classes, or features unrelated to the labels.
-        MissingExtraError: If scikit-learn is not installed, or an extra that the model or the tagger needs.
+        InputError: A part does not have labels of both classes, or the features are unrelated to the labels.
+        MissingExtraError: scikit-learn is not installed, or an extra that the model or the tagger needs.
     """
     options, inputs = options or FeatureOptions(), inputs or Inputs()
     parts = split_by_document(examples, seed=options.seed)
@@ -290,10 +290,10 @@ def fit_settings(
     extractor: FeatureExtractor,
     options: FeatureOptions,
 ) -> tuple[DetectorSettings, dict[str, Any]]:
-    """Fit calibration and thresholds on the validation part; return them as settings, and figures.
+    """Fit calibration and thresholds on the validation part, and return them as settings, with figures.
 
     Raises:
-        InputError: If the distances do not rise with the labels, or no threshold meets the criterion.
+        InputError: The distances do not rise with the labels, or no threshold meets the criterion.
     """
     distances = classifier.decide(table.values)
     auc = roc_auc(table.labels, distances)

@@ -1,7 +1,7 @@
-"""Train a generator of answers with several perspectives: a soft prompt (Chang et al. 2024, §2.1).
+"""Train a generator of answers with several perspectives, as a soft prompt (Chang et al. 2024, §2.1).
 
-It learns to write, in the key-value format of the task, the answers that people wrote, or that
-`corrupt.argument_responses` composes from given arguments.
+It learns to write, in the key-value format of the task, answers that people wrote, or that `corrupt.argument_responses`
+composes from given arguments.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from veridical.core.detector import digest_of
-from veridical.core.errors import InputError
-from veridical.core.types import Example
 from veridical.datasets.split import content_hash, split_by_document
-from veridical.models.artifact import Artifact
+from veridical.inference.artifact import Artifact
+from veridical.inference.local_model import LocalModel
+from veridical.inference.saving import save_artifact, versions
 from veridical.models.base_model import base_of
 from veridical.models.generation import end_token_ids
-from veridical.models.local_model import LocalModel
-from veridical.models.saving import save_artifact, versions
+from veridical.records.detector import digest_of
+from veridical.records.errors import InputError
+from veridical.records.types import Example
 from veridical_lab.corrupt.argument_responses import composed
 from veridical_lab.datasets.topics import Topic
 from veridical_lab.models.tuned import GENERATOR, PROMPT, task_tokens
@@ -47,19 +47,19 @@ _INTRODUCTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class GeneratorTraining:
-    """Options for training a generator; the defaults are the paper's (appendix B).
+    """Options for training a generator. The defaults are the paper's (appendix B).
 
     Attributes:
-        virtual_tokens: The length of the soft prompt.
-        learning_rate: The peak rate, reached after `warmup` steps; it then falls to 0.
-        warmup: Steps of warm-up; at most half of all.
-        steps: The most steps.
-        batch: Examples per step.
-        evaluate_every: Steps between two evaluations on validation.
-        patience: Evaluations without a new best before training ends.
-        validation_examples: The most validation examples.
-        per_topic: The most draws of arguments for each topic.
-        seed: Random seed of the initial vectors, the split by topic, and the batches.
+        virtual_tokens: The length of the soft prompt, in tokens.
+        learning_rate: The peak rate, which is reached after `warmup` steps and then falls to 0.
+        warmup: The number of warm-up steps, at most half of all steps.
+        steps: The largest number of steps.
+        batch: The number of examples per step.
+        evaluate_every: The number of steps between two evaluations on validation.
+        patience: The number of evaluations without a new best before training ends.
+        validation_examples: The largest number of validation examples.
+        per_topic: The largest number of draws of arguments for each topic.
+        seed: The random seed of the initial vectors, the split by topic, and the batches.
     """
 
     virtual_tokens: int = 5
@@ -80,12 +80,13 @@ class GeneratorTraining:
 
 
 def task_texts(example: Example) -> tuple[str, str]:
-    """Return the input of the generator and the text it must write: an introduction and the response's passages.
+    """Return the input of the generator and the text that it must write: an introduction and the response's passages.
 
-    An empty line ends a passage. If there is one more passage than perspectives, the first is the introduction.
+    An empty line ends a passage. If there is one more passage than there are perspectives, the first passage is the
+    introduction.
 
     Raises:
-        InputError: If the response has another number of passages.
+        InputError: The response has another number of passages.
     """
     case = replace(example.case, response="")
     perspectives = perspectives_of(case)
@@ -121,24 +122,24 @@ def train_generator(
     out: str | Path,
     **running: Any,
 ) -> Path:
-    """Train a soft prompt on answers and write it to the folder `out`, a model for `veridical answer`.
+    """Train a soft prompt on answers and write it to a folder, as a model for `veridical answer`.
 
-    Topics are split 70/10/20; the test part, which `bench perspectives` uses with the same seed, is not read. If `out`
-    holds a checkpoint of the same training, training resumes from it.
+    Topics are split 70/10/20. The test part, which `bench perspectives` uses with the same seed, is not read. If `out`
+    contains a checkpoint of the same training, training resumes from it.
 
     Args:
-        model: The base model, a decoder; its weights do not change.
-        topics: Topics with arguments to compose answers from.
+        model: The base model, a decoder. Its weights do not change.
+        topics: The topics, with arguments from which answers are composed.
         options: How to train.
-        pairs: Labelled answers; those without errors are learned instead of composed ones.
+        pairs: Labelled answers. Those without errors are learned instead of composed answers.
         out: The folder to write.
-        **running: `checkpoint_minutes`, `stop` (asked after each step; if true, training saves a checkpoint and ends)
-            and `progress` (called with lines of text that report progress).
+        **running: `checkpoint_minutes`, `stop` (asked after each step; if it returns true, training saves a checkpoint
+            and ends) and `progress` (called with lines of text that report progress).
 
     Raises:
-        InputError: If there is nothing to train or to validate on, the model is not a decoder, or `out` holds a
+        InputError: There is nothing to train or to validate on, the model is not a decoder, or `out` contains a
             checkpoint of another training.
-        TrainingStopped: If `stop` returned true.
+        TrainingStopped: `stop` returned true.
     """
     options = options or GeneratorTraining()
     progress: Callable[[str], None] = running.pop("progress", lambda line: None)

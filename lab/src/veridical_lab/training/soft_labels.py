@@ -1,6 +1,6 @@
-"""Soft labels: a detector's scores of words and responses, mixed with the labels of the data.
+"""Make soft labels: a detector's scores of words and responses, mixed with the labels of the data.
 
-A small classifier trained on them learns how sure the larger one is of each word, also where the data label only whole
+A small classifier trained on them learns how sure the larger one is of each word, also if the data only label whole
 responses (Hinton, Vinyals and Dean 2015, "Distilling the knowledge in a neural network").
 """
 
@@ -10,23 +10,23 @@ from dataclasses import replace
 
 import numpy as np
 
-from veridical.core.types import Example, Judgement
 from veridical.metrics.tokens import unit_labels
+from veridical.records.types import Example, Judgement
 from veridical_lab.training.token_evaluation import response_target
 
 __all__ = ["mixed"]
 
 
 def mixed(example: Example, judgement: Judgement, weight: float) -> Example:
-    """Return the example with soft labels: `weight` times the detector's scores, the rest from its own labels.
+    """Return the example with soft labels: `weight` times the detector's scores, and the rest from its own labels.
 
-    Where the data have no label for a word or for the response, the detector's score counts alone. Parts that the
-    detector did not judge get no label. An example it did not judge at all stays unchanged.
+    If the data have no label for a word or for the response, only the detector's score counts. Parts that the detector
+    did not judge get no label. An example that it did not judge at all stays unchanged.
 
     Args:
         example: A labelled example.
-        judgement: The detector's judgement of it.
-        weight: The share of the detector's scores, from 0 to 1.
+        judgement: The detector's judgement of the example.
+        weight: The weight of the detector's scores, from 0 to 1.
     """
     if judgement.judged == ():
         return example

@@ -1,7 +1,7 @@
 """Train the layer of SummaC Conv on labels of whole responses (Laban et al. 2022, §4.2).
 
 A logistic regression reads the histogram of P(entailment) over the premises, averaged over the sentences of a response.
-Applied to the histogram of one sentence, it gives that sentence's score.
+Applied to the histogram of one sentence, it gives the score of this sentence.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from pathlib import Path
 
 import numpy as np
 
-from veridical.calibration.thresholding import pairs
-from veridical.core.errors import InputError, MissingExtraError
-from veridical.core.types import Example, Judgement, Level
 from veridical.datasets.split import FRACTIONS, content_hash, split_by_document
 from veridical.detectors.entailment.artifact import TrainedLayer, layer_artifact
 from veridical.detectors.entailment.comparison import compare
 from veridical.detectors.entailment.forms import FORMS, Form, histograms
 from veridical.detectors.entailment.scorers import ClassifierScorer, TokensScorer
+from veridical.inference.artifact import Artifact
+from veridical.inference.heads import LogisticLayer
+from veridical.inference.saving import save_artifact, versions
 from veridical.metrics.arrays import Bools, Floats
 from veridical.metrics.ranking import roc_auc
-from veridical.models.artifact import Artifact
-from veridical.models.heads import LogisticLayer
-from veridical.models.saving import save_artifact, versions
+from veridical.metrics.thresholding import pairs
+from veridical.records.errors import InputError, MissingExtraError
+from veridical.records.types import Example, Judgement, Level
 
 __all__ = ["train_summac"]
 
@@ -40,20 +40,20 @@ def train_summac(
     seed: int = 0,
     out: str | Path | None = None,
 ) -> Artifact:
-    """Train a layer on the probabilities of `scorer`; validation documents choose its regularisation.
+    """Train a layer on the probabilities of a scorer. Validation documents choose its regularisation.
 
     Args:
         scorer: The cross-encoder, or a classifier of `veridical train tokens`.
-        examples: Labelled cases with sources. Without `validation` they are split by document 70/10/20; the last part
-            is not used.
+        examples: The labelled cases with sources. Without `validation`, they are split by document 70/10/20, and the
+            last part is not used.
         form: The texts to compare, and the number of bins.
         validation: Labelled cases of other documents, to choose the regularisation.
-        seed: Random seed of the split by document.
-        out: The folder to save the artifact in; None: do not save it.
+        seed: The random seed of the split by document.
+        out: The folder to save the artifact in. Default: it is not saved.
 
     Raises:
-        InputError: If the training or the validation part lacks responses of one class.
-        MissingExtraError: If scikit-learn is not installed.
+        InputError: The training or the validation part lacks responses of one class.
+        MissingExtraError: scikit-learn is not installed.
     """
     form = form or FORMS["summac-conv"]
     parts = split_by_document(examples, seed=seed)

@@ -1,8 +1,8 @@
 """Train and measure methods on data with one labelled phrase per response, such as HaDes.
 
-After Liu et al. 2022, §5 and §6: methods train on the training part, choose on the validation part and are measured on
-the test part. There are two settings: offline, with the context on both sides, and online, where the response ends with
-the phrase.
+This follows Liu et al. 2022, §5 and §6: methods train on the training part, choose on the validation part and are
+measured on the test part. There are two settings: offline, with the context on both sides, and online, where the
+response ends with the phrase.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from veridical.calibration.thresholding import threshold_fitter
-from veridical.core.detector import Detector, JudgesSpans, digest_of, info_of
-from veridical.core.errors import DataError, InputError, UnknownNameError
-from veridical.core.judging import judge
-from veridical.core.segment import words
-from veridical.core.types import DEFAULT_THRESHOLD, Example, Judgement, Level, check_judgement
 from veridical.datasets import load_reader, name_and_path, read
 from veridical.datasets.split import content_hash, document_of, split_by_document
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.registry import METRICS
+from veridical.metrics.thresholding import threshold_fitter
+from veridical.records.detector import Detector, JudgesSpans, digest_of, info_of
+from veridical.records.errors import DataError, InputError, UnknownNameError
+from veridical.records.judging import judge
+from veridical.records.types import DEFAULT_THRESHOLD, Example, Judgement, Level, check_judgement
+from veridical.text.segment import words
 from veridical_lab.bench.evaluation import Evaluation, detector_identity
 from veridical_lab.bench.results import ResultRow
 from veridical_lab.bench.run import result_rows
@@ -60,7 +60,7 @@ _BATCH = 256
 class BenchmarkData:
     """Examples with one labelled phrase each, in three parts of different documents.
 
-    `about` names the measured part; `notes` tell a reader of the figures how the parts were made.
+    `about` names the measured part. `notes` tell a reader of the figures how the parts were made.
     """
 
     name: str
@@ -83,7 +83,8 @@ def with_one_phrase(examples: Sequence[Example]) -> list[Example]:
 def read_benchmark(
     data: str, *, validation: str | None = None, test: str | None = None, seed: int = 0
 ) -> BenchmarkData:
-    """Read the three parts of SET:PATH: its own splits if it has all three, else a split by document (70/10/20).
+    """Read the three parts of SET:PATH, which are its own splits if it has all three, or a split by document
+    (70/10/20).
 
     If no test example is labelled (as in the published HaDes), the validation part is measured, and a tenth of the
     training documents replaces it. If the validation part lacks a class, all training documents are used in its place.
@@ -92,10 +93,10 @@ def read_benchmark(
         data: SET:PATH to train on.
         validation: SET:PATH to choose on, instead of a split of `data`.
         test: SET:PATH to measure on, instead of a split of `data`.
-        seed: Random seed of a split by document.
+        seed: The random seed of a split by document.
 
     Raises:
-        DataError: If a part has no labelled phrases.
+        DataError: A part has no labelled phrases.
     """
     name, path = name_and_path(data)
     splits = set(load_reader(name).INFO.splits)
@@ -135,7 +136,7 @@ def read_benchmark(
 def cut_behind_phrase(example: Example) -> Example:
     """Return the example with its response cut after the labelled phrase, as it is during generation.
 
-    >>> from veridical.core.types import Case, Span
+    >>> from veridical.records.types import Case, Span
     >>> gold = Judgement("1", "human:a", 1.0, judged=(Span(3, 7),))
     >>> cut_behind_phrase(Example(Case("1", "In Rome, so he said"), gold)).case.response
     'In Rome'
@@ -147,7 +148,7 @@ def cut_behind_phrase(example: Example) -> Example:
 
 
 def cut_context(example: Example, setting: str) -> Example:
-    """Return the example as a setting shows it: "online" ends it with the phrase, "@N" keeps N words on each side.
+    """Return the example as a setting shows it: "online" ends it with the phrase, and "@N" keeps N words on each side.
 
     Liu et al. 2022, §6, vary the length of the context in this way (Figure 6).
 
@@ -155,7 +156,7 @@ def cut_context(example: Example, setting: str) -> Example:
         example: An example with one labelled phrase.
         setting: "offline" or "online", optionally with the number of words to keep, such as "offline@20".
 
-    >>> from veridical.core.types import Case, Span
+    >>> from veridical.records.types import Case, Span
     >>> gold = Judgement("1", "human:a", 1.0, judged=(Span(17, 21),))
     >>> shown = cut_context(Example(Case("1", "He said that, in Rome, it was so."), gold), "offline@2")
     >>> shown.case.response, shown.gold.judged
@@ -201,12 +202,12 @@ class RunOptions:
     """Options for measuring methods.
 
     Attributes:
-        settings: Some of `SETTINGS`; a suffix "@N" keeps N words on each side of the phrase.
+        settings: Some of `SETTINGS`. A suffix "@N" keeps N words on each side of the phrase.
         criterion: The criterion that each method's threshold optimises on the validation part.
-        resamples: Bootstrap samples of the intervals.
-        seed: Random seed of the bootstrap.
+        resamples: The number of bootstrap samples for the intervals.
+        seed: The random seed of the bootstrap.
         command: The command line to record in the rows.
-        progress: Called with lines of text that report progress.
+        progress: A function that receives lines of text that report progress.
     """
 
     settings: Sequence[str] = SETTINGS
@@ -229,10 +230,10 @@ class RunOptions:
 def benchmark_rows(
     data: BenchmarkData, methods: Sequence[TokenMethod], options: RunOptions | None = None
 ) -> Iterator[ResultRow]:
-    """Train each method in each setting, and yield its result row; the group of a row is its setting.
+    """Train each method in each setting, and yield its result row. The group of a row is its setting.
 
     Raises:
-        InputError: For two methods with the same name; other errors come from the methods.
+        InputError: Two methods have the same name. Other errors come from the methods.
     """
     options = options or RunOptions()
     names = [method.name for method in methods]

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.calibration.calibrated import Scale
-from veridical.calibration.calibrators import Platt
-from veridical.calibration.fitting import CalibrationOptions, fit_scale
-from veridical.core.types import DEFAULT_THRESHOLD, GOLD_THRESHOLD, Example, judged_spans
+from veridical.detectors.calibrated import Scale
 from veridical.detectors.tokens.artifact import TokenScale
 from veridical.detectors.tokens.scoring import ScoredResponse
 from veridical.metrics import UndefinedMetricError
+from veridical.metrics.calibrators import Platt
 from veridical.metrics.ranking import roc_auc
 from veridical.metrics.tokens import unit_labels
+from veridical.records.types import DEFAULT_THRESHOLD, GOLD_THRESHOLD, Example, judged_spans
+from veridical.workflows.calibration import CalibrationOptions, fit_scale
 
 __all__ = [
     "contradiction_target",
@@ -42,10 +42,10 @@ def response_target(example: Example) -> float:
 
 
 def contradiction_target(example: Example) -> float:
-    """Return 1 if the errors of a response contradict its sources, 0 if no source speaks of them, else NaN.
+    """Return 1 if the errors of a response contradict its sources, and 0 if no source mentions them.
 
-    The group "label" (contradiction or neutral) of pairs tells, or the "kind" (intrinsic or extrinsic, Maynez et al.
-    2020) of errors made by rules.
+    The group "label" (contradiction or neutral) of pairs tells this, or the "kind" (intrinsic or extrinsic, Maynez et
+    al. 2020) of errors made by rules. If neither tells it, the result is NaN.
     """
     groups = dict(example.group)
     kinds = {groups.get("label"), groups.get("kind")}
@@ -57,12 +57,14 @@ def contradiction_target(example: Example) -> float:
 def told_contradiction(
     example: Example, scored: ScoredResponse, logits: NDArray[np.float64]
 ) -> tuple[bool, float] | None:
-    """Return whether a wrong response is contradicted, and the worst part's logit for it; None if one is unknown.
+    """Return whether a wrong response is contradicted, and the logit for this of its worst part.
+
+    The result is None if one of the two is unknown.
 
     Args:
         example: The example.
         scored: The scores of the example.
-        logits: The log-odds of each part that the sources contradict it, given that it is wrong. *Shape:* (parts,)
+        logits: The log-odds of each part that the sources contradict it, if it is wrong. *Shape:* (parts,)
     """
     if not logits.size or not response_target(example) >= GOLD_THRESHOLD:
         return None
@@ -71,11 +73,11 @@ def told_contradiction(
 
 
 def labelled_logits(judged: Sequence[tuple[Example, ScoredResponse]]) -> dict[str, NDArray[np.float64]]:
-    """Return tables of (label, logit), *shape* (n, 2) each.
+    """Return tables of label and logit.
 
-    "span" has every labelled unit; "whole" every labelled response with the logit of its own head; "worst" the same
-    responses with the logit of their worst unit; "contradiction" the wrong responses with whether they are
-    contradicted.
+    "span" has every labelled unit. "whole" has every labelled response with the logit of its own head, and "worst" the
+    same responses with the logit of their worst unit. "contradiction" has the wrong responses, with whether they are
+    contradicted. Each table has *shape* (n, 2).
     """
     units: list[NDArray[np.float64]] = [np.zeros((0, 2))]
     whole: list[tuple[bool, float]] = []
@@ -121,19 +123,19 @@ def validation_figures(judged: Sequence[tuple[Example, ScoredResponse]]) -> dict
 
 
 def fit_scales(judged: Sequence[tuple[Example, ScoredResponse]], criterion: str) -> tuple[dict[str, Any], list[str]]:
-    """Fit the scales of `TokenSettings` on validation data; return them, and notes on levels that could not be fitted.
+    """Fit the scales of `TokenSettings` on validation data.
 
     A level whose labels are all of one class, or whose logits do not rise with the labels, keeps its logits, with the
     threshold 0.5.
 
     Args:
-        judged: Validation examples with their logits.
-        criterion: The criterion that thresholds optimise, one of `calibration.thresholding.CRITERIA`.
+        judged: The validation examples with their logits.
+        criterion: The criterion that thresholds optimise, one of `metrics.thresholding.CRITERIA`.
 
     Returns:
-        A dictionary and the notes. "span" and "response" have their scales, "contradiction" too if it can be fitted;
-        "response_by" tells which logit stands for a response, by ROC AUC: its own head's ("whole") or its worst
-        unit's ("worst").
+        A dictionary, and notes on levels that could not be fitted. "span" and "response" have their scales, and also
+        "contradiction" if it can be fitted. "response_by" tells which logit stands for a response, by ROC AUC: that of
+        its own head ("whole") or that of its worst unit ("worst").
     """
     tables = labelled_logits(judged)
     by_whole, by_worst = _auc(tables["whole"]), _auc(tables["worst"])

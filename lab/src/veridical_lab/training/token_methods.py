@@ -1,7 +1,8 @@
-"""Methods that learn to detect hallucinated phrases or words from labelled data, under one small protocol.
+"""Learn to detect hallucinated phrases or words from labelled data, with several methods under one small protocol.
 
 Methods are named like detectors: "features:svm,model=models/bert". Other packages add methods under the entry-point
-group `veridical.methods`. A name from `veridical detectors` is also a method: it is used as it is and learns nothing.
+group `veridical.methods`. A name from `veridical detectors` is also a method: the detector is used as it is and learns
+nothing.
 """
 
 from __future__ import annotations
@@ -13,18 +14,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from veridical.core.detector import Detector
-from veridical.core.errors import InputError
-from veridical.core.registry import Registry
-from veridical.core.spec import Spec, parse_spec
-from veridical.core.types import Example
 from veridical.detectors import load_detector
 from veridical.detectors.tokens.detector import Tokens
-from veridical.models.heads import POOLINGS
+from veridical.inference.heads import POOLINGS
+from veridical.inference.local_model import READERS
+from veridical.inference.pair_runner import ATTENTIONS, MODES
+from veridical.inference.pairs import PairSettings
 from veridical.models.load import load
-from veridical.models.local_model import READERS
-from veridical.models.pair_runner import ATTENTIONS, MODES
-from veridical.models.pairs import PairSettings
+from veridical.records.detector import Detector
+from veridical.records.errors import InputError
+from veridical.records.registry import Registry
+from veridical.records.spec import Spec, parse_spec
+from veridical.records.types import Example
 from veridical_lab.detectors.features.detector import FeatureDetector
 from veridical_lab.detectors.features.extraction import FeatureSettings
 from veridical_lab.detectors.features.settings import CLASSIFIERS, CONTEXTS
@@ -45,10 +46,10 @@ class TokenMethod(Protocol):
         ...
 
     def fit(self, train: Sequence[Example], validation: Sequence[Example]) -> Detector:
-        """Return a detector that learned from `train`; `validation` serves for all choices that are not learned.
+        """Return a detector that learned from `train`. `validation` serves for all choices that are not learned.
 
-        A detector with `judge_spans` (`core.detector.JudgesSpans`) is asked about the labelled phrases. For any other,
-        the highest verdict on a phrase counts.
+        A detector with `judge_spans` (`records.detector.JudgesSpans`) is asked about the labelled phrases. For any
+        other detector, the highest verdict on a phrase counts.
         """
         ...
 
@@ -92,7 +93,7 @@ class ReadyMethod:
 class FeatureMethod:
     """A linear classifier on word features (`training.features`).
 
-    If `sources` is None, responses are compared with their sources whenever the training data have any.
+    If `sources` is None, responses are compared with their sources if the training data have sources.
     """
 
     name: str

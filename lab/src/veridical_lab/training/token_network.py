@@ -1,4 +1,4 @@
-"""The network of a token classifier in training: its weights, and the loss of a batch."""
+"""The network of a token classifier in training, with its weights and the loss of a batch."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.core.errors import InputError
-from veridical.core.types import GOLD_THRESHOLD
-from veridical.detectors.tokens.lexical import FEATURES
 from veridical.detectors.tokens.scoring import LabelledWindow
-from veridical.models.heads import HeadSettings, PairHead
+from veridical.inference.heads import HeadSettings, PairHead
+from veridical.inference.local_model import LocalModel
+from veridical.inference.pair_runner import PairRunner
 from veridical.models.load import unload
-from veridical.models.local_model import LocalModel
-from veridical.models.pair_runner import PairRunner
 from veridical.models.torch_engine import TorchEngine
+from veridical.records.errors import InputError
+from veridical.records.types import GOLD_THRESHOLD
+from veridical.text.lexical import FEATURES
 from veridical_lab.training.token_options import TokenTraining
 from veridical_lab.training.tuning import bf16_products
 
@@ -47,16 +47,16 @@ class TokenNetwork:
     """A backbone with the heads of a token classifier, in training.
 
     Args:
-        runner: Runs the backbone; training changes the backbone unless it is frozen.
+        runner: The runner of the backbone. Training changes the backbone unless it is frozen.
         options: How to train.
-        start_from: The head of an earlier training to begin with; None: a random one.
+        start_from: The head of an earlier training to begin with. Default: a random head.
 
     Attributes:
         head_settings: The form of the heads.
-        parameters: All trained parameters, the heads' first.
+        parameters: All trained parameters, beginning with those of the heads.
 
     Raises:
-        InputError: If `start_from` has another form.
+        InputError: `start_from` has another form.
     """
 
     def __init__(self, runner: PairRunner, options: TokenTraining, start_from: PairHead | None = None) -> None:
@@ -74,10 +74,14 @@ class TokenNetwork:
             hidden,
             features,
             contradiction=options.contradiction_weight > 0,
+            whole=options.whole,  # type: ignore[arg-type]
+            whole_hidden=width if options.whole_hidden is None else options.whole_hidden,
         )
         if not options.frozen:
             unload(model)  # a later load must not get the changed weights
         model.model.requires_grad_(not options.frozen)
+        if options.frozen_embeddings:
+            model.model.get_input_embeddings().requires_grad_(False)
         _set_dropout(model, options.dropout)
         self.head = torch_head(width, self.head_settings, options.seed).to(model.device)
         if start_from is not None:
@@ -116,13 +120,13 @@ class TokenNetwork:
         return PairHead(self.head_settings, tensors)
 
     def loss(self, rows: Sequence[Sequence[Item]], class_weights: tuple[float, float]) -> torch.Tensor:
-        """Return the loss of a batch: the weighted sum of up to four cross-entropies.
+        """Return the loss of a batch, which is the weighted sum of up to four cross-entropies.
 
         They are those of units, of responses, of the worst unit of responses whose wrong words are unknown, and of
         contradiction against absence.
 
         Args:
-            rows: The items of each row of the batch; items of a row share a prompt.
+            rows: The items of each row of the batch. Items of a row share a prompt.
             class_weights: The weights of hallucinated and of other units.
         """
         import torch
@@ -132,6 +136,8 @@ class TokenNetwork:
         states, items, starts, wholes = self._states(rows)
         units, features = self._pooled(states, items, starts)
         whole = states[torch.tensor(wholes, device=device)]
+        if self.head_settings.whole == "both":
+            whole = torch.cat([whole, self._means(states, items, starts)], 1)
         counts = torch.tensor([len(item.targets) for item in items], device=device)
         of_item = torch.repeat_interleave(torch.arange(len(items), device=device), counts)
         if features is not None:
@@ -186,6 +192,17 @@ class TokenNetwork:
         wholes = [r * width + whole for r, of_row in enumerate(batch.wholes) for whole in of_row]
         return states.float().reshape(-1, states.shape[-1]), items, starts, wholes
 
+    def _means(self, states: torch.Tensor, items: Sequence[Item], starts: Sequence[int]) -> torch.Tensor:
+        """Return the mean of the states of each response's tokens, *(items, width)*."""
+        import torch
+
+        sizes = [item.labelled.window.count for item in items]
+        places = [start + i for start, size in zip(starts, sizes, strict=True) for i in range(size)]
+        counts = torch.tensor(sizes, device=states.device)
+        of_item = torch.repeat_interleave(torch.arange(len(items), device=states.device), counts)
+        sums = states.new_zeros((len(items), states.shape[1]))
+        return sums.index_add(0, of_item, states[torch.tensor(places, device=states.device)]) / counts[:, None]
+
     def _pooled(
         self, states: torch.Tensor, items: Sequence[Item], starts: Sequence[int]
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
@@ -220,7 +237,7 @@ class TokenNetwork:
 def eager_attention(model: LocalModel, max_tokens: int) -> Iterator[None]:
     """Compute attention without a fused kernel while the context lasts, on a CPU and with short windows.
 
-    There this is a third faster, backward pass included.
+    In this case, it is a third faster, including the backward pass.
     """
     previous = model.model.config._attn_implementation
     applies = model.device.type == "cpu" and 0 < max_tokens <= _SHORT
@@ -248,8 +265,8 @@ def _set_dropout(model: LocalModel, rate: float) -> None:
 def torch_head(width: int, settings: HeadSettings, seed: int) -> Any:
     """Return a module with the parameters of a `PairHead`, initialised by `seed`.
 
-    Called with states of units and of whole responses, it returns the logits of both, and those of contradiction (None
-    without that head).
+    Called with the states of units and the input of the heads for whole responses, it returns the logits of both. It
+    also returns those of contradiction, or None without a contradiction head.
     """
     import torch
 
@@ -257,15 +274,18 @@ def torch_head(width: int, settings: HeadSettings, seed: int) -> Any:
         def __init__(self) -> None:
             super().__init__()
             size = width + settings.features
+            whole = size + (width if settings.whole == "both" else 0)
             self.hidden = torch.nn.Linear(size, settings.hidden) if settings.hidden else None
             self.units = torch.nn.Linear(settings.hidden or size, 1)
-            self.pair = torch.nn.Linear(size, 1)
-            self.contradiction = torch.nn.Linear(size, 1) if settings.contradiction else None
+            self.whole = torch.nn.Linear(whole, settings.whole_hidden) if settings.whole_hidden else None
+            self.pair = torch.nn.Linear(settings.whole_hidden or whole, 1)
+            self.contradiction = torch.nn.Linear(settings.whole_hidden or whole, 1) if settings.contradiction else None
 
         def forward(
             self, units: torch.Tensor, whole: torch.Tensor
         ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
             hidden = units if self.hidden is None else torch.tanh(self.hidden(units))
+            whole = whole if self.whole is None else torch.tanh(self.whole(whole))
             kinds = None if self.contradiction is None else self.contradiction(whole)[:, 0]
             return self.units(hidden)[:, 0], self.pair(whole)[:, 0], kinds
 

@@ -1,11 +1,12 @@
-"""Train token and span classifiers: a backbone and a head, on labelled units or labelled responses.
+"""Train token and span classifiers, which are a backbone and a head, on labelled units or labelled responses.
 
-After Liu et al. 2022, §4.2 and §5. Labels of tokens, marked phrases and whole responses train one model. All randomness
-depends only on the seed and the step, so an interrupted training resumes with identical results.
+This follows Liu et al. 2022, §4.2 and §5. Labels of tokens, marked phrases and whole responses train one model. All
+randomness depends only on the seed and the step, so an interrupted training resumes with identical results.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -13,25 +14,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from veridical.core.detector import digest_of
-from veridical.core.errors import CannotJudgeError, InputError
-from veridical.core.spans import Span
-from veridical.core.types import GOLD_THRESHOLD, Example
 from veridical.datasets.split import FRACTIONS, content_hash, split_by_document
 from veridical.detectors.tokens.artifact import BACKBONE, KIND, TokenSettings
-from veridical.detectors.tokens.lexical import lexical_features
 from veridical.detectors.tokens.scoring import PairScorer, ScoredResponse, label_windows
+from veridical.inference.artifact import Artifact, Base
+from veridical.inference.heads import PairHead
+from veridical.inference.local_model import READERS, LocalModel
+from veridical.inference.pair_runner import PairRunner, row_length
+from veridical.inference.pairs import PairEncoder
+from veridical.inference.saving import save_artifact, versions
+from veridical.inference.tokenization import units_of
 from veridical.metrics.tokens import labelled_phrase, unit_labels
-from veridical.models.artifact import Artifact, Base
 from veridical.models.base_model import base_of
-from veridical.models.heads import PairHead
 from veridical.models.load import load, quiet, unload
-from veridical.models.local_model import READERS, LocalModel
-from veridical.models.pair_runner import PairRunner, row_length
-from veridical.models.pairs import PairEncoder
-from veridical.models.saving import save_artifact, versions
-from veridical.models.tokenization import units_of
 from veridical.models.torch_engine import TorchEngine
+from veridical.records.detector import digest_of
+from veridical.records.errors import CannotJudgeError, InputError
+from veridical.records.spans import Span
+from veridical.records.types import GOLD_THRESHOLD, Example
+from veridical.text.lexical import lexical_features
 from veridical_lab.training.checkpoint import CHECKPOINT, TrainingStopped
 from veridical_lab.training.token_evaluation import (
     contradiction_target,
@@ -46,40 +47,45 @@ from veridical_lab.training.tuning import Schedule, Tuning
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["CHECKPOINT", "TokenTraining", "TrainingStopped", "train_tokens"]
+__all__ = ["CHECKPOINT", "Sets", "TokenTraining", "TrainingStopped", "train_tokens"]
+
+Sets = Mapping[str, Sequence[Example]]
+_WARMUP = 150  # steps, where the number of tokens is given
 
 
 def train_tokens(
     model: LocalModel,
-    data: Mapping[str, Sequence[Example]],
+    data: Sets | Callable[[int], Sets],
     options: TokenTraining | None = None,
     *,
     out: str | Path,
     start_from: PairHead | None = None,
-    validation: Mapping[str, Sequence[Example]] | None = None,
+    validation: Sets | None = None,
     checkpoint_minutes: float = 10.0,
     stop: Callable[[], bool] = lambda: False,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Path:
-    """Train a token classifier and write it to the folder `out`, which the detector `tokens` reads.
+    """Train a token classifier and write it to a folder, which the detector `tokens` reads.
 
-    Documents are split 70/10/20 (`datasets.split`); the test part is not used. If `out` holds a checkpoint of the same
-    training, training resumes from it.
+    Documents are split 70/10/20 (`datasets.split`), and the test part is not used. If `out` contains a checkpoint of
+    the same training, training resumes from it.
 
     Args:
         model: The backbone. Training changes it unless it is frozen.
-        data: The examples by data set.
+        data: The examples by data set, or a function that draws those of a pass, counted from 0. Such a function needs
+            `validation`.
         options: How to train.
         out: The folder to write.
-        start_from: The head of an earlier training to begin with; None: a random one.
-        validation: The examples to validate on, by data set; all of `data` is then used for training. None: validate
-            on a tenth of the documents of each data set.
-        checkpoint_minutes: Minutes between two checkpoints.
-        stop: Asked after every step; if true, training saves a checkpoint and raises `TrainingStopped`.
-        progress: Called with lines of text that report progress.
+        start_from: The head of an earlier training to begin with. Default: a random head.
+        validation: The examples to validate on, by data set, in which case all of `data` is used for training. Default:
+            a tenth of the documents of each data set.
+        checkpoint_minutes: The time between two checkpoints, in minutes.
+        stop: A function that is asked after every step. If it returns true, training saves a checkpoint and raises
+            `TrainingStopped`.
+        progress: A function that receives lines of text that report progress.
 
     Raises:
-        InputError: If a part has no labelled case, `start_from` has another form, or `out` holds a checkpoint of
+        InputError: A part has no labelled cases, `start_from` has another form, or `out` contains a checkpoint of
             another training.
     """
     options = options or TokenTraining()
@@ -96,11 +102,11 @@ class _Training(Tuning):
     def __init__(
         self,
         model: LocalModel,
-        data: Mapping[str, Sequence[Example]],
+        data: Sets | Callable[[int], Sets],
         options: TokenTraining,
         out: Path,
         start_from: PairHead | None,
-        validation: Mapping[str, Sequence[Example]] | None,
+        validation: Sets | None,
         progress: Callable[[str], None],
     ) -> None:
         import torch
@@ -109,62 +115,87 @@ class _Training(Tuning):
         relevant = replace(options.pairs, evidence="relevant")
         self.encoder, self.evaluating = PairEncoder(model, relevant), PairEncoder(model, options.pairs)
         self.runner = PairRunner(TorchEngine(model), options.mode, options.attention)
-        self.sets, self.fractions = list(data), dict(FRACTIONS) if validation is None else None
-        everything = [*data.values(), *(validation or {}).values()]
+        self.fractions = dict(FRACTIONS) if validation is None else None
+        self._epochs: dict[int, list[list[list[int]]]] = {}  # the batches of the latest pass
+        self.validation: dict[str, list[Example]] = {}
+        self._draw: Callable[[int], Sets] | None = None
+        if not callable(data):
+            parts = self._parts(data, validation)
+            everything = [*data.values(), *(validation or {}).values()]
+        elif validation is None:
+            raise InputError("data that are drawn for each pass need validation data of their own")
+        else:
+            self._draw = data
+            parts = {name: ([], list(examples)) for name, examples in validation.items()}
+            everything = list(validation.values())
         self.data_hash = content_hash(example for examples in everything for example in examples)
-        self._split(data, validation)
+        self.validation = {
+            name: self._some(valid, options.validation_per_set) for name, (_, valid) in parts.items() if valid
+        }
+        self.examples = {"train": 0, "valid": sum(map(len, self.validation.values()))}
+        self.sets, self._pass = list(parts), -1
+        self.items: list[Item] = []
+        if self._draw is None:
+            self._load({name: train for name, (train, _) in parts.items()})
+        if not self.validation or (self._draw is None and not self.items):
+            raise InputError(
+                "there is nothing to train or to validate on", hint="give labelled data of ten documents or more"
+            )
         self.class_weights = 1.0, 1.0
         if options.class_weights:
             targets = np.concatenate([item.targets for item in self.items])
             share = float(np.mean(targets[np.isfinite(targets)] >= GOLD_THRESHOLD))
             self.class_weights = 0.5 / max(share, 1e-3), 0.5 / max(1 - share, 1e-3)
         self.network = TokenNetwork(self.runner, options, start_from)
-        self._epochs: dict[int, list[list[list[int]]]] = {}  # the latest epoch's batches
-        self.per_epoch = len(self._batches(0))
-        steps = self.per_epoch * options.epochs
+        if options.tokens is None:
+            per_epoch = len(self._batches(0))
+            steps, evaluate_every = per_epoch * options.epochs, max(1, per_epoch // options.evaluations)
+        else:
+            steps = math.ceil(options.tokens / options.batch_tokens)
+            evaluate_every = math.ceil(options.evaluate_tokens / options.batch_tokens)
         schedule = Schedule(
             steps=steps,
-            warmup=round(options.warmup * steps),
-            evaluate_every=max(1, self.per_epoch // options.evaluations),
+            warmup=round(options.warmup * steps) if options.tokens is None else _WARMUP,
+            evaluate_every=evaluate_every,
             patience=options.patience,
             seed=options.seed,
+            cooldown=options.cooldown,
         )
         optimiser = torch.optim.AdamW(self.network.groups(), weight_decay=options.weight_decay, fused=True)
         super().__init__(schedule, optimiser, out, progress)
 
-    def _split(self, data: Mapping[str, Sequence[Example]], validation: Mapping[str, Sequence[Example]] | None) -> None:
-        """Set the items to train on, and the examples to validate on by data set."""
-        self.items: list[Item] = []
-        self.validation: dict[str, list[Example]] = {}
-        self.examples = {"train": 0, "valid": 0}
-        rng = np.random.default_rng(self.options.seed)
+    def _parts(self, data: Sets, validation: Sets | None) -> dict[str, tuple[list[Example], list[Example]]]:
+        """Return the examples of each set to train and to validate on."""
+        parts = {}
         for name in dict.fromkeys((*data, *(validation or ()))):
             if validation is None:
-                parts = split_by_document(data[name], seed=self.options.seed)
+                split = split_by_document(data[name], seed=self.options.seed)
+                parts[name] = split["train"], split["valid"]
             else:
-                parts = {"train": list(data.get(name, ())), "valid": list(validation.get(name, ()))}
-            train, valid = (
-                [part[i] for i in np.sort(rng.permutation(len(part))[:most]).tolist()]
-                for part, most in (
-                    (parts["train"], self.options.per_set),
-                    (parts["valid"], self.options.validation_per_set),
-                )
-            )
+                parts[name] = list(data.get(name, ())), list(validation.get(name, ()))
+        return parts
+
+    def _some(self, examples: Sequence[Example], most: int | None, pass_i: int = 0) -> list[Example]:
+        """Return up to `most` examples, drawn evenly, in their order."""
+        order = np.random.default_rng((self.options.seed, pass_i)).permutation(len(examples))[:most]
+        return [examples[i] for i in np.sort(order).tolist()]
+
+    def _load(self, data: Sets, pass_i: int = 0) -> None:
+        """Set the items to train on in a pass."""
+        self.items, self._pass = [], pass_i
+        self._epochs.clear()
+        self.examples["train"] = 0
+        for name, examples in data.items():
+            train = self._some(examples, self.options.per_set, pass_i)
             items = list(self._items(train))
             with_words = sum(bool(np.isfinite(item.targets).any()) for item in items)
             self.progress(
                 f"{name}: {len(train)} examples to train on ({len(items)} windows, {with_words} with labelled words), "
-                f"{len(valid)} to validate on"
+                f"{len(self.validation.get(name, ()))} to validate on"
             )
             self.items += items
-            if valid:
-                self.validation[name] = valid
             self.examples["train"] += len(train)
-            self.examples["valid"] += len(valid)
-        if not self.items or not self.validation:
-            raise InputError(
-                "there is nothing to train or to validate on", hint="give labelled data of ten documents or more"
-            )
+        self.sets = list(dict.fromkeys((*self.sets, *data)))
 
     def _items(self, examples: Sequence[Example]) -> Iterator[Item]:
         group = self.options.group if self.runner.shares_prompts else 1
@@ -206,11 +237,26 @@ class _Training(Tuning):
         self._epochs = {epoch: [batches[i] for i in rng.permutation(len(batches)).tolist()]}
         return self._epochs[epoch]
 
+    def _batch(self, step: int) -> list[list[int]]:
+        """Return the batch of a step; draw the items of its pass first."""
+        passes = self.reached.passes
+        while step >= sum(passes):
+            pass_i = len(passes)
+            self._start_pass(pass_i)
+            passes.append(len(self._batches(pass_i)))
+        first, pass_i = 0, 0
+        while first + passes[pass_i] <= step:
+            first, pass_i = first + passes[pass_i], pass_i + 1
+        self._start_pass(pass_i)
+        return self._batches(pass_i)[step - first]
+
+    def _start_pass(self, pass_i: int) -> None:
+        if self._draw is not None and self._pass != pass_i:
+            self._load(self._draw(pass_i), pass_i)
+
     def loss(self, step: int) -> tuple[torch.Tensor, int]:
         """Return the loss of a batch and its number of tokens."""
-        epoch, batch_i = divmod(step, self.per_epoch)
-        batches = self._batches(epoch)
-        rows = [[self.items[i] for i in row] for row in batches[min(batch_i, len(batches) - 1)]]
+        rows = [[self.items[i] for i in row] for row in self._batch(step)]
         self.model.model.train(not self.options.frozen)
         tokens = sum(row_length([item.labelled.window for item in row]) for row in rows)
         return self.network.loss(rows, self.class_weights), tokens
@@ -227,10 +273,10 @@ class _Training(Tuning):
         return judged
 
     def figures(self) -> tuple[dict[str, Any], str]:
-        """Return the mean ROC AUC over the validation data sets: of words where labelled, else of responses."""
+        """Return the mean ROC AUC over the validation data sets: that of words and of responses, where labelled."""
         sets = {name: validation_figures(pairs) for name, pairs in self.judged().items()}
-        values = [f["unit_roc_auc"] if f["unit_roc_auc"] is not None else f["roc_auc"] for f in sets.values()]
-        defined = [value for value in values if value is not None]
+        values = [[v for v in (f["unit_roc_auc"], f["roc_auc"]) if v is not None] for f in sets.values()]
+        defined = [float(np.mean(of_set)) for of_set in values if of_set]
         if not defined:
             raise InputError("the validation part has labels of one class only", hint="give more data")
         mean = float(np.mean(defined))
@@ -243,7 +289,8 @@ class _Training(Tuning):
     @property
     def identity(self) -> str:
         """A digest of everything that two runs must share to use the same checkpoint."""
-        return digest_of([asdict(self.options), self.data_hash, self.model.hash, self.examples])
+        options = asdict(self.options) | {"tokens": None}  # a training can be made longer or shorter
+        return digest_of([options, self.data_hash, self.model.hash])
 
     @property
     def weights(self) -> dict[str, torch.Tensor]:

@@ -1,4 +1,4 @@
-"""The training loop for a network or a small set of its weights: steps, early stopping on validation, checkpoints.
+"""Run the training loop for a network or a small set of its weights: steps, early stopping on validation, checkpoints.
 
 All randomness depends only on the seed and the step, so an interrupted training resumes with identical results.
 """
@@ -28,7 +28,7 @@ from veridical_lab.training.checkpoint import (
 if TYPE_CHECKING:
     import torch
 
-    from veridical.models.local_model import LocalModel
+    from veridical.inference.local_model import LocalModel
 
 __all__ = ["Schedule", "Tuning", "bf16_products"]
 
@@ -40,11 +40,12 @@ class Schedule:
     """The steps of a training.
 
     Attributes:
-        steps: The most steps.
-        warmup: Steps until the peak learning rate, at most half of all.
-        evaluate_every: Steps between two evaluations.
-        patience: Evaluations without a new best before training ends.
+        steps: The largest number of steps.
+        warmup: The number of steps until the peak learning rate, at most half of all steps.
+        evaluate_every: The number of steps between two evaluations.
+        patience: The number of evaluations without a new best before training ends.
         seed: The random seed.
+        cooldown: The fraction of the steps, at the end, over which the learning rate falls to 0.
     """
 
     steps: int
@@ -52,11 +53,14 @@ class Schedule:
     evaluate_every: int
     patience: int
     seed: int
+    cooldown: float = 1.0
 
     @classmethod
     def of(cls, options: Any) -> Schedule:
         """Return the schedule in `options`, an object with attributes of the same names."""
-        return cls(**{field.name: getattr(options, field.name) for field in fields(cls)})
+        return cls(
+            **{field.name: getattr(options, field.name) for field in fields(cls) if hasattr(options, field.name)}
+        )
 
 
 def bf16_products(model: LocalModel, *, wanted: bool) -> AbstractContextManager[object]:
@@ -69,13 +73,13 @@ def bf16_products(model: LocalModel, *, wanted: bool) -> AbstractContextManager[
 
 
 class Tuning(ABC):
-    """A training loop; subclasses provide weights, loss and validation figures.
+    """Runs a training loop. Subclasses provide weights, loss and validation figures.
 
     Args:
-        schedule: The steps.
-        optimiser: The optimiser of all trained parameters; its learning rates are the peak rates.
+        schedule: The steps of the training.
+        optimiser: The optimiser of all trained parameters. Its learning rates are the peak rates.
         out: The folder that keeps the checkpoint.
-        progress: Called with lines of text that report progress.
+        progress: A function that receives lines of text that report progress.
     """
 
     def __init__(
@@ -119,7 +123,7 @@ class Tuning(ABC):
         """Take all remaining steps, then set the best weights.
 
         Raises:
-            TrainingStopped: If `stop`, asked after each step, returns true; a checkpoint is saved first.
+            TrainingStopped: `stop`, which is asked after each step, returned true. A checkpoint is saved first.
         """
         self.resume()
         for step in remaining_steps(
@@ -142,7 +146,8 @@ class Tuning(ABC):
         import torch
 
         started = time.monotonic()
-        scale = scale_at(step, self.schedule.steps, min(self.schedule.warmup / self.schedule.steps, 0.5))
+        warmup = min(self.schedule.warmup / self.schedule.steps, 0.5)
+        scale = scale_at(step, self.schedule.steps, warmup, self.schedule.cooldown)
         for group, peak in zip(self.optimiser.param_groups, self.rates, strict=True):
             group["lr"] = peak * scale
         torch.manual_seed(self.schedule.seed * 1_000_003 + step)

@@ -1,1 +1,1 @@
-"""Claim-level verification: split the response into claims and check each one by itself."""
+"""Verify a response claim by claim: split it into claims, and check each claim separately."""

@@ -1,4 +1,4 @@
-"""Combine the results for single claims into a judgement: verdicts, the response's score, coverage, and notes."""
+"""Combine the results for single claims into a judgement, with verdicts, the response's score, coverage, and notes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from math import expm1, log1p
 from statistics import fmean
 
-from veridical.core.perspectives import by_perspective
-from veridical.core.segment import has_words
-from veridical.core.spans import Span, subtract
-from veridical.core.types import Case, Claim, Judgement, Omission, Source, SourceSpan, Verdict
-from veridical.detectors.claims.citations import statements
 from veridical.detectors.claims.claim_checker import ClaimResult
 from veridical.detectors.claims.claims import Claims
+from veridical.records.judging import NO_CLAIM
+from veridical.records.perspectives import by_perspective
+from veridical.records.spans import Span, subtract
+from veridical.records.types import Case, Claim, Judgement, Omission, Source, SourceSpan, Verdict
+from veridical.text.citations import statements
+from veridical.text.segment import has_words
 
 __all__ = [
     "AGGREGATES",
@@ -27,9 +28,10 @@ __all__ = [
 
 
 def any_false(scores: Sequence[float]) -> float:
-    """Compute P(some claim is wrong) = 1 - the product of (1 - score), in log space.
+    """Compute the probability that at least one claim is wrong, from the scores of all claims.
 
-    After George and Stuhlmüller 2023, equation 1, which takes claims as independent.
+    This is 1 - the product of (1 - score), computed in log space. It treats claims as independent, as George and
+    Stuhlmüller 2023, equation 1, do.
 
     >>> round(any_false([0.5, 0.5]), 2), any_false([0.0, 1.0]), any_false([])
     (0.75, 1.0, 0.0)
@@ -53,17 +55,17 @@ def aggregate_claims(
     other_verdicts: Sequence[Verdict] = (),
     score: Callable[[Sequence[float]], float] = any_false,
 ) -> Judgement:
-    """Make a judgement with one verdict per judged claim, and a score for the response.
+    """Make a judgement with one verdict for each judged claim, and a score for the response.
 
-    Claims without a score, and sentences without a claim, are not judged; a note counts each reason.
+    Claims without a score and sentences without a claim are not judged. A note counts them by reason.
 
     Args:
-        case: The case.
+        case: The case that was checked.
         by: The name of the detector.
-        results: Each claim with its result; each claim must have exactly one span.
-        split: The split of the response: its unchecked sentences and notes are used.
+        results: Each claim with its result. Each claim must have exactly one span.
+        split: The claims of the response, of which the unchecked sentences and the notes are used.
         other_verdicts: Verdicts that do not count in the response's score.
-        score: Computes the response's score from the scores of the claims.
+        score: A function that computes the response's score from the scores of the claims.
     """
     verdicts: list[Verdict] = []
     unjudged = list(split.unchecked)
@@ -86,6 +88,7 @@ def aggregate_claims(
         verdicts=tuple(sorted([*verdicts, *other_verdicts], key=lambda verdict: verdict.span)),
         judged=judged if scores else (),
         notes=(*split.notes, *_notes([result for _, result in results])),
+        no_claim=NO_CLAIM in split.notes,
     )
 
 
@@ -110,12 +113,12 @@ def sentences_to_cover(case: Case) -> list[tuple[Source, Span]]:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How far a response covers the sources that it must cover.
+    """How completely a response covers the sources that it must cover.
 
     Attributes:
-        omission: 1 - the lowest mean P(covered) of a perspective, in [0, 1]; None if it could not be judged.
-        omissions: One for each judged sentence.
-        judged_sources: The judged parts of the sources; None: all.
+        omission: 1 - the lowest mean P(covered) of a perspective, in [0, 1]. None if coverage could not be judged.
+        omissions: The findings, one for each judged sentence of the sources.
+        judged_sources: The parts of the sources that were judged. None means all sources.
         notes: A note if some sentences were not judged.
     """
 
@@ -126,15 +129,16 @@ class Coverage:
 
 
 def aggregate_coverage(case: Case, to_cover: Sequence[tuple[Source, Span]], results: Sequence[ClaimResult]) -> Coverage:
-    """Compute coverage from claim results with swapped roles: does the response back each source sentence?
+    """Compute coverage from claim results with exchanged roles, in which the response is checked for each source
+    sentence.
 
-    If a sentence of a source could not be judged, only the sentences of this source that were certainly left out get an
-    omission and count as judged.
+    If a sentence of a source could not be judged, only the sentences of this source that were certainly left out count
+    as judged and get an omission.
 
     Args:
-        case: The case.
-        to_cover: The sentences of `sentences_to_cover`.
-        results: Their results; ignored if the response is empty.
+        case: The case that was checked.
+        to_cover: The source sentences to cover, from `sentences_to_cover`.
+        results: The result for each sentence. Ignored if the response is empty.
     """
     if not to_cover:
         return Coverage()

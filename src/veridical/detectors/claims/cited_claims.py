@@ -1,6 +1,6 @@
-"""Use the citations of a response: a claim that cites is checked against the sources that it cites.
+"""Use the citations of a response, so that a claim with citations is checked against the sources that it cites.
 
-After George and Stuhlmüller 2023, §3.2.
+The method follows George and Stuhlmüller 2023, §3.2.
 """
 
 from __future__ import annotations
@@ -10,42 +10,35 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Self
 
-from veridical.core.errors import InputError
-from veridical.core.segment import has_words
-from veridical.core.spans import Span
-from veridical.core.types import Case, Claim, Source, Verdict
-from veridical.detectors.claims.citations import (
-    DANGLING,
-    Citation,
-    find_citations,
-    footnote_definitions,
-    resolve_citation,
-    statements,
-)
+from veridical.records.errors import InputError
+from veridical.records.spans import Span
+from veridical.records.types import Case, Claim, Source, Verdict
+from veridical.text.citations import DANGLING, Citation, find_citations, footnotes, resolve_citation, statements
+from veridical.text.segment import has_words
 
 __all__ = ["CitationPolicy", "ResponseCitations", "remove_spans"]
 
 
 def remove_spans(text: str, spans: Sequence[Span]) -> str:
-    """Return `text` without the characters in `spans` and the spaces they leave.
+    """Return `text` without the characters in `spans`, and without the spaces that would be left over.
 
     >>> remove_spans("Ling (2009) agrees [3].", [Span(5, 11), Span(19, 22)])
     'Ling agrees.'
     """
     rest = "".join(c for i, c in enumerate(text) if not any(s.start <= i < s.end for s in spans))
-    return re.sub(r"\s+([.,;:!?])", r"\1", re.sub(r"[^\S\n]+", " ", rest)).strip()
+    return re.sub(r"(?<!\s)\s++([.,;:!?])", r"\1", re.sub(r"[^\S\n]+", " ", rest)).strip()
 
 
 @dataclass(frozen=True, slots=True)
 class CitationPolicy:
-    """How citations are used: a claim that cites is checked only against the sources that it cites.
+    """Says how citations are used: a claim with citations is checked only against the sources that it cites.
 
     Attributes:
-        uncited: Whether claims without a citation are not judged ("skip", George and Stuhlmüller 2023, §3.2) or checked
-            against all sources ("all").
+        uncited: How to treat a claim without citations. "skip" leaves it unjudged (George and Stuhlmüller 2023, §3.2),
+            and "all" checks it against all sources.
         missing: Whether a claim without a citation is an error of its own (`MISSING`).
-        each: Whether to check each source alone, too, if a claim cites several, to find those that do not back it
-            (`WRONG`). A claim that its sources back only together then gets such errors, too.
+        each: Whether to also check each cited source alone, to find citations of sources that do not support the claim
+            (`WRONG`). A claim that only several sources together support then gets such errors, too.
     """
 
     uncited: Literal["skip", "all"] = "skip"
@@ -62,7 +55,9 @@ class CitationPolicy:
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """Parse "skip" or "all", followed by "+missing", "+each" or both; None for "off".
+        """Parse a policy from an option's text.
+
+        The text is "skip" or "all", followed by "+missing", "+each" or both. "off" gives None.
 
         >>> CitationPolicy.parse("all+each"), CitationPolicy.parse("off")
         (CitationPolicy(uncited='all', missing=False, each=True), None)
@@ -77,7 +72,7 @@ class CitationPolicy:
 
 @dataclass(frozen=True, slots=True)
 class ResponseCitations:
-    """The citations of one response, each with the ids of its sources; () if it dangles."""
+    """The citations of one response, each with the ids of its sources. A citation that matches no source has no ids."""
 
     case: Case
     citations: tuple[tuple[Citation, tuple[str, ...]], ...]
@@ -85,17 +80,19 @@ class ResponseCitations:
 
     @classmethod
     def of_case(cls, case: Case) -> Self:
-        """Find the citations of the case's response; uncertain ones that refer to no source are left out."""
-        definitions = footnote_definitions(case.response)
+        """Find the citations of the case's response. Uncertain citations that refer to no source are left out."""
+        notes = footnotes(case.response)
         pairs = [
-            (citation, tuple(resolve_citation(citation, case.sources, definitions)))
+            (citation, tuple(resolve_citation(citation, case.sources, notes)))
             for citation in find_citations(case.response, case.sources)
         ]
         citations = tuple((citation, ids) for citation, ids in pairs if ids or citation.certain)
         return cls(case, citations, tuple(statements(case.response, cited=True)))
 
     def in_claim(self, claim: Claim) -> list[tuple[Citation, tuple[str, ...]]]:
-        """Return the citations inside the claim's spans; if there are none, those in the sentences that it overlaps."""
+        """Return the citations inside the claim's spans, or if there are none, in the sentences that the claim
+        overlaps.
+        """
         claim_sentences = [s for s in self.sentences if any(s.overlaps(span) for span in claim.spans)]
         for spans in (claim.spans, claim_sentences):
             inside = [(c, ids) for c, ids in self.citations if any(c.span.overlaps(span) for span in spans)]
@@ -118,7 +115,7 @@ class ResponseCitations:
         return [Verdict(citation.span, 1.0, DANGLING, reason=reason) for citation, ids in self.citations if not ids]
 
     def without_citations(self, claim: Claim) -> str:
-        """Return the text of the claim without its citations; "" if no word is left."""
+        """Return the text of the claim without its citations, or "" if no word is left."""
         citations = [citation for citation, _ in self.in_claim(claim)]
         (span,) = claim.spans
         if claim.text != span.of(self.case.response):  # the claim is worded differently from the response

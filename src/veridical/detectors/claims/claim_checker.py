@@ -1,7 +1,8 @@
-"""The protocol of claim checkers, which check one claim against sources, and an adapter for any detector.
+"""The protocol of claim checkers, which check claims against sources, and an adapter for any detector.
 
-A checker gets all claims of all cases in one call and returns one `ClaimResult` for each. A claim that it could not
-judge has no score, but a reason. The checker that asks a chat model is in `veridical.detectors.claims.llm_checker`.
+A checker gets all claims of all cases in one call, and returns one `ClaimResult` for each claim. A claim that it could
+not judge has a reason instead of a score. The checker that asks a chat model is in
+`veridical.detectors.claims.llm_checker`.
 """
 
 from __future__ import annotations
@@ -10,24 +11,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from veridical.core.decide import merge, unjudged
-from veridical.core.detector import Detector
-from veridical.core.judging import judge
-from veridical.core.names import is_name
-from veridical.core.quantities import fold, is_value
-from veridical.core.spans import Span
-from veridical.core.types import Case, Evidence, Judgement, Source, Usage
 from veridical.detectors.overlap.detector import Overlap
+from veridical.records.decide import merge, unjudged
+from veridical.records.detector import Detector
+from veridical.records.judging import judge
+from veridical.records.spans import Span
+from veridical.records.types import Case, Evidence, Judgement, Source, Usage
+from veridical.text.names import is_name
+from veridical.text.quantities import fold, is_value
 
 __all__ = ["ClaimChecker", "ClaimResult", "DetectorChecker", "Question"]
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The question whether `sources` back `claim`, made in the case `case_id`.
+    """A question to a claim checker: do these sources support this claim?
 
-    With `strict_values`, one unsupported number, date or name makes the claim unsupported for a checker that counts
-    words.
+    `case_id` is the id of the claim's case. With `strict_values`, a single unsupported number, date or name makes the
+    claim unsupported, even for a checker that counts words.
     """
 
     case_id: str
@@ -38,17 +39,17 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class ClaimResult:
-    """A checker's result for one claim.
+    """The result of checking one claim.
 
     Attributes:
-        score: 1 - P(supported) in [0, 1]; None if the claim could not be judged, and then `reason` says why.
-        reason: Why the claim has its score.
-        evidence: Source spans that support or contradict it.
-        unjudged: Spans of the claim that the checker could not judge.
-        correction: A supported version of the claim.
+        score: 1 - P(supported), in [0, 1]. None if the claim could not be judged.
+        reason: Why the claim has its score, or why it could not be judged.
+        evidence: The source spans that support or contradict the claim.
+        unjudged: The spans of the claim that the checker could not judge.
+        correction: A version of the claim that the sources support.
         usage: The tokens and calls that the check took.
-        no_logprobs: Whether the score is a bare yes or no because the model gave no log-probabilities.
-        unsupported_quotes: How many quotes in the reasoning are in no source.
+        no_logprobs: Whether the score is only 0 or 1 because the model gave no log-probabilities.
+        unsupported_quotes: The number of quotes in the reasoning that are in no source.
         label: The kind of error, if the checker distinguishes kinds (`Verdict.label`).
     """
 
@@ -64,7 +65,10 @@ class ClaimResult:
 
 
 class ClaimChecker(Protocol):
-    """A checker of claims. `reads_citations` tells whether claims may contain citations ("Ling (2009) found …")."""
+    """Checks claims against sources.
+
+    `reads_citations` tells whether claims may contain citations ("Ling (2009) found …").
+    """
 
     name: str
     reads_citations: bool
@@ -75,11 +79,12 @@ class ClaimChecker(Protocol):
 
 
 class DetectorChecker:
-    """Checks a claim by judging it as a response: its score is the response's, or its worst span's.
+    """Checks a claim by giving it to a detector as if it were a response.
 
-    Word overlap scores a claim by the share of its words that no source has, which hides a single wrong number. So with
-    `strict_values` a claim with a number, date, quantity or name that no source has gets the score 1; values are then
-    compared as by `overlap:values`, whichever words the detector compares.
+    The claim's score is the score of this response, or of its worst span. Word overlap scores a claim by the proportion
+    of its words that no source has, which hides a single wrong number. So with `strict_values`, a claim scores 1 if it
+    has a number, date, quantity or name that no source has. Values are then compared as by `overlap:values`, however
+    the detector compares words.
     """
 
     reads_citations = False

@@ -1,8 +1,8 @@
-"""Split a response into claims, with their spans: its sentences, or a list by a model.
+"""Split a response into claims with their spans, either by sentence or by asking a model for a list.
 
-After George and Stuhlmüller 2023, §3.2 (sentences) and §2.2 with A.1.1 (a model's list). A listed claim is aligned with
-the response verbatim, else approximately, else with the sentence that shares most of its words. Sentences without a
-claim are reported as unchecked.
+Both ways follow George and Stuhlmüller 2023: §3.2 for sentences, §2.2 with A.1.1 for a model's list. A listed claim is
+aligned with the response verbatim, or else approximately, or else with the sentence that shares most of its words.
+Sentences without a claim are reported as unchecked.
 """
 
 from __future__ import annotations
@@ -10,17 +10,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from veridical.core.quotes import find_quote
-from veridical.core.segment import has_words, words
-from veridical.core.spans import Span
-from veridical.core.stopwords import STOP_WORDS
-from veridical.core.types import Case, Claim, Usage
-from veridical.detectors.claims.citations import statements
-from veridical.detectors.claims.markup import without_markup
-from veridical.detectors.claims.unclaimed import without_unclaimed
 from veridical.llm.prompts import fill, prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Request
 from veridical.llm.reply_parser import listed
+from veridical.records.judging import NO_CLAIM
+from veridical.records.spans import Span
+from veridical.records.types import Case, Claim, Usage
+from veridical.text.citations import statements, tagged_marks
+from veridical.text.framing import without_unclaimed
+from veridical.text.markup import blanked, without_markup
+from veridical.text.quotes import find_quote
+from veridical.text.segment import has_words, words
+from veridical.text.stopwords import STOP_WORDS
 
 __all__ = [
     "MIN_SIMILARITY",
@@ -38,7 +39,7 @@ MIN_SIMILARITY = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """The claims of one response, in order; `unchecked` has the sentences without a claim."""
+    """The claims of one response, in order. `unchecked` contains the sentences without a claim."""
 
     claims: tuple[Claim, ...]
     unchecked: tuple[Span, ...] = ()
@@ -47,13 +48,13 @@ class Claims:
 
 
 def sentence_claims(text: str, *, cited: bool = False) -> Claims:
-    """Return each of the `claim_sentences` as a claim, verbatim except for spaces in place of markup."""
-    plain = without_markup(text)
+    """Return each sentence from `claim_sentences` as a claim, verbatim except for spaces in place of markup."""
+    plain = without_markup(blanked(text, tagged_marks(text)))
     return Claims(tuple(Claim(span.of(plain), (span,)) for span in claim_sentences(text, cited=cited)))
 
 
 def claim_sentences(text: str, *, cited: bool = False) -> list[Span]:
-    """Return the `statements` of a response that make a claim (see `unclaimed`), without markup around them.
+    """Return the sentences of a response that make a claim (see `unclaimed`), without markup around them.
 
     With `cited`, a footnote mark belongs to the sentence before it, and a sentence that only cites counts, too.
     """
@@ -64,7 +65,10 @@ def claim_sentences(text: str, *, cited: bool = False) -> list[Span]:
 def split_by_model(
     model: ChatModel, cases: Sequence[Case], *, cited: bool = False, max_tokens: int = 2048
 ) -> list[Claims]:
-    """Let `model` list the claims of each case; if its reply cannot be read, use the sentences and add a note."""
+    """Ask a chat model to list the claims of each case.
+
+    If its reply cannot be read, the sentences are used as claims, and a note says so.
+    """
     split_claims = prompt("split_claims")
     requests = [
         Request(
@@ -95,9 +99,9 @@ def split_by_model(
 
 
 def nothing_to_check(case: Case) -> str | None:
-    """Return why no claim of the case can be checked; None if one can be."""
+    """Return why no claim of the case can be checked, or None if some claim can be checked."""
     if not claim_sentences(case.response):
-        return "the response makes no claim"
+        return NO_CLAIM if has_words(case.response) else "the response has no words"
     if not case.sources:
         return "no sources to check against"
     return None if any(has_words(source.text) for source in case.sources) else "the sources hold no text"
@@ -111,7 +115,7 @@ def align_claims(text: str, claims: Sequence[str], sentences: Sequence[Span]) ->
     Args:
         text: The response.
         claims: The claims, in the order of the response.
-        sentences: The response's sentences (`claim_sentences`).
+        sentences: The sentences of the response that make a claim (`claim_sentences`).
     """
     sentence_words = [_content_words(span.of(text)) for span in sentences]
     aligned: list[Claim] = []

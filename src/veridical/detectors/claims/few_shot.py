@@ -1,4 +1,4 @@
-"""Few-shot examples for a prompt: from a file, the shipped ones, or drawn from labelled data."""
+"""Get few-shot examples for a prompt from a file, from the package, or from labelled data."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
 
-from veridical.core.errors import DataError, InputError
-from veridical.core.segment import has_words
-from veridical.core.types import GOLD_THRESHOLD, Example
 from veridical.detectors.claims.source_chunks import format_sources
+from veridical.records.errors import DataError, InputError
+from veridical.records.types import GOLD_THRESHOLD, Example
+from veridical.text.segment import has_words
 
 __all__ = ["BUILTIN", "FewShotExample", "draw_few_shot", "few_shot_option", "read_few_shot"]
 
@@ -28,17 +28,23 @@ class FewShotExample:
 
 
 def few_shot_option(text: str) -> int | tuple[FewShotExample, ...]:
-    """Parse `few_shot=` of a spec: a number to draw from labelled data, a file, or `builtin` (the shipped examples)."""
+    """Parse the option `few_shot=` of a spec.
+
+    It can be a number of examples to draw from labelled data, a file, or `builtin` for the examples in the package.
+    """
     if text.isascii() and text.isdecimal() and int(text) > 0:
         return int(text)
     return read_few_shot(text)
 
 
 def read_few_shot(path: str | Path) -> tuple[FewShotExample, ...]:
-    """Read examples from a JSON Lines file: {"document", "claim", "supported": true or false, "reasoning"}.
+    """Read few-shot examples from a JSON Lines file.
 
-    The path `builtin` stands for the shipped examples: four short English documents, with two supported claims and two
-    subtly wrong ones. Raises `DataError` with the line for anything else in a file.
+    Each line is {"document", "claim", "supported": true or false, "reasoning"}. The path `builtin` stands for the
+    examples in the package: four short English documents, with two supported claims and two subtly wrong claims.
+
+    Raises:
+        DataError: A line is not such an example. The error names the line.
     """
     from veridical.datasets.reading import jsonl_rows
 
@@ -56,10 +62,13 @@ def read_few_shot(path: str | Path) -> tuple[FewShotExample, ...]:
 
 
 def draw_few_shot(examples: Sequence[Example], n: int) -> tuple[FewShotExample, ...]:
-    """Draw `n` few-shot examples from labelled ones: supported and unsupported in turn.
+    """Draw `n` few-shot examples from labelled data, alternating between supported and unsupported.
 
-    The shortest examples are drawn, because their documents are part of every prompt, and at most one per document and
-    label. The same data always gives the same examples. Raises `InputError` if there are too few.
+    The shortest examples are drawn, because their documents are part of every prompt. Each document is used at most
+    once per label. The same data always gives the same examples.
+
+    Raises:
+        InputError: There are too few examples.
     """
     supported: list[FewShotExample] = []
     unsupported: list[FewShotExample] = []

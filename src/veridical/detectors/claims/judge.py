@@ -1,7 +1,8 @@
-"""Single-prompt judges, which ask one question about the whole response: baselines for `verify`.
+"""Ask a chat model a single question about the whole response, as a baseline for `verify`.
 
-After CH-Wang et al. 2024, appendix C.1, and George and Stuhlmüller 2023, §2.4. Sources are not cut into windows,
-because two windows may back a response together and neither alone; if they do not fit, the response is not judged.
+The prompts follow CH-Wang et al. 2024, appendix C.1, and George and Stuhlmüller 2023, §2.4. Sources are not cut into
+windows, because two windows may support a response together but not separately. If the sources do not fit, the response
+is not judged.
 """
 
 from __future__ import annotations
@@ -12,11 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from veridical.core.detector import DetectorContext, DetectorInfo, digest_of
-from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.segment import has_words
-from veridical.core.spec import Spec
-from veridical.core.types import Case, Example, Judgement, Level
 from veridical.detectors.claims.aggregate import aggregate_claims
 from veridical.detectors.claims.claim_checker import ClaimResult
 from veridical.detectors.claims.claims import align_claims, claim_sentences, nothing_to_check
@@ -27,6 +23,12 @@ from veridical.llm.connection import OPTIONS, Connection
 from veridical.llm.prompts import prompt, read_prompt
 from veridical.llm.protocol import ChatModel, Failure, Reply, Request, model_fingerprint
 from veridical.llm.reply_parser import json_object, yes_no
+from veridical.records.detector import DetectorContext, DetectorInfo, digest_of
+from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.judging import not_judged
+from veridical.records.spec import Spec
+from veridical.records.types import Case, Example, Judgement, Level
+from veridical.text.segment import has_words
 
 __all__ = ["METHODS", "Judge"]
 
@@ -44,13 +46,13 @@ class Judge:
     """Asks a chat model once about the whole response: `judge:METHOD,model=NAME` (yes_no, cot or list).
 
     Args:
-        model: The model to ask.
+        model: The chat model to ask.
         method: "yes_no" takes the probability of the word Yes, or 0 or 1 without log-probabilities. "cot" asks for
-            reasoning, then 0 or 1. "list" asks to list and judge the claims in one reply: it also gives verdicts, and
-            `hallucination` is 1 if any claim is not backed.
-        few_shot: Examples to show first, or how many `fit` should draw from labelled data.
-        min_probability_mass: The least probability that Yes and No must have together, in [0, 1].
-        prompt_file: A file that asks in place of `llm/prompts/judge_METHOD.txt`, with the same placeholder.
+            reasoning, then 0 or 1. "list" asks the model to list and judge the claims in one reply. It also gives
+            verdicts, and `hallucination` is 1 if any claim is unsupported.
+        few_shot: The examples to show first, or the number of examples that `fit` should draw from labelled data.
+        min_probability_mass: The lowest probability that Yes and No must have together, in [0, 1].
+        prompt_file: A file whose prompt replaces `llm/prompts/judge_METHOD.txt`. It must have the same placeholder.
     """
 
     info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_chat_model=True)
@@ -86,10 +88,10 @@ class Judge:
         """Make the detector for `judge[:METHOD][,OPTION=VALUE,…]`; options of the connection may follow.
 
         Options:
-            few_shot: Examples for yes_no and cot: a file, "builtin" (the four in the package), or how many to draw
-                from labelled data (`bench --fit`).
+            few_shot: Examples for yes_no and cot: a file, "builtin" (the four examples in the package), or the number
+                of examples to draw from labelled data (`bench --fit`).
             min_probability_mass: As in `Judge`.
-            prompt: A file that asks in place of Veridical's prompt, with the same placeholder.
+            prompt: A file whose prompt replaces Veridical's prompt. It must have the same placeholder.
         """
         options, rest = spec.split(_OPTIONS)
         method = rest.accept((*OPTIONS, *_OPTIONS), values=1).value or "yes_no"
@@ -153,7 +155,7 @@ class Judge:
         judgements = []
         for case, problem in zip(cases, problems, strict=True):
             if problem is not None:
-                judgements.append(Judgement(case.id, self.name, judged=(), notes=(problem,)))
+                judgements.append(not_judged(case, self.name, problem))
                 continue
             reply = next(replies)
             judgements.append(replace(self._read(case, reply), usage=reply.usage, provenance=provenance))
@@ -170,7 +172,7 @@ class Judge:
         else:
             result = read_yes_no(reply, "Answer", self.min_probability_mass)
         if result.score is None:
-            return Judgement(case.id, self.name, judged=(), notes=(f"not judged: {result.reason}",))
+            return not_judged(case, self.name, f"not judged: {result.reason}")
         notes = ("a bare yes or no: the model gave no log-probabilities",) if result.no_logprobs else ()
         return Judgement(case.id, self.name, result.score, notes=notes, reason=result.reason)
 
@@ -188,7 +190,7 @@ class Judge:
         ):
             problem = "an entry of the reply has no claim"
         if problem is not None:
-            return Judgement(case.id, self.name, judged=(), notes=(f"not judged: {problem}",))
+            return not_judged(case, self.name, f"not judged: {problem}")
         split = align_claims(case.response, [entry["claim"] for entry in entries], claim_sentences(case.response))
         results, remaining = [], iter(entries)
         for claim in split.claims:  # in the order of the entries, some of which were left out

@@ -1,8 +1,8 @@
-"""Ask a chat model whether sources back a claim, and read its answer.
+"""Ask a chat model whether sources support a claim, and read its answer.
 
-After George and Stuhlmüller 2023: the probability of Yes (§2.2, A.1.2), reasoning with quotes (A.1.3), or a critique
-with a revised claim (A.3.1). Each call is about one claim and one chunk of the sources; a claim is supported if any
-chunk supports it. A reply that is not plainly an answer counts as no answer.
+The methods follow George and Stuhlmüller 2023: the probability of Yes (§2.2, A.1.2), reasoning with quotes (A.1.3), or
+a critique with a revised claim (A.3.1). Each call is about one claim and one chunk of the sources, and a claim is
+supported if any chunk supports it. A reply that is not plainly an answer counts as no answer.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from itertools import groupby
 from pathlib import Path
 from typing import Literal
 
-from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.quotes import find_quote
-from veridical.core.segment import words
-from veridical.core.types import Evidence, Source, Usage
 from veridical.detectors.claims.claim_checker import ClaimResult, Question
 from veridical.detectors.claims.few_shot import FewShotExample
 from veridical.detectors.claims.source_chunks import chunk_sources
 from veridical.llm.prompts import PromptTemplate, fill, prompt, read_prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request
 from veridical.llm.reply_parser import labelled, numbered, quotes, strip_reasoning, yes_no, yes_no_mass
+from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.types import Evidence, Source, Usage
+from veridical.text.quotes import find_quote
+from veridical.text.segment import words
 
 __all__ = [
     "METHODS",
@@ -52,15 +52,16 @@ def chat_messages(
     answered: Sequence[tuple[str, str, str]] = (),
     **text: str,
 ) -> tuple[Message, ...]:
-    """Return the messages that ask about `document`, after the few-shot examples.
+    """Return the messages that ask about a document, after the few-shot examples.
 
-    The document comes first, and its fence depends on nothing else, so that a server's prefix cache serves all claims.
+    The document comes first, and its fence depends on nothing else, so that the prefix cache of a server serves all
+    claims.
 
     Args:
-        prompts: The prompt that holds the document, and the prompt that asks.
+        prompts: The prompt that contains the document, and the prompt that asks.
         document: The sources as text.
-        answered: (document, claim, answer) of each few-shot example.
-        text: The text for the second prompt's placeholder, by its name.
+        answered: The few-shot examples, each as document, claim and answer.
+        text: The text for the second prompt's placeholder, by the name of the placeholder.
     """
     document_prompt, question_prompt = prompts
     (placeholder,) = text
@@ -73,20 +74,21 @@ def chat_messages(
 
 
 class LLMChecker:
-    """Asks a chat model whether the sources back a claim.
+    """Asks a chat model whether the sources support a claim.
 
     Args:
-        model: The model to ask.
-        method: "yes_no" takes the probability of the word Yes (George and Stuhlmüller 2023, A.1.2), "cot" asks for
-            reasoning with quotes and then 0 or 1 (A.1.3), "critique" for a critique, 0 or 1, and a revised claim
+        model: The chat model to ask.
+        method: "yes_no" takes the probability of the word Yes (George and Stuhlmüller 2023, A.1.2). "cot" asks for
+            reasoning with quotes, then 0 or 1 (A.1.3). "critique" asks for a critique, 0 or 1, and a revised claim
             (A.3.1).
-        few_shot: Examples to show first, or how many `Verify.fit` should draw from labelled data.
-        window: The most characters of the sources in one prompt; None: all. A chunk that the model refuses as too long
-            is halved.
-        claims_per_call: The most claims about the same sources in one prompt. Above 1, each is answered 0 or 1: cheaper
-            but less exact.
-        min_probability_mass: The least probability that Yes and No must have together, in [0, 1].
-        prompt_file: A file that asks in place of the prompt in `llm/prompts/`, with the same placeholder.
+        few_shot: The examples to show first, or the number of examples that `Verify.fit` should draw from labelled
+            data.
+        window: The largest number of characters of the sources in one prompt. Default: all. A chunk that the model
+            refuses as too long is halved.
+        claims_per_call: The largest number of claims about the same sources in one prompt. Above 1, each claim is
+            answered by 0 or 1, which is cheaper but less exact.
+        min_probability_mass: The lowest probability that Yes and No must have together, in [0, 1].
+        prompt_file: A file whose prompt replaces the prompt in `llm/prompts/`. It must have the same placeholder.
     """
 
     reads_citations = True
@@ -136,7 +138,10 @@ class LLMChecker:
         return shown
 
     def check(self, questions: Sequence[Question]) -> list[ClaimResult]:
-        """Check each claim. All requests go to the model in one call; those whose chunk was too long are repeated."""
+        """Check each claim.
+
+        All requests go to the model in one call, and requests whose chunk was too long are repeated.
+        """
         if len(self.few_shot) < self.n_few_shot:
             raise InputError(
                 f"{self.name} needs {self.n_few_shot} few-shot examples from labelled data",
@@ -185,16 +190,16 @@ def ask_by_chunk(
     window: int | None = None,
     per_call: int = 1,
 ) -> list[ClaimResult]:
-    """Ask about each chunk of the sources; the chunk that supports a claim best gives its result.
+    """Ask about each chunk of the sources, and take the result of the chunk that supports a claim best.
 
     Args:
-        model: The model to ask. All requests go to it in one call; those whose chunk was too long are repeated with
-            halves of it.
-        questions: The questions.
-        request: Makes the request for some questions about a text.
-        read: Reads the results of these questions from a reply.
-        window: The most characters of the sources in one request; None: all.
-        per_call: The most questions about the same sources in one request.
+        model: The chat model, which gets all requests in one call. A request whose chunk was too long is repeated with
+            each half of the chunk.
+        questions: The questions to ask.
+        request: A function that makes the request for some questions about a text.
+        read: A function that reads the results of these questions from a reply.
+        window: The largest number of characters of the sources in one request. Default: all characters.
+        per_call: The largest number of questions about the same sources in one request.
     """
     calls: list[_Call] = []
     for _, group in groupby(range(len(questions)), key=lambda i: (questions[i].case_id, questions[i].sources)):
@@ -235,7 +240,7 @@ class _Call:
     halvings: int = 0
 
     def halves(self, reply: Reply | Failure) -> list[_Call]:
-        """Return two calls with half the text each, if the model said that the text is too long; otherwise []."""
+        """Return two calls with half the text each if the model said that the text is too long, or else no calls."""
         if not isinstance(reply, Failure) or reply.kind != "context" or self.halvings >= _MAX_HALVINGS:
             return []
         parts = chunk_sources([Source("", self.text)], len(self.text) // 2 + 1)
@@ -265,10 +270,12 @@ def _best_chunk(chunks: Sequence[ClaimResult]) -> ClaimResult:
 
 
 def read_yes_no(reply: Reply, label: str, min_probability_mass: float) -> ClaimResult:
-    """Read P(supported) from the reply's first token, normalised over Yes and No; without log-probabilities, 0 or 1.
+    """Read P(supported) from the first token of a reply, normalised over Yes and No (George and Stuhlmüller 2023,
+    §2.2).
 
-    After George and Stuhlmüller 2023, §2.2. There is no score if the reply is no plain Yes or No, or if the two words
-    have less than `min_probability_mass` of the token's probability. `label` may precede the word ("Supported").
+    Without log-probabilities, it is 0 or 1. There is no score if the reply is not a plain Yes or No, or if these two
+    words have less than `min_probability_mass` of the token's probability. The word in `label` ("Supported") may
+    precede the answer.
     """
     masses = yes_no_mass(reply)
     if masses is not None and sum(masses) > 0:
@@ -293,14 +300,14 @@ def _excerpt(text: str) -> str:
 
 
 def read_cot(reply: Reply, label: str, claim: str, sources: Sequence[Source]) -> ClaimResult:
-    """Read a score of 0 or 1 from the reply's last line, with the quotes in its reasoning as evidence (A.1.3).
+    """Read a score of 0 or 1 from the last line of a reply, with the quotes in its reasoning as evidence (A.1.3).
 
     A quote of three words or more that is neither in a source nor in the claim is named in `reason` and counted. Two
-    forms that small models use are accepted, too: a bare "Yes" or "No", and an answer on the last line after a finished
-    sentence ("It says so. Supported: Yes"), outside quotes.
+    more forms are accepted, because small models use them: a bare "Yes" or "No", and an answer at the end of the last
+    line, after a finished sentence and outside quotes ("It says so. Supported: Yes").
 
     Args:
-        reply: The reply.
+        reply: The reply of the chat model.
         label: The label of the answer on the last line ("Supported").
         claim: The claim that was asked about.
         sources: The sources that may be quoted.
@@ -331,10 +338,10 @@ _CRITIQUE = re.compile(r"^[\s>*_#-]*critique[ \t*_]*[:=][ \t*_]*", re.IGNORECASE
 
 
 def read_critique(reply: Reply) -> ClaimResult:
-    """Read a score of 0 or 1 from the line "Supported:" (A.3.1).
+    """Read a score of 0 or 1 from the line "Supported:" of a reply (A.3.1).
 
-    The critique before it becomes the `reason`, the revised claim the `correction`. There is no score if the line is
-    missing or is not plainly Yes or No, or if the reply was cut short.
+    The critique before this line becomes the `reason`, and the revised claim becomes the `correction`. There is no
+    score if the line is missing or is not plainly Yes or No, or if the reply was cut short.
     """
     text = strip_reasoning(reply.text)
     supported = yes_no(labelled(text, "Supported") or "")
@@ -354,7 +361,7 @@ def read_critique(reply: Reply) -> ClaimResult:
 
 
 def read_many(reply: Reply, n: int) -> list[ClaimResult]:
-    """Read a score of 0 or 1 for each of `n` numbered claims; no score for a number without a plain Yes or No."""
+    """Read a score of 0 or 1 for each of `n` numbered claims. A number without a plain Yes or No has no score."""
     lines = numbered(reply.text)
     if reply.finish == "length" and lines:
         lines.pop(max(lines))  # the last line may be incomplete
@@ -374,7 +381,9 @@ _ELLIPSIS = re.compile(r"(?<!\s)\s*+[\[(]?(?:…|\.{3,})[\])]?\s*")
 
 
 def explain_quotes(result: ClaimResult, reasoning: str, claim: str, sources: Sequence[Source]) -> ClaimResult:
-    """Add `reasoning` to a result as its reason and its quotes as evidence; count the quotes that are in no source."""
+    """Add the reasoning to a result: as its reason, with its quotes as evidence and a count of quotes that are in no
+    source.
+    """
     evidence: dict[Evidence, None] = {}
     unsupported: list[str] = []
     parts = (part.strip() for quote in quotes(reasoning) for part in _ELLIPSIS.split(quote) if words(part))

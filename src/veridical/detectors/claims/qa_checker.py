@@ -1,8 +1,8 @@
-"""Check a claim by questions: compare its answers with those of the sources (QAGS, QuestEval).
+"""Check a claim by questions: compare the claim's answers with the answers that the sources give (QAGS, QuestEval).
 
-After Wang et al. 2020 and Scialom et al. 2021, a baseline of CH-Wang et al. 2024, §5.2. A chat model asks questions
-about the claim and answers them from the sources. Answers are compared by the F1 of their words, numbers and dates by
-value.
+This follows Wang et al. 2020 and Scialom et al. 2021, a baseline of CH-Wang et al. 2024, §5.2. A chat model asks
+questions about the claim and answers them from the sources. Answers are compared by the F1 of their words, with numbers
+and dates compared by value.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from veridical.core.errors import InputError
-from veridical.core.quantities import fold
-from veridical.core.quotes import find_quote
-from veridical.core.segment import has_words, words
-from veridical.core.types import Evidence, Usage
 from veridical.detectors.claims.claim_checker import ClaimResult, Question
 from veridical.detectors.claims.llm_checker import ask_by_chunk, chat_messages
 from veridical.detectors.overlap.counting import clipped_overlap
-from veridical.detectors.overlap.matching import WORDS, Profile
 from veridical.llm.prompts import PromptTemplate, fill, prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request
 from veridical.llm.reply_parser import strip_reasoning
+from veridical.records.errors import InputError
+from veridical.records.types import Evidence, Usage
+from veridical.text.matching import WORDS, Profile
+from veridical.text.quantities import fold
+from veridical.text.quotes import find_quote
+from veridical.text.segment import has_words, words
 
 __all__ = ["QAChecker", "answer_f1", "read_questions"]
 
@@ -33,14 +33,15 @@ _MARKS = " \t*_"
 
 
 class QAChecker:
-    """Asks `model` questions about a claim, answers them from the sources, and compares the answers.
+    """Asks a chat model questions about a claim, lets it answer them from the sources, and compares the answers.
 
-    A claim's score is 1 - the mean F1 of its answers; the F1 is 0 for a question that the sources do not answer.
+    A claim's score is 1 - the mean F1 of its answers. The F1 is 0 for a question that the sources do not answer.
 
     Args:
-        model: The model that asks and answers.
-        questions: The most questions about a claim.
-        window: The most characters of the sources in one prompt; None: all. The best answer counts.
+        model: The chat model that asks and answers.
+        questions: The largest number of questions about a claim.
+        window: The largest number of characters of the sources in one prompt. The best answer of all prompts counts.
+            Default: all.
     """
 
     reads_citations = False
@@ -102,9 +103,11 @@ class _Asked(Question):
 
 
 def read_questions(reply: str, claim: str) -> list[tuple[str, str]]:
-    """Read the questions in a reply with the claim's answers; pairs whose answer is not in the claim are left out.
+    r"""Read the questions in a reply, each with the claim's answer.
 
-    >>> read_questions("Question: When?\\nAnswer: in 1889\\nQuestion: Why?\\nAnswer: rain", "Built in 1889.")
+    Pairs whose answer is not in the claim are left out.
+
+    >>> read_questions("Question: When?\nAnswer: in 1889\nQuestion: Why?\nAnswer: rain", "Built in 1889.")
     [('When?', 'in 1889')]
     """
     pairs: dict[str, str] = {}
@@ -122,7 +125,9 @@ def read_questions(reply: str, claim: str) -> list[tuple[str, str]]:
 
 
 def answer_f1(answer: str, other: str) -> float:
-    """Compute the F1 of the words of two answers, in [0, 1]; stop words do not count, and values are compared by value.
+    """Compute the F1 of the words of two answers, in [0, 1].
+
+    Stop words do not count, and values are compared by value.
 
     >>> answer_f1("in May 2021", "May 2021"), answer_f1("1,200 people", "1.2 thousand"), answer_f1("Anna", "Berg")
     (1.0, 0.6666666666666666, 0.0)

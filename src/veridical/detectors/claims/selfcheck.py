@@ -1,6 +1,7 @@
-"""Self-consistency: ask the generator again several times, and suspect sentences that its other answers do not back.
+"""Check self-consistency: ask the generator again several times, and suspect sentences that its other answers lack.
 
-Needs no source, only the generator. It finds statements that the generator is unsure of, but not its confident errors.
+This needs only the generator and no sources. It finds statements that the generator is unsure of, but not its confident
+errors.
 """
 
 from __future__ import annotations
@@ -9,11 +10,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from veridical.core.detector import Detector, DetectorContext, DetectorInfo, digest_of
-from veridical.core.errors import InputError
-from veridical.core.segment import has_words
-from veridical.core.spec import Spec
-from veridical.core.types import Case, Claim, Judgement, Level, Source, Usage
 from veridical.detectors.claims.aggregate import aggregate_claims
 from veridical.detectors.claims.claim_checker import ClaimChecker, ClaimResult, DetectorChecker, Question
 from veridical.detectors.claims.claims import Claims, sentence_claims
@@ -24,6 +20,12 @@ from veridical.llm.connection import OPTIONS, Connection
 from veridical.llm.prompts import fill, prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request, model_fingerprint
 from veridical.llm.reply_parser import strip_reasoning
+from veridical.records.detector import Detector, DetectorContext, DetectorInfo, digest_of
+from veridical.records.errors import InputError
+from veridical.records.judging import NO_CLAIM, not_judged
+from veridical.records.spec import Spec
+from veridical.records.types import Case, Claim, Judgement, Level, Source, Usage
+from veridical.text.segment import has_words
 
 __all__ = ["SampleChecker", "SelfCheck"]
 
@@ -40,17 +42,17 @@ class SampleChecker(LLMChecker):
 class SelfCheck:
     """Sampling consistency: the share of a generator's other answers that do not back a sentence (`selfcheck:overlap`).
 
-    `hallucination` is the mean over the sentences. The generator gets the case's prompt again, or, without one, its
-    question with history and sources.
+    `hallucination` is the mean over the sentences. The generator gets the case's prompt again. If the case has no
+    prompt, it gets the question with history and sources.
 
     Args:
-        generator: The model to ask again.
-        checker: Compares a sentence with another answer: a detector (default: word overlap), a `ClaimChecker`, or
-            "yes_no" or "cot", which ask the generator.
-        samples: How many answers to sample.
+        generator: The chat model to ask again.
+        checker: The checker that compares a sentence with another answer: a detector (by default word overlap), a
+            `ClaimChecker`, or "yes_no" or "cot", which ask the generator.
+        samples: The number of answers to sample.
         temperature: The sampling temperature, above 0.
-        max_tokens: The most tokens of an answer.
-        seed: The seed of the first sample; each further sample has the next one.
+        max_tokens: The largest number of tokens in an answer.
+        seed: The seed of the first sample. Each further sample has the next seed.
     """
 
     info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_chat_model=True, needs_sources=False)
@@ -112,7 +114,7 @@ class SelfCheck:
         )
 
     def fingerprint(self) -> dict[str, Any]:
-        """Identify everything that the scores depend on: generator, checker, and how answers are sampled."""
+        """Return everything that the scores depend on: generator, checker, and how answers are sampled."""
         return {
             "model": self.generator.name,
             "server": digest_of(model_fingerprint(self.generator)),
@@ -169,9 +171,10 @@ class SelfCheck:
     def _judgement(
         self, case: Case, claims: Sequence[tuple[Claim, list[ClaimResult]]], replies: Sequence[Reply | Failure]
     ) -> Judgement:
-        if not claims or not replies:
-            note = "no prompt and no question to ask again" if claims else "the response makes no claim"
-            return Judgement(case.id, self.name, judged=(), notes=(note,))
+        if not claims:
+            return not_judged(case, self.name, NO_CLAIM if has_words(case.response) else "the response has no words")
+        if not replies:
+            return not_judged(case, self.name, "no prompt and no question to ask again")
         notes = []
         unusable = len(replies) - len(_answers(replies))
         if unusable:

@@ -1,22 +1,24 @@
-"""Format sources as the text of a prompt, cut into chunks if they are too long for a model."""
+"""Format sources as the text of a prompt, and cut them into chunks if they are too long for a model."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from veridical.core.segment import sentences
-from veridical.core.spans import Span
-from veridical.core.types import Source
+from veridical.records.spans import Span
+from veridical.records.types import Source
+from veridical.text.segment import sentences
 
 __all__ = ["chunk_sources", "format_sources"]
 
 
 def format_sources(sources: Sequence[Source]) -> str:
-    """Join the sources into one text, each below its citation or id; a single source without a citation stays as it is.
+    r"""Join the sources into one text, each below its citation or id.
+
+    A single source without a citation stays as it is.
 
     >>> format_sources([Source("a", "It rains.", citation="Ling, 2009"), Source("b", "It pours.")])
-    '[Ling, 2009]\\nIt rains.\\n\\n[b]\\nIt pours.'
+    '[Ling, 2009]\nIt rains.\n\n[b]\nIt pours.'
     """
     if len(sources) == 1 and sources[0].citation is None:
         return sources[0].text
@@ -24,10 +26,11 @@ def format_sources(sources: Sequence[Source]) -> str:
 
 
 def chunk_sources(sources: Sequence[Source], limit: int | None) -> list[str]:
-    """Cut the sources into texts of at most `limit` characters each, in order; None: one text of any length.
+    """Cut the sources into texts of at most `limit` characters each, in order.
 
-    Whole sources are packed together. Longer sources are cut between sentences, and the last sentence of each part is
-    repeated at the start of the next. Only sentences longer than the limit are cut themselves.
+    Without a limit, there is one text. Several whole sources are packed into one text if they fit. Longer sources are
+    cut between sentences, and the last sentence of each part is repeated at the start of the next part. Only sentences
+    longer than the limit are cut themselves.
     """
     if limit is None or len(format_sources(sources)) <= limit:
         return [format_sources(sources)]

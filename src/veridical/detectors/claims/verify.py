@@ -1,8 +1,8 @@
-"""Factored verification: split a response into claims, check each by itself, and multiply the probabilities.
+"""Verify a response by its claims: split it into claims, check each claim separately, and multiply the probabilities.
 
-After George and Stuhlmüller 2023, §2.2 and §3.2. The claims are the response's sentences, or a list by a model; the
-checker is a chat model, or any of our detectors. No threshold is applied here: the paper's threshold lies between the
-mean scores of labelled faithful and hallucinated responses (`calibration.thresholding.threshold_between_means`).
+The method follows George and Stuhlmüller 2023, §2.2 and §3.2. The claims are the response's sentences or a list by a
+model. The checker is a chat model or any detector. No threshold is applied here. The paper's threshold lies between the
+mean scores of labelled faithful and hallucinated responses (`metrics.thresholding.threshold_between_means`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from veridical.core.detector import (
+from veridical.detectors.claims.aggregate import AGGREGATES, aggregate_claims, aggregate_coverage, sentences_to_cover
+from veridical.detectors.claims.cited_claims import CitationPolicy, ResponseCitations
+from veridical.detectors.claims.claim_checker import ClaimChecker, ClaimResult, DetectorChecker, Question
+from veridical.detectors.claims.claims import Claims, nothing_to_check, sentence_claims, split_by_model
+from veridical.detectors.claims.few_shot import draw_few_shot, few_shot_option
+from veridical.detectors.claims.llm_checker import METHODS, LLMChecker
+from veridical.detectors.claims.qa_checker import QAChecker
+from veridical.detectors.discrepancies.discrepancy import Discrepancy
+from veridical.detectors.discrepancies.finding import discrepancies
+from veridical.detectors.discrepancies.values import ambiguous_dates
+from veridical.llm.connection import OPTIONS, Connection
+from veridical.llm.prompts import prompt
+from veridical.llm.protocol import ChatModel, model_fingerprint
+from veridical.records.detector import (
     Detector,
     DetectorContext,
     DetectorInfo,
@@ -20,22 +33,12 @@ from veridical.core.detector import (
     info_of,
     thresholds_of,
 )
-from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.segment import has_words
-from veridical.core.spans import Span
-from veridical.core.spec import Spec
-from veridical.core.types import Case, Claim, Example, Judgement, Level, Source, Usage, Verdict
-from veridical.detectors.claims.aggregate import AGGREGATES, aggregate_claims, aggregate_coverage, sentences_to_cover
-from veridical.detectors.claims.citations import DANGLING, MISSING, WRONG
-from veridical.detectors.claims.cited_claims import CitationPolicy, ResponseCitations
-from veridical.detectors.claims.claim_checker import ClaimChecker, ClaimResult, DetectorChecker, Question
-from veridical.detectors.claims.claims import Claims, nothing_to_check, sentence_claims, split_by_model
-from veridical.detectors.claims.few_shot import draw_few_shot, few_shot_option
-from veridical.detectors.claims.llm_checker import METHODS, LLMChecker
-from veridical.detectors.claims.qa_checker import QAChecker
-from veridical.llm.connection import OPTIONS, Connection
-from veridical.llm.prompts import prompt
-from veridical.llm.protocol import ChatModel, model_fingerprint
+from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.spans import Span
+from veridical.records.spec import Spec
+from veridical.records.types import Case, Claim, Example, Judgement, Level, Source, Usage, Verdict
+from veridical.text.citations import DANGLING, MISSING, WRONG
+from veridical.text.segment import has_words
 
 __all__ = ["Verify"]
 
@@ -46,21 +49,22 @@ _LLM_OPTIONS = ("window", "claims_per_call", "few_shot", "min_probability_mass",
 class Verify:
     """Checks each claim of the response by itself, with another detector (`verify:overlap`) or a language model.
 
-    Each claim gets a verdict with the score 1 - P(supported). `hallucination` is 1 - the product of these
-    probabilities over all judged claims, or the worst or mean score; it is 1 if a citation dangles. `omission` is 1 -
-    the lowest mean P(covered) of a perspective. A claim whose answer cannot be read is not judged, and a note counts
-    it.
+    Each claim gets a verdict with the score 1 - P(supported). `hallucination` is 1 - the product of these probabilities
+    over all judged claims, or the worst or mean score. It is 1 if a citation matches no source. `omission` is 1 - the
+    lowest mean P(covered) of a perspective. A claim whose answer cannot be read is not judged, and a note counts such
+    claims.
 
     Args:
-        checker: A detector, a `ClaimChecker`, or "yes_no", "cot", "critique" or "qa", which ask `model`
-            (`LLMChecker` and `QAChecker` have more options).
+        checker: A detector, a `ClaimChecker`, or "yes_no", "cot", "critique" or "qa", which ask `model`. `LLMChecker`
+            and `QAChecker` have more options.
         model: The chat model that checks or lists claims.
-        splitter: Whether the claims are the response's "sentences", or a list by the chat model ("model").
-        citations: With a policy, a claim is checked against the sources that it cites.
-        aggregate: The response's score. "any": the probability that some claim is wrong, if claims are independent,
-            which is high for every long response unless supported claims score 0. "worst": the score of the worst
-            claim. "mean": the share of wrong claims, as in FActScore (Min et al. 2023). None: "worst" for a detector
-            with fitted thresholds, such as `default`, otherwise "any".
+        splitter: How to get the claims: "sentences" takes the response's sentences, "model" asks the chat model for a
+            list.
+        citations: The policy for citations. With a policy, a claim is checked against the sources that it cites.
+        aggregate: How to compute the response's score. "any" takes the probability that some claim is wrong, if claims
+            are independent. It is high for every long response unless supported claims score 0. "worst" takes the score
+            of the worst claim. "mean" takes the mean score of all claims, as in FActScore (Min et al. 2023). Default:
+            "worst" for a detector with fitted thresholds, such as `default`, otherwise "any".
         coverage: Whether to check each sentence of a source with `must_cover` against the response.
     """
 
@@ -110,17 +114,17 @@ class Verify:
         """Make the detector for `verify[:CHECKER][,OPTION=VALUE,…]`; options of the connection may follow.
 
         CHECKER is the spec of any detector that needs sources, or a method that asks a model: yes_no, cot, critique or
-        qa. The default is yes_no if a model is named, otherwise the detector `default`. The last six options are for
-        methods that ask a model.
+        qa. The default is yes_no if a model is named, and the detector `default` otherwise. The last six options are
+        for methods that ask a model.
 
         Options:
             splitter, aggregate, coverage: As in `Verify`.
             citations: "skip" or "all", then "+missing", "+each" or both (`CitationPolicy`).
             window, claims_per_call, min_probability_mass: As in `LLMChecker`.
-            few_shot: A file of examples, "builtin" (the four in the package), or how many to draw from labelled data
-                (`bench --fit`). Not for qa.
-            prompt: A file that asks in place of Veridical's prompt, with the same placeholder. Not for qa.
-            questions: For qa: the most questions about a claim; None: 3.
+            few_shot: A file of examples, "builtin" (the four examples in the package), or the number of examples to
+                draw from labelled data (`bench --fit`). Not for qa.
+            prompt: A file whose prompt replaces Veridical's prompt. It must have the same placeholder. Not for qa.
+            questions: For qa, the largest number of questions about a claim. Default: 3.
         """
         options, rest = spec.split(_OPTIONS)
         connection = context.connection or Connection()
@@ -159,7 +163,10 @@ class Verify:
 
     @property
     def thresholds(self) -> dict[Level, float]:
-        """Thresholds for claims: the checker's fitted threshold for responses, if it is a detector that has one."""
+        """The thresholds for claims.
+
+        They come from the checker if it is a detector with a fitted threshold for responses.
+        """
         fitted = thresholds_of(self.checker.detector) if isinstance(self.checker, DetectorChecker) else {}
         if Level.RESPONSE not in fitted:
             return {}
@@ -181,7 +188,7 @@ class Verify:
         )
 
     def fingerprint(self) -> dict[str, Any]:
-        """Identify everything the scores depend on: how claims are split and checked, prompts, examples and server."""
+        """Return everything that the scores depend on: splitter, checker, prompts, examples and server."""
         checker = self.checker
         about: dict[str, Any] = {"splitter": self.splitter, "citations": str(self.citations or "off")}
         if self.aggregate != "any":
@@ -198,7 +205,7 @@ class Verify:
         return about
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """Judge each case; the claims of all cases go to the checker in one call."""
+        """Judge each case. The claims of all cases go to the checker in one call."""
         problems = [nothing_to_check(case) for case in cases]
         to_split = [case for case, problem in zip(cases, problems, strict=True) if problem is None]
         cited = self.citations is not None
@@ -257,10 +264,14 @@ class Verify:
                 # positions differ once citations are removed, so an unjudged part makes the whole claim unjudged
                 result = replace(result, unjudged=(Span(0, len(to_check.claim.text)),))
             claim_results.append((to_check.claim, result))
+        by_rule = isinstance(self.checker, DetectorChecker)
+        found = discrepancies(plan.case) if by_rule else ()
+        claim_results = [(claim, _with_found(claim, result, found)) for claim, result in claim_results]
+        outside = [each.verdict(1.0) for each in found if not any(_holds(claim, each) for claim, _ in claim_results)]
         citations = self._citation_verdicts(plan, claim_results, results[n_claims : n_claims + n_single])
         score = AGGREGATES[self.aggregate]
         judgement = aggregate_claims(
-            plan.case, self.name, claim_results, plan.split, other_verdicts=citations, score=score
+            plan.case, self.name, claim_results, plan.split, other_verdicts=[*citations, *outside], score=score
         )
         dangling = any(verdict.label == DANGLING for verdict in citations)
         check_usage = Usage.total(result.usage for result in results)
@@ -274,11 +285,11 @@ class Verify:
                 provenance.append((f"stage {stage}", f"{usage.calls} calls, {tokens}"))
         return replace(
             judgement,
-            hallucination=1.0 if dangling else judgement.hallucination,
+            hallucination=1.0 if dangling or outside else judgement.hallucination,
             omission=coverage.omission,
             omissions=coverage.omissions,
             judged_sources=coverage.judged_sources,
-            notes=(*judgement.notes, *coverage.notes),
+            notes=(*judgement.notes, *coverage.notes, *(ambiguous_dates(plan.case) if by_rule else ())),
             usage=Usage.total([plan.split.usage, *(result.usage for result in results)]),
             provenance=tuple(provenance),
         )
@@ -304,6 +315,20 @@ class Verify:
                 reason = "the cited source does not back the claim" if result.score == 1.0 else None
                 verdicts.append(Verdict(citation, result.score, WRONG, claim, result.evidence, reason))
         return verdicts
+
+
+def _holds(claim: Claim, discrepancy: Discrepancy) -> bool:
+    return any(span.overlaps(discrepancy.span) for span in claim.spans)
+
+
+def _with_found(claim: Claim, result: ClaimResult, found: Sequence[Discrepancy]) -> ClaimResult:
+    """Return the result for a claim with the score 1 if a discrepancy is in it, and with its reason."""
+    inside = [each for each in found if _holds(claim, each)]
+    if not inside:
+        return result
+    reasons = dict.fromkeys(each.reason for each in inside)
+    evidence = dict.fromkeys((*(piece for each in inside for piece in each.evidence), *result.evidence))
+    return replace(result, score=1.0, reason="; ".join(reasons), evidence=tuple(evidence), unjudged=())
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
 """Turn the encoder's logits and word overlap into probabilities, with one logistic regression per level.
 
-Word overlap is among the inputs so that text copied from a source scores low, whatever the encoder thinks of it.
+Word overlap is one of the inputs, so that text copied from a source scores low, even if the encoder doubts it.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,15 +14,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.core.errors import DataError
-from veridical.core.types import Case, Level, check_threshold
-from veridical.detectors.claims.unclaimed import is_refusal
-from veridical.detectors.default.cells import misread_cells
 from veridical.detectors.default.computed import computed_amounts
 from veridical.detectors.default.wording import is_copied, lacking, matter_of_absence, misplaced
-from veridical.detectors.tokens.lexical import FEATURES, lexical_features
+from veridical.detectors.discrepancies.answers import confirmed
+from veridical.detectors.discrepancies.discrepancy import sentence_at
+from veridical.detectors.discrepancies.finding import discrepancies
+from veridical.detectors.discrepancies.rates import same_rates
+from veridical.detectors.discrepancies.references import known_in_other_forms
+from veridical.detectors.discrepancies.values import lowered_values
 from veridical.detectors.tokens.scoring import ScoredResponse
-from veridical.models.heads import LinearClassifier
+from veridical.inference.heads import LinearClassifier
+from veridical.records.errors import DataError
+from veridical.records.types import Case, Level, check_threshold
+from veridical.text.framing import is_refusal
+from veridical.text.lexical import FEATURES, lexical_features
 
 __all__ = [
     "COLUMNS",
@@ -35,9 +40,9 @@ __all__ = [
     "sentence_rows",
     "source_rows",
     "with_absences",
-    "with_computed_amounts",
     "with_copies",
-    "with_misread_cells",
+    "with_discrepancies",
+    "with_supported",
     "word_table",
 ]
 
@@ -45,7 +50,7 @@ Floats = NDArray[np.float64]
 COPIED = -6.0
 """Upper bound of the logit of a sentence that a source has word for word (`is_copied`)."""
 DENIED = 6.0
-"""Lower bound of the logit of a sentence that wrongly denies that the sources say something, or misreads a cell."""
+"""Lower bound of the logit of a sentence that wrongly denies that the sources say something."""
 _MISSING, _VALUE, _NAME, _RUN, _CONTENT, _IN_SOURCE, _OF_RESPONSE = map(
     FEATURES.index,
     ("missing", "value_missing", "name_missing", "run", "content", "in_source", "missing_of_response"),
@@ -79,13 +84,14 @@ SIGNS: Mapping[str, int] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WordTable:
-    """The inputs of the word-level regression for one response: encoder logits and lexical features of its units.
+    """The inputs of the word-level regression for one response: the encoder's logits, and lexical features of its
+    units.
 
     Attributes:
-        logits: The logit of each unit; NaN if the encoder could not read it. *Shape:* (units,)
-        features: The columns `detectors.tokens.lexical.FEATURES`. *Shape:* (units, features)
-        rows: The columns `COLUMNS[Level.SPAN]`. *Shape:* (units, columns)
-        missing: The share of each part's content words that no source has. *Shape:* (parts,)
+        logits: The logit of each unit. NaN if the encoder could not read the unit. *Shape:* (units,)
+        features: The features in `text.lexical.FEATURES`. *Shape:* (units, features)
+        rows: The columns in `COLUMNS[Level.SPAN]`. *Shape:* (units, columns)
+        missing: The proportion of each part's content words that no source has. *Shape:* (parts,)
     """
 
     logits: Floats
@@ -124,23 +130,28 @@ def _in_place(case: Case, scored: ScoredResponse, features: NDArray[np.float32])
 
 
 def with_copies(case: Case, scored: ScoredResponse, *, whole: bool = True) -> ScoredResponse:
-    """Return `scored` with low logits for each sentence that a source has word for word, because it is supported.
+    """Return the scored response with low logits for sentences that a source contains word for word.
 
-    With `whole`, the copy must be a whole sentence or clause of the source that the source does not deny (`is_copied`).
+    Such sentences are supported. With `whole`, the copy must be a whole sentence or clause that the source does not
+    deny (`is_copied`).
     """
     copied = []
+    ends = [0, *(unit.end for unit in scored.units)]
+    starts = [*(unit.start for unit in scored.units), len(case.response)]
     for part, units in enumerate(scored.units_of_parts()):
-        words = [scored.units[i].of(case.response) for i in units.tolist()]
-        if any(is_copied(words, source.text, whole=whole) for source in case.sources):
+        # signs around the first and the last word belong to the sentence
+        sentence = case.response[ends[units[0]] : starts[units[-1] + 1]] if len(units) else ""
+        if any(is_copied(sentence, source.text, whole=whole) for source in case.sources):
             copied.append((part, units))
     return _bounded(scored, copied, np.minimum, COPIED) if copied else scored
 
 
 def with_absences(case: Case, scored: ScoredResponse) -> ScoredResponse:
-    """Return `scored` with clear logits for sentences that only say what the sources lack, if the words decide that.
+    """Return the scored response with clear logits for sentences that only say what the sources lack.
 
-    The logits become low if the sources do lack it and high if a source sentence has it. They also become high for
-    refusals: only refusals to answer questions that the sources answer are left in the response (`claims.unclaimed`).
+    This applies if the words decide whether the sentence is right. The logits become low if the sources do lack it, and
+    high if a source sentence has it. They also become high for refusals, because the only refusals left in the response
+    are those to answer questions that the sources answer (`claims.unclaimed`).
     """
     true: list[tuple[int, NDArray[np.int64]]] = []
     false: list[tuple[int, NDArray[np.int64]]] = []
@@ -163,19 +174,23 @@ def with_absences(case: Case, scored: ScoredResponse) -> ScoredResponse:
     return replace(_bounded(scored, true, np.minimum, COPIED), features=features)
 
 
-def with_computed_amounts(case: Case, scored: ScoredResponse) -> ScoredResponse:
-    """Return `scored` with low logits for amounts that the response computes rightly (`computed_amounts`).
+def with_supported(case: Case, scored: ScoredResponse) -> ScoredResponse:
+    """Return the scored response with low logits for values that simple rules find supported.
 
-    The logit of their sentence becomes at most the highest of its other words.
+    These are right totals, other forms of identifiers and rates, and confirmed yes/no answers. The logit of their
+    sentence becomes at most the highest logit of its other words. `case` must have the response as given.
     """
-    mentions = () if scored.problem else tuple(computed_amounts(case))
-    if not mentions:
+    if scored.problem:
+        return scored
+    spans = [*(mention.span for mention in computed_amounts(case)), *known_in_other_forms(case), *confirmed(case)]
+    spans += [*same_rates(case), *lowered_values(case)]
+    if not spans:
         return scored
     starts = [unit.start for unit in scored.units]
     features = (lexical_features(case, scored.units) if scored.features is None else scored.features).copy()
     logits, parts = scored.logits.copy(), scored.parts.copy()
-    for mention in mentions:
-        units = np.arange(bisect_left(starts, mention.span.start), bisect_left(starts, mention.span.end))
+    for span in spans:
+        units = np.arange(bisect_left(starts, span.start), bisect_left(starts, span.end))
         logits[units] = np.minimum(logits[units], COPIED)
         for column, value in ((_MISSING, 0.0), (_VALUE, 0.0), (_NAME, 0.0), (_IN_SOURCE, 1.0)):
             features[units, column] = value
@@ -184,14 +199,22 @@ def with_computed_amounts(case: Case, scored: ScoredResponse) -> ScoredResponse:
     return replace(scored, logits=logits, parts=parts, features=features, whole=float(parts.max()))
 
 
-def with_misread_cells(case: Case, scored: ScoredResponse) -> ScoredResponse:
-    """Return `scored` with high logits for each sentence that misreads a cell, and for the value (`misread_cells`)."""
-    misread = []
+def with_discrepancies(case: Case, scored: ScoredResponse) -> ScoredResponse:
+    """Return the scored response with high logits for words in discrepancies, and for the sentences with them.
+
+    `case` must have the response as given, including text that makes no claim.
+    """
+    denied = []
     starts = [unit.start for unit in scored.units]
-    for mention in () if scored.problem else misread_cells(case):
-        units = np.arange(bisect_left(starts, mention.span.start), bisect_left(starts, mention.span.end))
-        misread += [(int(part), units) for part in scored.part_of[units] if part >= 0]
-    return _bounded(scored, misread, np.maximum, DENIED) if misread else scored
+    for discrepancy in () if scored.problem else discrepancies(case):
+        around = sentence_at(case.response, discrepancy.span.start)
+        first, last = bisect_left(starts, around.start), bisect_left(starts, around.end)
+        end = min(last, bisect_left(starts, discrepancy.span.end))
+        begin = bisect_right(scored.units, discrepancy.span.start, lo=first, hi=end, key=lambda unit: unit.end)
+        inside = range(begin, end)
+        parts = {int(scored.part_of[i]) for i in inside or range(first, last)} - {-1}
+        denied += [(part, np.array(inside, dtype=np.int64)) for part in parts]
+    return _bounded(scored, denied, np.maximum, DENIED) if denied else scored
 
 
 def _bounded(
@@ -206,15 +229,15 @@ def _bounded(
 
 
 def sentence_rows(scored: ScoredResponse, table: WordTable, source_words: int) -> Floats:
-    """Compute the inputs of the response level for each sentence.
+    """Compute the inputs of the response-level regression for each sentence.
 
     Args:
         scored: The logits of the response.
-        table: Its word table.
-        source_words: How many words the sources have in all.
+        table: The word table of the response.
+        source_words: The number of words in all sources together.
 
     Returns:
-        The columns `COLUMNS[Level.RESPONSE]`. *Shape:* (parts, columns)
+        The columns in `COLUMNS[Level.RESPONSE]`. *Shape:* (parts, columns)
     """
     rows = np.zeros((len(scored.parts), len(_SENTENCE)))
     sentences = np.log(max(1, int((scored.parts > COPIED).sum())))
@@ -240,15 +263,15 @@ def _of_words(scored: ScoredResponse, table: WordTable, part: int, units: NDArra
 
 
 def source_rows(scored: ScoredResponse, table: WordTable, response_words: int) -> Floats:
-    """Compute the inputs of the source level for each part of a source.
+    """Compute the inputs of the source-level regression for each part of a source.
 
     Args:
         scored: The logits of the source, scored as if it were a response and the response its source.
-        table: Its word table.
-        response_words: How many words the response has.
+        table: The word table of the source.
+        response_words: The number of words in the response.
 
     Returns:
-        The columns `COLUMNS[Level.SOURCE]`. *Shape:* (parts, columns)
+        The columns in `COLUMNS[Level.SOURCE]`. *Shape:* (parts, columns)
     """
     rows = np.zeros((len(scored.parts), len(_SOURCE)))
     for part, units in enumerate(scored.units_of_parts()):
@@ -262,13 +285,16 @@ def source_rows(scored: ScoredResponse, table: WordTable, response_words: int) -
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LevelModel:
-    """The regression of one level, and the probability in [0, 1] from which it flags."""
+    """The regression of one level, and the probability in [0, 1] from which this level is flagged."""
 
     classifier: LinearClassifier
     threshold: float
 
     def probabilities(self, rows: Floats) -> Floats:
-        """Return the probability of an error for each row *(n, columns)*. *Shape:* (n,)"""
+        """Return the probability of an error for each row.
+
+        *Shape:* `rows` is (n, columns), and the result is (n,).
+        """
         return np.asarray(np.exp(-np.logaddexp(0.0, -self.classifier.decide(rows))))
 
     def to_json(self) -> dict[str, Any]:
@@ -278,7 +304,11 @@ class LevelModel:
 
 
 def level_models(document: Mapping[str, Any], path: Path) -> dict[Level, LevelModel]:
-    """Read each level's model from a description. Raise `DataError`, naming `path`, if one is missing or damaged."""
+    """Read the regression of each level from a description. Errors name `path`.
+
+    Raises:
+        DataError: A regression is missing or damaged.
+    """
     models = {}
     for level, columns in COLUMNS.items():
         try:

@@ -1,7 +1,7 @@
-"""Recognise amounts of money that a response computes rightly: sums and differences of other amounts in it.
+"""Recognise amounts of money that a response computes correctly, as sums and differences of its other amounts.
 
-An encoder cannot add, and no source has "$207" where a response lists flights of $105 and $102: without this rule every
-right total is flagged. Whether the amounts that were added are right is judged where the response states them.
+An encoder cannot add, and no source has "$207" if a response lists flights of $105 and $102. Without this rule, every
+correct total would be flagged. The amounts that were added are judged where the response states them.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import accumulate
 
-from veridical.core.types import Case
-from veridical.detectors.explanation.sentences import Mention, index_of
+from veridical.records.types import Case
+from veridical.text.mentions import Mention, index_of
 
 __all__ = ["computed_amounts"]
 
@@ -20,11 +20,11 @@ _MOST = 40  # amounts of one currency that are compared
 
 
 def computed_amounts(case: Case) -> Iterator[Mention]:
-    """Yield the amounts of money that no source has and that follow from amounts before them in the response.
+    """Yield the amounts of money that no source has but that follow from earlier amounts in the response.
 
-    Such an amount is the sum of two or more amounts of its currency in a row, or the difference of two of them.
+    Such an amount is the sum of two or more successive amounts in its currency, or the difference of two of them.
 
-    >>> from veridical.core.types import Source
+    >>> from veridical.records.types import Source
     >>> text = "The flights cost $105 and $102, together $207. Of your $250, $43 remain."
     >>> prices = Source("s", "105, 102 and 250 dollars")
     >>> [mention.span.of(text) for mention in computed_amounts(Case("1", text, (prices,)))]

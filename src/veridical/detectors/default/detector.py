@@ -1,15 +1,15 @@
-"""The default detector: word overlap combined with a small cross-encoder that comes with the package.
+"""The default detector, which combines word overlap with a small cross-encoder that comes with the package.
 
-The encoder runs on onnxruntime alone. It reads each sentence of the response with the source sentences that share the
-most words with it. For coverage the roles change: it reads each sentence of a source to cover with the response as its
-source (after Chang et al. 2024, §3).
+The encoder runs on onnxruntime alone. It reads each sentence of the response together with the source sentences that
+share the most words with it. For coverage, the roles change: the encoder reads each sentence of a source to cover, with
+the response as its source (after Chang et al. 2024, §3).
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -18,25 +18,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.calibration.calibrators import Isotonic, Platt, calibrator
-from veridical.core.detector import DetectorContext, DetectorInfo
-from veridical.core.errors import DataError, InputError
-from veridical.core.judging import thresholds_in_force
-from veridical.core.perspectives import by_perspective
-from veridical.core.segment import has_words, word_forms
-from veridical.core.spans import Span, complement
-from veridical.core.spec import Spec
-from veridical.core.types import Case, Judgement, Level, Omission, Source, SourceSpan, Verdict
-from veridical.detectors.claims.unclaimed import may_frame, without_unclaimed
 from veridical.detectors.default.combining import (
+    COPIED,
+    DENIED,
     LevelModel,
     level_models,
     sentence_rows,
     source_rows,
     with_absences,
-    with_computed_amounts,
     with_copies,
-    with_misread_cells,
+    with_discrepancies,
+    with_supported,
     word_table,
 )
 from veridical.detectors.default.reading import (
@@ -45,16 +37,30 @@ from veridical.detectors.default.reading import (
     without_question,
     without_unsupported_context,
 )
+from veridical.detectors.default.second_reader import best_weight, with_reader
 from veridical.detectors.default.wording import answers
+from veridical.detectors.discrepancies.discrepancy import with_verdicts
+from veridical.detectors.discrepancies.finding import discrepancies
+from veridical.detectors.discrepancies.values import ambiguous_dates
 from veridical.detectors.explanation import explained
 from veridical.detectors.scope import limits_of
 from veridical.detectors.tokens.artifact import BACKBONE, ONNX, load_tokens
-from veridical.detectors.tokens.lexical import word_count
 from veridical.detectors.tokens.scoring import PairScorer, ScoredResponse
-from veridical.models.artifact import DETECTOR, description
-from veridical.models.onnx_runtime import load_onnx
-from veridical.models.pair_runner import PairRunner
-from veridical.models.pairs import PairEncoder
+from veridical.inference.artifact import DETECTOR, description
+from veridical.inference.onnx_runtime import load_onnx
+from veridical.inference.pair_runner import PairRunner
+from veridical.inference.pairs import PairEncoder
+from veridical.metrics.calibrators import Isotonic, Platt, calibrator
+from veridical.records.detector import Detector, DetectorContext, DetectorInfo, fingerprint_of, info_of
+from veridical.records.errors import DataError, InputError
+from veridical.records.judging import NO_CLAIM, thresholds_in_force
+from veridical.records.perspectives import by_perspective
+from veridical.records.spans import Span, complement
+from veridical.records.spec import Spec, parse_spec
+from veridical.records.types import Case, Example, Judgement, Level, Omission, Source, SourceSpan, Verdict
+from veridical.text.framing import may_frame, without_unclaimed
+from veridical.text.lexical import word_count
+from veridical.text.segment import has_words, word_forms
 
 if TYPE_CHECKING:
     from veridical.detectors.tokens.detector import Tokens
@@ -69,29 +75,50 @@ MOST = 256
 UNREAD = 3.5
 """The logit of the sentences that are not read: about the mean logit that the encoder gives them when it does read them
 (3.1 to 3.9 in nine sources of some 560 sentences)."""
+_BATCH = 64  # cases to score at a time while the weight of a reader is fitted
 _PRECISIONS = ("int8", "fp32", "torch")
 
 
 class Default:
     """Scores words, sentences and coverage with a small encoder and word overlap; comes with the package.
 
-    Each word of the response gets a verdict; its score, like that of the response, is a calibrated probability. Flagged
-    words and omissions are explained (`detectors.explanation`). Each sentence of a source with `must_cover` gets an
-    omission; `omission` is the mean over a perspective's sentences, and the worst perspective counts. A sentence that a
-    source has word for word, as a whole sentence or clause, counts as supported. The detector was trained on English;
-    `veridical train default` makes it again.
+    Each word of the response gets a verdict. The scores of words and of the response are calibrated probabilities.
+    Flagged words and omissions are explained (`detectors.explanation`). Each sentence of a source with `must_cover`
+    gets an omission. `omission` is the mean over a perspective's sentences, for the worst perspective. A sentence that
+    a source contains word for word, as a whole sentence or clause, counts as supported. The detector was trained on
+    English; `veridical train default` trains it again.
 
     Args:
-        path: A folder that `veridical train default` wrote; None: the one in the package.
-        precision: "int8" or "fp32" (ONNX), or "torch" for the encoder's own weights, if the folder has them.
-        name: The detector's name; None: "default", or "default:PATH".
+        path: A folder that `veridical train default` wrote. Default: the folder in the package.
+        precision: The form of the encoder: "int8" or "fp32" (ONNX), or "torch" for the encoder's own weights, if the
+            folder has them.
+        reader: Another detector, such as "hf:NAME", whose sentence scores are combined with the detector's own scores.
+            Default: the encoder alone.
+        weight: The weight of the reader in the combined score, from 0 to 1. Default: 0.5.
+        name: The detector's name. Default: "default" or "default:PATH".
     """
 
     info = DetectorInfo()
 
-    def __init__(self, path: str | Path | None = None, *, precision: str = "int8", name: str | None = None) -> None:
+    explains = True
+
+    def __init__(
+        self,
+        path: str | Path | None = None,
+        *,
+        precision: str = "int8",
+        reader: Detector | None = None,
+        weight: float | None = None,
+        name: str | None = None,
+    ) -> None:
         if precision not in _PRECISIONS:
             raise InputError(f"precision is {precision!r}", hint=f"one of {', '.join(_PRECISIONS)}")
+        if weight is not None and (reader is None or not 0.0 <= weight <= 1.0):
+            raise InputError(f"the weight of the reader is {weight}", hint="from 0 to 1, and only with reader=")
+        if reader is not None:
+            self.info = replace(self.info, needs_chat_model=info_of(reader).needs_chat_model)
+        self.reader = reader
+        self.weight = weight
         self.path = PACKAGED if path is None else Path(path)
         self.precision = precision
         self.name = name or ("default" if path is None else f"default:{path}")
@@ -99,12 +126,14 @@ class Default:
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Default:
         """Make the detector for `default[:FOLDER][,OPTION=VALUE]`."""
-        spec.accept(("precision",), values=1)
+        spec.accept(("precision", "reader", "weight"), values=1)
         precision = spec.options.get("precision", "int8")
-        if spec.value is None:
+        if spec.value is None and not {"reader", "weight"} & spec.options.keys():
             detector = _packaged(PACKAGED, precision, str(spec), os.getpid())
         else:
-            detector = cls(spec.value, precision=precision, name=str(spec))
+            reader = context.load(spec.options["reader"]) if "reader" in spec.options else None
+            weight = spec.number("weight", 0.0) if "weight" in spec.options else None
+            detector = cls(spec.value, precision=precision, reader=reader, weight=weight, name=str(spec))
         detector.thresholds  # noqa: B018 - check that the folder holds a detector before judging anything
         return detector
 
@@ -133,7 +162,7 @@ class Default:
 
     @cached_property
     def scorer(self) -> PairScorer:
-        """The scorer of words and sentences; in "int8" and "fp32" it needs onnxruntime only."""
+        """The scorer for words and sentences. With the precision "int8" or "fp32", it needs only onnxruntime."""
         self._levels  # noqa: B018 - report a missing detector before a missing encoder
         if self.precision == "torch":
             return self._encoder().scorer
@@ -161,10 +190,47 @@ class Default:
         """Identify everything that the scores depend on: the regressions and the encoder."""
         encoder = self._encoder().fingerprint()
         digest = hashlib.sha256((self.path / DETECTOR).read_bytes()).hexdigest()[:16]
-        return {"default": digest, "encoder": encoder}
+        own = {"default": digest, "encoder": encoder}
+        return own if self.reader is None else {**own, "reader": fingerprint_of(self.reader), "weight": self._share}
+
+    @property
+    def _share(self) -> float:
+        return 0.5 if self.weight is None else self.weight
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """Judge each case. The responses of all cases are batched together, and so are the sources to cover."""
+        of_response, judgements = self._scored(cases)
+        if self.reader is not None:
+            judgements = self._with_reader(cases, of_response, judgements, self._share)
+        thresholds = thresholds_in_force(self)
+        return [
+            explained(case, judgement, thresholds, contradicted=self._contradicted(of_response.get(i)))
+            for i, (case, judgement) in enumerate(zip(cases, judgements, strict=True))
+        ]
+
+    def fit_options(self, examples: Sequence[Example]) -> Default:
+        """Return the detector with the weight of the reader that ranks the responses of `examples` best.
+
+        The detector itself is returned if it has no reader, if its weight was given, or if all labels are of one class.
+        """
+        if self.reader is None or self.weight is not None:
+            return self
+        scored: list[tuple[Judgement, Judgement]] = []
+        for start in range(0, len(examples), _BATCH):
+            cases = [example.case for example in examples[start : start + _BATCH]]
+            of_response, own = self._scored(cases)
+            scored += zip(own, self._with_reader(cases, of_response, own, 1.0), strict=True)
+        weight = best_weight(examples, scored)
+        if weight is None:
+            return self
+        spec = parse_spec(self.name)
+        name = str(replace(spec, options={**spec.options, "weight": f"{weight:g}"}))
+        fitted = Default(self.path, precision=self.precision, reader=self.reader, weight=weight, name=name)
+        fitted.scorer = self.scorer
+        return fitted
+
+    def _scored(self, cases: Sequence[Case]) -> tuple[dict[int, ScoredResponse], list[Judgement]]:
+        """Return the encoder's logits of responses by the index of the case, and each case's judgement from them."""
         coverage = [(i, source) for i, case in enumerate(cases) for source in _to_cover(case)]
         readable = [coverage_case(cases[i], source) for i, source in coverage if has_words(cases[i].response)]
         of_response = self._read(cases)
@@ -173,22 +239,27 @@ class Default:
         for i, source in coverage:
             scored = next(covered) if has_words(cases[i].response) else None
             omissions.setdefault(i, []).append((source, self._omissions(cases[i], source, scored)))
-        thresholds = thresholds_in_force(self)
-        return [
-            explained(
-                case,
-                self._judgement(case, of_response.get(i), omissions.get(i, [])),
-                thresholds,
-                contradicted=self._contradicted(of_response.get(i)),
-            )
-            for i, case in enumerate(cases)
+        return of_response, [
+            self._judgement(case, of_response.get(i), omissions.get(i, [])) for i, case in enumerate(cases)
         ]
 
-    def contradicted(self, cases: Sequence[Case]) -> list[list[tuple[Span, float]]]:
-        """Return, for each case, its response's sentences with the probability that the sources contradict them.
+    def _with_reader(
+        self,
+        cases: Sequence[Case],
+        of_response: Mapping[int, ScoredResponse],
+        judgements: Sequence[Judgement],
+        weight: float,
+    ) -> list[Judgement]:
+        assert self.reader is not None
+        undecided = [_undecided(of_response.get(i)) for i in range(len(cases))]
+        threshold = self.thresholds[Level.RESPONSE]
+        return with_reader(cases, judgements, undecided, self.reader, threshold=threshold, weight=weight)
 
-        Each probability holds given that the sentence is unsupported. A case without sources has no entries, and
-        neither has any case if the detector was not trained to tell contradiction from absence.
+    def contradicted(self, cases: Sequence[Case]) -> list[list[tuple[Span, float]]]:
+        """Return, for each sentence of a response, the probability that the sources contradict it.
+
+        The probability assumes that the sentence is unsupported. A case without sources has no entries. No case has
+        entries if the detector was not trained to tell contradiction from absence.
         """
         of_response = self._read(cases)
         return [self._contradicted(of_response.get(i)) for i in range(len(cases))]
@@ -219,7 +290,7 @@ class Default:
         if scored is None:
             notes.append("no sources to compare with" if not case.sources else "the sources have no words")
         elif not scored.units and has_words(case.response):
-            notes.append("the response makes no claim")
+            notes.append(NO_CLAIM)
         elif scored.problem or not np.isfinite(scored.logits).any():
             notes.append((scored.problem or "the response has no words").removeprefix(f"case {case.id!r}: "))
         else:
@@ -235,12 +306,17 @@ class Default:
                 for units, probability in zip(scored.units_of_parts(), of_sentences, strict=True)
                 if len(units)
             )
-            hallucination = max(sentence.score for sentence in sentences)
             notes += scored.notes
             if not is_read.all():
                 unread = [unit for unit, read in zip(scored.units, is_read, strict=True) if not read]
                 judged = tuple(complement(unread, len(case.response)))
                 notes.append("the encoder has no token for a part of the response: it was not judged")
+        if scored is not None and (found := discrepancies(case)):
+            verdicts, sentences = with_verdicts(case.response, found, verdicts, sentences)
+            notes = [note for note in notes if note != NO_CLAIM]
+        notes += ambiguous_dates(case) if sentences else ()
+        if sentences:
+            hallucination = max(sentence.score for sentence in sentences)
         skipped = [s.id for s in case.sources if s.must_cover and s.id not in {source.id for source, _ in covered}]
         notes += [f"source {id!r} has no words; its coverage was not judged" for id in skipped]
         means = [
@@ -270,6 +346,7 @@ class Default:
             tuple(notes),
             judged_sources=tuple(SourceSpan(s.id, Span(0, len(s.text))) for s, _ in covered) if skipped else None,
             sentences=sentences,
+            no_claim=NO_CLAIM in notes,
         )
 
     def _omissions(self, case: Case, source: Source, scored: ScoredResponse | None) -> list[Omission]:
@@ -291,19 +368,31 @@ def _span_of(scored: ScoredResponse, units: NDArray[np.int64]) -> Span:
     return Span(scored.units[units[0]].start, scored.units[units[-1]].end)
 
 
+def _undecided(scored: ScoredResponse | None) -> list[Span]:
+    """Return the sentences whose logits no rule has bounded (`combining.COPIED`, `combining.DENIED`)."""
+    if scored is None or scored.problem:
+        return []
+    return [
+        _span_of(scored, units)
+        for units, logit in zip(scored.units_of_parts(), scored.parts, strict=True)
+        if len(units) and COPIED < logit < DENIED
+    ]
+
+
 def score(scorer: PairScorer, cases: Sequence[Case], *, of_sources: bool = False) -> list[ScoredResponse]:
-    """Return the logits of each response, before the regressions: the encoder's logits, lowered for copied sentences.
+    """Return the logits of each response, before the regressions. Sentences copied from a source have low logits.
 
     The encoder reads each sentence with as much of the sources as fits, and a short answer with its question. It skips
     text that makes no claim (`claims.unclaimed`). Questions and earlier answers that would be wrong evidence are left
-    out, and values and words of the sources are read in the form that the response uses (`reading`).
+    out. Values and words of the sources are read in the form that the response uses (`reading`).
 
     Args:
-        scorer: Reads the cases.
-        cases: The cases.
-        of_sources: Whether the responses are sources to cover. These are read whole; of more than `MOST` sentences,
-            only those that share the most words with the response are read.
+        scorer: The scorer that reads the cases.
+        cases: The cases to score.
+        of_sources: Whether the responses are sources to cover, which are read whole. If such a source has more than
+            `MOST` sentences, only those that share the most words with the response are read.
     """
+    given = cases
     if not of_sources:
         # a refusal makes a claim only if the sources answer the question
         refusals = [may_frame(c.response) and c.question is not None and answers(c.sources, c.question) for c in cases]
@@ -311,7 +400,6 @@ def score(scorer: PairScorer, cases: Sequence[Case], *, of_sources: bool = False
             replace(case, response=without_unclaimed(case.response, case.sources, with_refusals=refusal))
             for case, refusal in zip(cases, refusals, strict=True)
         ]
-    as_given = cases
     cases = [in_forms_of_response(case) for case in cases]
     asked = [(case, 0) if of_sources else with_question(without_unsupported_context(case)) for case in cases]
     scored = scorer.score([case for case, _ in asked], most=MOST if of_sources else None)
@@ -322,8 +410,8 @@ def score(scorer: PairScorer, cases: Sequence[Case], *, of_sources: bool = False
     if of_sources:
         return scored
     scored = [with_absences(case, each) for case, each in zip(cases, scored, strict=True)]
-    scored = [with_computed_amounts(case, each) for case, each in zip(as_given, scored, strict=True)]
-    return [with_misread_cells(case, each) for case, each in zip(as_given, scored, strict=True)]
+    scored = [with_supported(case, each) for case, each in zip(given, scored, strict=True)]
+    return [with_discrepancies(case, each) for case, each in zip(given, scored, strict=True)]
 
 
 def _filled(scored: ScoredResponse) -> ScoredResponse:
@@ -348,7 +436,7 @@ def _halfway(threshold: float) -> Callable[[Any], Any]:
 
 
 def coverage_case(case: Case, source: Source) -> Case:
-    """Return a case with the roles changed: `source` is the response, and the response is its source."""
+    """Return a case with exchanged roles, in which `source` is the response, and the response is its source."""
     return Case(f"{case.id}/{source.id}", source.text, (Source("response", case.response),))
 
 

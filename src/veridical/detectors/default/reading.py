@@ -1,8 +1,8 @@
-"""Prepare a case for the encoder: state short answers in full, drop wrong premises, adapt the sources' forms.
+"""Prepare a case for the encoder: complete short answers, drop wrong premises, and adapt the forms in the sources.
 
-"Yes." alone states nothing that sources could support. And the encoder has not learned that "330 m" and "330 metres",
-"isn't" and "is not", "analysed" and "analyzed" are equal, so it reads sources in which equal values, words and
-negations are written as in the response (`core.quantities` decides which values are equal).
+"Yes." alone states nothing that sources could support. The encoder has also not learned that "330 m" and "330 metres",
+"isn't" and "is not", or "analysed" and "analyzed" are equal. So it reads sources in which equal values, words and
+negations are written as in the response. `text.quantities` decides which values are equal.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from functools import lru_cache
 
 import numpy as np
 
-from veridical.core import quantities
-from veridical.core.messages import turns_of_others
-from veridical.core.segment import words
-from veridical.core.spans import Span
-from veridical.core.types import Case, Source
-from veridical.detectors.explanation.counterpart import bound, compare_mention, stated
-from veridical.detectors.explanation.sentences import Mention, Sentence, SentenceIndex, index_of
-from veridical.detectors.overlap.matching import WORDS, Profile, compiled
-from veridical.detectors.tokens.lexical import source_profile
 from veridical.detectors.tokens.scoring import ScoredResponse
+from veridical.records.spans import Span
+from veridical.records.turns import turns_of_others
+from veridical.records.types import Case, Source
+from veridical.text import quantities
+from veridical.text.counterparts import bound, compare_mention, stated
+from veridical.text.lexical import source_profile
+from veridical.text.matching import WORDS, Profile, compiled
+from veridical.text.mentions import Mention, Sentence, SentenceIndex, index_of
+from veridical.text.segment import words
 
 __all__ = ["in_forms_of_response", "with_question", "without_question", "without_unsupported_context"]
 
@@ -33,11 +33,12 @@ _LONGEST_QUESTION = 400  # characters; a longer one is a task with its context
 
 
 def without_unsupported_context(case: Case) -> Case:
-    """Return the case without its question or turns of its history, where the response repeats a wrong value from them.
+    """Leave out the question and the earlier turns from which the response repeats a wrong value.
 
-    The encoder takes whatever it reads for supported. So an earlier answer is left out if the response has a value or
-    name from it that no source has. Users also describe their situation ("for 5 days"): their turns and the question
-    are left out only if a source has another value in this place. Turns that the question repeats are left out, too.
+    This is needed because the encoder takes everything that it reads for supported. An earlier answer is left out if
+    the response repeats a value or name from it that no source has. Users also describe their situation ("for 5 days"),
+    so their turns and the question are left out only if a source has another value there. Turns that the question
+    repeats are left out, too.
 
     >>> case = Case("1", "Yes, it was built in 1950.", (Source("s", "It was built in 1960."),), "Was it built in 1950?")
     >>> without_unsupported_context(case).question is None
@@ -75,9 +76,11 @@ def _is_denied(index: SentenceIndex, sentence: Sentence, mention: Mention) -> bo
 
 
 def with_question(case: Case) -> tuple[Case, int]:
-    """Return the case with a response that states its question, and how many characters were put before the answer.
+    """Put the question before a short answer, so that the response becomes a statement.
 
-    The number is 0 where the case has no question, or an answer of more than `MOST_WORDS` words.
+    Returns:
+        The case with the longer response, and the number of characters before the answer. This number is 0 if the case
+        has no question, or if its answer has more than `MOST_WORDS` words.
 
     >>> case, length = with_question(Case("1", "Yes.", question="Is it old?"))
     >>> case.response, case.response[length:]
@@ -91,7 +94,7 @@ def with_question(case: Case) -> tuple[Case, int]:
 
 
 def without_question(scored: ScoredResponse, length: int) -> ScoredResponse:
-    """Drop the units in the first `length` characters, and move the others to where they are in the answer."""
+    """Undo `with_question` in a scored response: drop the first `length` characters, and shift the rest."""
     if length == 0 or scored.problem:
         return scored
     inside = [i for i, unit in enumerate(scored.units) if unit.start >= length]
@@ -105,9 +108,9 @@ def without_question(scored: ScoredResponse, length: int) -> ScoredResponse:
 
 
 def in_forms_of_response(case: Case) -> Case:
-    """Return `case` with the values, words and negations of its sources written as the response writes them.
+    """Rewrite values, words and negations of the sources in the form that the response uses.
 
-    Forms of the response that some source has already stay as they are.
+    If a source already uses the response's form, no other value is rewritten to it.
 
     >>> case = Case("1", "It isn't 330 m tall.", (Source("s", "It is not 330 metres tall."),))
     >>> in_forms_of_response(case).sources[0].text
@@ -118,6 +121,7 @@ def in_forms_of_response(case: Case) -> Case:
     profiles = [source_profile(source.text) for source in case.sources]
     foreign = [form for form in response.types if not any(form in profile.types for profile in profiles)]
     values: dict[str, str] = {}
+    small: dict[str, str] = {}  # numbers that are rewritten only from or to a form that the encoder does not know
     words: dict[str, str] = {}
     for form in foreign:
         if not quantities.is_value(form):
@@ -127,22 +131,30 @@ def in_forms_of_response(case: Case) -> Case:
             kind, _, amount = key.partition(":")
             if kind in _KINDS or (kind == "n" and abs(Fraction(amount)) >= _LARGE):
                 values.setdefault(key, response.first_span(form).of(case.response))
-    if not values and not any(form in profile.types for form in words for profile in profiles):
+            elif kind == "n":
+                small.setdefault(key, form)
+    if not values and not small and not any(form in profile.types for form in words for profile in profiles):
         return case
     sources = []
     for source, profile in zip(case.sources, profiles, strict=True):
         forms = {form: words[form] for form in words if form in profile.types}
-        for form in profile.types if values else ():
+        for form in profile.types if values or small else ():
             if quantities.is_value(form) and not _LEFT.match(form):
-                written = next((values[key] for key in quantities.keys(form) if key in values), None)
-                if written is not None:
-                    forms[form] = written
+                keys = quantities.keys(form)
+                written = next((values[key] for key in keys if key in values), None)
+                if written is None:
+                    ours = next((small[key] for key in keys if key in small), None)
+                    if ours is None or (_KNOWN.fullmatch(ours) and _KNOWN.fullmatch(form)):
+                        continue
+                    written = response.first_span(ours).of(case.response)[quantities.numeral(ours) :]
+                forms[form] = written
         sources.append(_rewritten(source, profile, forms) if forms else source)
     return replace(case, sources=tuple(sources))
 
 
 _KINDS = ("d", "t", "q", "r", "o", "dec")  # dates, times, quantities, ranges, ordinals, decades
 _LARGE = 1000  # the encoder knows smaller numbers in digits and in words, and tables are full of them
+_KNOWN = re.compile(r"[0-9]+(?:[.,][0-9]+)?|[a-z]+(?:-[a-z]+)?")  # "12", "twelve"; not "a dozen" or "½"
 _LEFT = re.compile(r".*[ -]olds?$")  # never rewritten: "100 years old" says more than "100 years"
 _DATE_OF_RECORD = re.compile(r"\d{4}[-/]\d")  # 1998-07-04: rewritten, but nothing is rewritten as it
 
@@ -152,7 +164,7 @@ def _rewritten(source: Source, profile: Profile, forms: Mapping[str, str]) -> So
     end = 0
     for match in compiled(profile.pattern).finditer(profile.text):
         if match[0] in forms:
-            number_start, _ = quantities.keyed(match[0])  # a key stays before its value
+            number_start = quantities.keyed(match[0])[0] or quantities.numeral(match[0])  # what is before it stays
             number_start += match.start()
             space = " " if source.text[number_start - 1 : number_start].isdigit() else ""  # the time of a time stamp
             parts += (source.text[end:number_start], space + forms[match[0]])

@@ -1,10 +1,10 @@
-"""Decide by words alone: sentences that a source has word for word, misplaced values and names, and absences.
+"""Decide by words alone about copied sentences, misplaced values and names, and statements of absence.
 
-A part of a sentence may mean something else than the whole ("The drug works" in "The drug works in mice"), and so may
-a sentence that the source quotes, doubts or denies: only a whole sentence that the source states counts as copied. A
-value or name is misplaced if a source has it in another statement ("born in 1950", about somebody else). An absence is
-a statement that the sources lack something ("The policy does not mention tents."). Only clear cases count. The rules
-are for English; they take linear time.
+A copied sentence stands word for word in a source. Only a whole sentence that the source states counts, because a part
+of a sentence may mean something else than the whole ("The drug works" in "The drug works in mice"), and so may a
+sentence that the source quotes, doubts or denies. A value or name is misplaced if a source has it in another statement
+("born in 1950", about somebody else). An absence is a statement that the sources lack something ("The policy does not
+mention tents."). Only clear cases count. The rules are for English and take linear time.
 """
 
 from __future__ import annotations
@@ -12,63 +12,66 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 
-from veridical.core.quantities import fold
-from veridical.core.segment import sentences, word_forms
-from veridical.core.spans import Span
-from veridical.core.stopwords import STOP_WORDS
-from veridical.core.types import Case, Source
-from veridical.detectors.explanation.counterpart import compare_mention, stated
-from veridical.detectors.explanation.sentences import (
-    Mention,
-    Sentence,
-    SentenceIndex,
-    WeightedWord,
-    index_of,
-    word_pattern,
-)
+from veridical.detectors.discrepancies.signs import has_more_units, sign_differences
+from veridical.records.spans import Span
+from veridical.records.types import Case, Source
+from veridical.text.counterparts import compare_mention, stated
+from veridical.text.mentions import Mention, Sentence, SentenceIndex, WeightedWord, index_of, word_pattern
+from veridical.text.quantities import fold
+from veridical.text.segment import sentences
+from veridical.text.signs import signed
+from veridical.text.stopwords import STOP_WORDS
 
 __all__ = ["answers", "is_copied", "lacking", "matter_of_absence", "misplaced"]
 
 
-def is_copied(words: Sequence[str], text: str, *, whole: bool = True) -> bool:
-    """Check whether `text` has the words of a sentence in the same order; case and punctuation do not count.
+def is_copied(sentence: str, text: str, *, whole: bool = True) -> bool:
+    """Check whether a source contains the words and symbols of a sentence in the same order.
+
+    Letter case and punctuation do not count.
 
     Args:
-        words: The words of the sentence.
-        text: The text of a source.
-        whole: Whether the words must be a whole sentence or clause in `text` that nothing around it denies or makes
+        sentence: The sentence of the response.
+        text: The text of the source.
+        whole: Whether the words must be a whole sentence or clause of `text`, which nothing around it denies or makes
             conditional.
 
-    >>> is_copied(["It", "rained"], "In May, it rained."), is_copied(["It", "rained"], "It rained in May.")
+    >>> is_copied("It rained", "In May, it rained."), is_copied("It rained", "It rained in May.")
     (True, False)
-    >>> is_copied(["It", "rained"], "It is not true that it rained.")
-    False
+    >>> is_copied("It rained", "It is not true that it rained."), is_copied("p > 1", "p < 1")
+    (False, False)
     """
-    if not words or f" {' '.join(words).lower()} " not in _words_of(text):
-        return False
-    if not whole:
-        return True
-    in_order = r"[\W_]*".join(map(re.escape, words))
-    copy = re.compile(rf"(?<![^\W_]){in_order}(?![^\W_])", re.IGNORECASE)
-    spans = sentences(text)
-    for match in copy.finditer(text):
-        first = bisect_right(spans, match.start(), key=lambda span: span.start) - 1
-        last = bisect_left(spans, match.end(), key=lambda span: span.start) - 1
-        before, after = text[spans[first].start : match.start()], text[match.end() : spans[last].end]
-        if not _OPENS_CLAUSE.search(before) or not _ENDS_CLAUSE.match(after):
+    ours, theirs = signed(sentence), signed(text)
+    for place in theirs.places(ours.forms) if ours.forms else ():
+        if any(sign_differences(ours, theirs, place)) or has_more_units(ours, theirs, place):
             continue
-        previous = spans[first - 1].of(text).rstrip("*_ ") if first else ""
-        if previous.endswith(":"):
-            before = f"{previous} {before}"
-        following = spans[last + 1].of(text) if last + 1 < len(spans) else ""
-        if not (_DOUBTS.search(before) or _DOUBTED.search(after) or _DENIED.match(following)):
+        if not whole or _states(theirs.text, theirs.words[place].start, theirs.words[place + len(ours.forms) - 1].end):
             return True
     return False
 
 
-_OPENS_CLAUSE = re.compile(r"(?:\A|[,;:\n|—–]\W*(?:(?:and|but|so|yet|while)\s+)?)[\W_]*\Z", re.IGNORECASE)
+def _states(text: str, start: int, end: int) -> bool:
+    """Check whether `text[start:end]` is a whole sentence or clause that nothing around it denies."""
+    spans = sentences(text)
+    first = bisect_right(spans, start, key=lambda span: span.start) - 1
+    last = bisect_left(spans, end, key=lambda span: span.start) - 1
+    before, after = text[spans[first].start : start], text[end : spans[last].end]
+    if not _OPENS_CLAUSE.search(before) or not _ENDS_CLAUSE.match(after):
+        return False
+    previous = spans[first - 1].of(text).rstrip("*_ ") if first else ""
+    if previous.endswith(":"):
+        before = f"{previous} {before}"
+    following = spans[last + 1].of(text) if last + 1 < len(spans) else ""
+    return not (_DOUBTS.search(before) or _DOUBTED.search(after) or _DENIED.match(following))
+
+
+_MARK = r"[,;:\n|—–]"
+_NO_MARK = r"[^\w,;:\n|—–]"
+_OPENS_CLAUSE = re.compile(  # only marks follow the beginning of the text, a mark of `_MARK`, or one and a conjunction
+    rf"(?:\A|(?<=[^\W_])(?:{_NO_MARK}|_)*+{_MARK}|{_MARK}{_NO_MARK}*+(?:and|but|so|yet|while)\s)[\W_]*+\Z",
+    re.IGNORECASE,
+)
 _ENDS_CLAUSE = re.compile(
     r"[\W_]*\Z|[\s\"”’)\]]*(?:[.!?;:\n|—–]|,[\"”’]?\s*(?:and|but|so|yet|or|while|which|who|where|although|though|as)\b)",
     re.IGNORECASE,
@@ -97,11 +100,6 @@ _DENIED = re.compile(
 )
 
 
-@lru_cache(maxsize=16)
-def _words_of(text: str) -> str:
-    return f" {' '.join(word_forms(text)).lower()} "
-
-
 _SENTENCES = 4  # source sentences to compare each mention with
 _ALL, _FEWER = 0.95, 0.8  # shares of the weight of the sentence's other words
 
@@ -109,11 +107,12 @@ _ALL, _FEWER = 0.95, 0.8  # shares of the weight of the sentence's other words
 def misplaced(case: Case) -> Iterator[Mention]:
     """Yield the values and names of the response that its sources have, but in statements about something else.
 
-    A mention is misplaced in two cases. First, a source sentence has all other content words of its sentence and
-    another value or name of the same kind, while each source sentence with the mention lacks some of these words.
-    Second, another value clearly stands in its place in the closest source sentence (`compare_mention`).
+    A value or name is misplaced in two cases. In the first case, a source sentence has all other content words of its
+    sentence and another value or name of the same kind, while each source sentence with the value or name itself lacks
+    some of these words. In the second case, another value clearly stands in its place in the closest source sentence
+    (`compare_mention`).
 
-    >>> from veridical.core.types import Source
+    >>> from veridical.records.types import Source
     >>> source = Source("a", "Ann was born in 1950. Ben was born in 1962.")
     >>> text = "Ben was born in 1950."
     >>> [mention.span.of(text) for mention in misplaced(Case("1", text, (source,)))]
@@ -161,9 +160,9 @@ def _has(index: SentenceIndex, i: int, sentence: Sentence, mention: Mention) -> 
 
 
 def matter_of_absence(sentence: str, sources: Sequence[Source] = ()) -> Span | None:
-    """Return the part of `sentence` that names what the sources lack, or None if the sentence says anything else.
+    """Return the part of a sentence that names what the sources lack, or None if the sentence says anything else.
 
-    The sentence may refer to a source by a common word for documents ("the policy") or by words of its id.
+    The sentence may refer to a source by a common word for documents ("the policy") or by words of the source's id.
 
     >>> sentence = "The policy does not mention the price."
     >>> matter_of_absence(sentence).of(sentence)
@@ -186,10 +185,11 @@ def matter_of_absence(sentence: str, sources: Sequence[Source] = ()) -> Span | N
 
 
 def lacking(sources: Sequence[Source], matter: str) -> bool | None:
-    """Return whether the sources say nothing about `matter`; None if its words do not decide.
+    """Return whether the sources say nothing about `matter`.
 
     The sources lack it if they lack one of its content words. They have it if one sentence has all of these words, does
-    not itself say that something is unknown, and has a value or name of the kind that is asked for ("when …").
+    not itself say that something is unknown, and has a value or name of the kind that is asked for ("when …"). In all
+    other cases, the words do not decide, and the result is None.
 
     >>> tower = [Source("a", "The tower was built in 1889.")]
     >>> lacking(tower, "when the tower was built"), lacking(tower, "who built the tower"), lacking(tower, "tents")
@@ -230,9 +230,9 @@ def lacking(sources: Sequence[Source], matter: str) -> bool | None:
 
 
 def answers(sources: Sequence[Source], question: str) -> bool:
-    """Check whether a source sentence clearly answers `question`.
+    """Check whether a source sentence clearly answers a question.
 
-    The question must have at least two content words; the sentence must have all of them, and a value or name of the
+    The question must have at least two content words. The sentence must have all of them, and a value or name of the
     kind that is asked for.
 
     >>> tower = [Source("a", "The tower was built in 1889 by Ann.")]
@@ -286,7 +286,7 @@ _NAMED = re.compile(rf"\b(?:{_NOUN}|policies|studies|summaries)\b", re.IGNORECAS
 _DONT = r"(?:do(?:es)? not|do(?:es)?n['’]t|did not|didn['’]t|never|fails? to)"
 _VERBS = "mention|say|specify|state|indicate|discuss|reveal|disclose|clarify|address"
 _MORE_VERBS = f"{_VERBS}|provide|contain|include|give|describe|explain|offer|list|answer|tell|cover|have"
-_OPENS = r"\W*(?:(?:i['’]?m |i am )?(?:sorry|unfortunately|however|but)[,.]? (?:but )?)?"
+_OPENS = r"\W*+(?:(?:i['’]?m |i am )?(?:sorry|unfortunately|however|but)[,.]? (?:but )?)?"
 _BARE = r"(?:text|context|document|source|passage|article|information|material|excerpt|content|paragraph|report)s?"
 _BEFORE = (  # phrases before the matter
     rf"(?:(?:the|this|these|your|none of the) )?(?:(?:provided|given|available|above|supplied|retrieved|source) )*"
@@ -309,14 +309,14 @@ _AFTER = (  # phrases after the matter
     r"(?:in|by) (?P<subject>.{1,80})",
 )
 _ABSENCES = [
-    *(re.compile(rf"{_OPENS}(?:{form})\b\s*(?P<matter>.*?)\W*", re.IGNORECASE | re.DOTALL) for form in _BEFORE),
+    *(re.compile(rf"{_OPENS}(?:{form})\b\s*+(?P<matter>(?:.*\w)?)\W*", re.IGNORECASE | re.DOTALL) for form in _BEFORE),
     *(re.compile(rf"{_OPENS}(?P<matter>[^.;:]{{1,150}}?) {form}\W*", re.IGNORECASE) for form in _AFTER),
 ]
 _MAY_BE_ABSENCE = re.compile(
     r"\b(?:not|no|nothing|never|cannot|fails?|insufficient|unable|none)\b|n['’]t\b", re.IGNORECASE
 )
 _WHERE = re.compile(
-    rf"\s+(?:anywhere )?(?:in|by|from|within) (?:the|this|these|your|any of the)(?: \w+){{0,2}}? {_NOUN}\W*$",
+    rf"(?<!\s)\s++(?:anywhere )?(?:in|by|from|within) (?:the|this|these|your|any of the)(?: \w+){{0,2}}? {_NOUN}\W*$",
     re.IGNORECASE,
 )
 _GOES_ON = re.compile(

@@ -1,4 +1,4 @@
-"""Read and describe the layer of SummaC Conv in a folder; the model that it was trained on stays where it is."""
+"""Read and describe the trained layer of SummaC Conv in a folder. Its base model stays where it is."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from veridical.core.errors import DataError, InputError
 from veridical.detectors.entailment.forms import Form
-from veridical.models.artifact import DETECTOR, Artifact, Base, load_artifact
-from veridical.models.heads import LogisticLayer
+from veridical.inference.artifact import DETECTOR, Artifact, Base, load_artifact
+from veridical.inference.heads import LogisticLayer
+from veridical.records.errors import DataError, InputError
 
 __all__ = ["KIND", "TrainedLayer", "layer_artifact", "load_layer"]
 
@@ -31,7 +31,7 @@ class TrainedLayer:
 
 
 def layer_artifact(trained: TrainedLayer, training: Mapping[str, Any], validation: Mapping[str, Any]) -> Artifact:
-    """Return the artifact of a layer, with records of its training and figures on validation data."""
+    """Return the artifact of a layer, with a record of its training and its figures on validation data."""
     layer = trained.layer
     settings = {"form": asdict(trained.form), "labels": trained.labels}
     tensors = {"weight": layer.weight, "bias": np.array([layer.bias])}
@@ -39,7 +39,11 @@ def layer_artifact(trained: TrainedLayer, training: Mapping[str, Any], validatio
 
 
 def load_layer(folder: Path) -> TrainedLayer:
-    """Read the layer in `folder`; raise `DataError` if it holds none, or is damaged."""
+    """Read the trained layer in a folder.
+
+    Raises:
+        DataError: The folder contains no layer, or a damaged layer.
+    """
     from pydantic import TypeAdapter, ValidationError
 
     artifact = load_artifact(folder, KIND)

@@ -1,4 +1,4 @@
-"""Compare cases with their sources: one matrix of probabilities for each, hypotheses by premises."""
+"""Compare cases with their sources, and make a matrix of probabilities for each case, hypotheses by premises."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.core.types import Case, Claim, SourceSpan
 from veridical.detectors.claims.claims import nothing_to_check
 from veridical.detectors.entailment.forms import Floats, Form, hypotheses_of, premises_of
 from veridical.detectors.entailment.scorers import PairScorer
+from veridical.records.types import Case, Claim, SourceSpan
 
 __all__ = ["Compared", "Matrix", "compare"]
 
@@ -33,7 +33,7 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compared:
-    """A case with its hypotheses, premises and matrix; `problem` says why there is no matrix."""
+    """A case with its hypotheses, premises and matrix. If there is no matrix, `problem` says why."""
 
     case: Case
     hypotheses: tuple[Claim, ...] = ()
@@ -43,7 +43,7 @@ class Compared:
 
 
 def compare(scorer: PairScorer, form: Form, cases: Sequence[Case]) -> list[Compared]:
-    """Compare each case; the pairs of all cases are scored in one call."""
+    """Compare each case with its sources. The pairs of all cases are scored in one call."""
     texts: list[tuple[tuple[Claim, ...], list[SourceSpan]]] = []
     pairs: list[tuple[str, str]] = []
     problems = [nothing_to_check(case) for case in cases]

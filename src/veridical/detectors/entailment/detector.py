@@ -1,6 +1,6 @@
 """Check each sentence of a response against the sources with a cross-encoder, in the form of a published method.
 
-The methods differ in their premises and hypotheses, and in the arithmetic from probabilities to a score (`forms`).
+The methods differ in their premises and hypotheses, and in how they compute scores from probabilities (`forms`).
 """
 
 from __future__ import annotations
@@ -10,12 +10,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from veridical.core.detector import DetectorContext, DetectorInfo, digest_of
-from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.judging import not_judged
-from veridical.core.spans import Span
-from veridical.core.spec import Spec
-from veridical.core.types import DEFAULT_THRESHOLD, Case, Evidence, Judgement, Level, SourceSpan
 from veridical.detectors.claims.aggregate import aggregate_claims
 from veridical.detectors.claims.claim_checker import ClaimResult
 from veridical.detectors.claims.claims import Claims
@@ -23,9 +17,15 @@ from veridical.detectors.entailment.artifact import KIND, load_layer
 from veridical.detectors.entailment.comparison import Compared, compare
 from veridical.detectors.entailment.forms import CHOICES, FORMS, Floats, Form, sentence_scores
 from veridical.detectors.entailment.scorers import ClassifierScorer, PairScorer, ScorerOptions, open_scorer
-from veridical.models.artifact import described_kind
-from veridical.models.checkpoint import checkpoint_folder
-from veridical.models.heads import LogisticLayer
+from veridical.inference.artifact import described_kind
+from veridical.inference.checkpoint import checkpoint_folder
+from veridical.inference.heads import LogisticLayer
+from veridical.records.detector import DetectorContext, DetectorInfo, digest_of
+from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.judging import not_judged
+from veridical.records.spans import Span
+from veridical.records.spec import Spec
+from veridical.records.types import DEFAULT_THRESHOLD, Case, Evidence, Judgement, Level, SourceSpan
 
 __all__ = ["CONTRADICTION", "UNSUPPORTED", "Entailment"]
 
@@ -39,11 +39,11 @@ class Entailment:
     """Sentences that no source entails, by a cross-encoder in a published form (SummaC, MiniCheck, HHEM, AlignScore).
 
     Each sentence gets a verdict with its best premise as evidence. If the model can tell, the label says whether a
-    source contradicts the sentence or none has it.
+    source contradicts the sentence or no source mentions it.
 
     Args:
-        scorer: Scores the pairs (`scorers.open_scorer`).
-        form: The name of a form, or a form of your own.
+        scorer: The scorer for pairs of texts (`scorers.open_scorer`).
+        form: The name of a published form, or a form of your own.
         layer: The trained layer of SummaC Conv, for a form with bins.
         name: The detector's name.
     """
@@ -80,16 +80,19 @@ class Entailment:
         """Make the detector for `entailment:FOLDER[,OPTION=VALUE,…]`.
 
         FOLDER is a sequence classifier in Hugging Face format or its hub name, a classifier of `veridical train
-        tokens`, or what `veridical train summac` wrote.
+        tokens`, or a folder that `veridical train summac` wrote.
 
         Options:
-            form: A published form, which sets the next five options; None: as the model's classes suggest.
-            premise: "sentence", "chunk" or "document": what each hypothesis is compared with. Chunks are whole
+            form: A published form, which sets the next five options. Default: the form that the model's classes
+                suggest.
+            premise: The text that each hypothesis is compared with: "sentence", "chunk" or "document". Chunks are whole
                 sentences.
-            hypothesis: "sentence" or "response": each sentence of the response, or all of it at once.
-            words: The most words of a chunk (tokens, in the form minicheck), fewer if the model reads fewer.
+            hypothesis: The text to check: "sentence" for each sentence of the response, or "response" for all of it at
+                once.
+            words: The largest number of words in a chunk (tokens, in the form minicheck). It is lower if the model
+                reads fewer.
             contradiction: "yes": subtract the highest P(contradiction) from the highest P(entailment).
-            response: "mean" or "worst": how the sentences' scores become the response's.
+            response: "mean" or "worst": how the response's score is computed from the sentences' scores.
             labels, device, dtype, onnx, max_tokens, batch_tokens: As in `ScorerOptions`.
             model: The model's current place, for a trained layer or a classifier on a frozen backbone.
         """
@@ -120,12 +123,12 @@ class Entailment:
         return cls(scorer, trained.form, layer=trained.layer, name=str(spec))
 
     def fingerprint(self) -> dict[str, Any]:
-        """Identify everything that the scores depend on: the form, the model, and the layer."""
+        """Return everything that the scores depend on: the form, the model, and the layer."""
         layer = None if self.layer is None else digest_of([self.layer.weight.tolist(), self.layer.bias])
         return {"form": asdict(self.form), "layer": layer, **self.scorer.fingerprint()}
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """Judge each case; the pairs of all cases are scored in one call."""
+        """Judge each case. The pairs of all cases are scored in one call."""
         return [self._judgement(compared) for compared in compare(self.scorer, self.form, cases)]
 
     def _judgement(self, compared: Compared) -> Judgement:

@@ -1,8 +1,8 @@
-"""Score responses by entailment in published forms: settings for premises, hypotheses, and arithmetic.
+"""Score responses by entailment in published forms, which set the premises, the hypotheses, and the arithmetic.
 
-A matrix of P(entailment), hypotheses by premises, is reduced to a score per hypothesis and one for the response.
-SummaC: Laban et al. 2022, §4; MiniCheck: Tang et al. 2024, §3; AlignScore: Zha et al. 2023, §3.3; FactCC: Kryściński
-et al. 2020; FactCG: Lei et al. 2025. Scores here are 1 minus theirs: 1 is hallucinated.
+A matrix of P(entailment), hypotheses by premises, is reduced to a score per hypothesis and a score of the response. The
+forms are SummaC (Laban et al. 2022, §4), MiniCheck (Tang et al. 2024, §3), AlignScore (Zha et al. 2023, §3.3), FactCC
+(Kryściński et al. 2020) and FactCG (Lei et al. 2025). Scores here are 1 minus theirs, so that 1 means hallucinated.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.segment import has_words, words
-from veridical.core.spans import Span, trimmed
-from veridical.core.types import Claim, Source, SourceSpan
-from veridical.detectors.claims.citations import statements
-from veridical.models.heads import LogisticLayer
+from veridical.inference.heads import LogisticLayer
+from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.spans import Span, trimmed
+from veridical.records.types import Claim, Source, SourceSpan
+from veridical.text.citations import statements
+from veridical.text.segment import has_words, words
 
 __all__ = ["CHOICES", "FORMS", "Form", "chunks", "histograms", "hypotheses_of", "premises_of", "sentence_scores"]
 
@@ -34,19 +34,20 @@ CHOICES = {
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The premises, the hypotheses, and the arithmetic from probabilities to scores.
+    """Sets the premises, the hypotheses, and the arithmetic from probabilities to scores.
 
     Attributes:
-        premise: A "sentence" of a source, a "chunk" of whole sentences, or each source as a "document".
-        hypothesis: A "sentence" of the response, or all of the "response".
-        words: The most words of a chunk; of tokens, with the `unit` "token".
+        premise: The text that a hypothesis is compared with: a "sentence" of a source, a "chunk" of whole sentences, or
+            each source as a "document".
+        hypothesis: The text to check: a "sentence" of the response, or the whole "response".
+        words: The largest number of words in a chunk, or of tokens if `unit` is "token".
         contradiction: Whether to subtract the highest P(contradiction) from the highest P(entailment).
-        response: The response's score: the "mean" of its sentences' scores, or the "worst".
+        response: The response's score: the "mean" of its sentences' scores, or the "worst" score.
         joined: The way to join the two texts (`models.cross_encoder.CrossEncoder`).
-        unit: The unit in which chunks are measured.
-        answers: The tokens that an encoder-decoder writes for "unsupported" and "supported"; (): it is a classifier.
-        bins: The bins of each sentence's probabilities that a trained layer reads (SummaC Conv); 0: the highest
-            probability counts.
+        unit: The unit in which chunks are measured, "word" or "token".
+        answers: The tokens that an encoder-decoder writes for "unsupported" and "supported". Empty for a classifier.
+        bins: The number of bins of each sentence's probabilities that a trained layer reads (SummaC Conv). With 0, the
+            highest probability counts instead.
     """
 
     premise: Literal["sentence", "chunk", "document"] = "chunk"
@@ -94,9 +95,10 @@ FORMS = {
 
 
 def chunks(text: str, most: int, count: Callable[[str], int] | None = None) -> list[Span]:
-    """Return whole sentences of `text` in chunks of at most `most` words; only a longer sentence is cut.
+    """Join the sentences of a text into chunks of at most `most` words. Only a longer sentence is cut.
 
-    With `count`, a chunk's size is the sum of what it returns for its sentences; a sentence is still cut by words.
+    If you give a function `count`, for example one that counts tokens, it measures the size of each sentence instead. A
+    long sentence is still cut by words.
 
     >>> text = "One two. Three four five. Six."
     >>> [span.of(text) for span in chunks(text, 4)]
@@ -120,13 +122,13 @@ def chunks(text: str, most: int, count: Callable[[str], int] | None = None) -> l
 def premises_of(
     sources: Sequence[Source], form: Form, most_words: int, count: Callable[[str], int]
 ) -> list[SourceSpan]:
-    """Return the premises of a case, in order: those parts of its sources that hold a word.
+    """Return the premises of a case in order, which are the parts of its sources that contain a word.
 
     Args:
-        sources: The sources.
-        form: Its `premise` is the kind of part.
-        most_words: The most words that the model can read beside a hypothesis; chunks are no longer than that.
-        count: Counts the tokens of a text.
+        sources: The sources of the case.
+        form: The form, whose `premise` names the kind of part.
+        most_words: The largest number of words that the model can read beside a hypothesis. No chunk is longer.
+        count: A function that counts the tokens of a text.
     """
     premises = []
     limit = most_words if form.unit == "word" else most_words * 8 // 7  # some 0.7 words a token, leaving 0.2 of them
@@ -143,7 +145,7 @@ def premises_of(
 
 
 def hypotheses_of(response: str, form: Form) -> tuple[Claim, ...]:
-    """Return the claims of a response that holds a word: its sentences, or all of it."""
+    """Return the claims of a response that contains a word, which are its sentences or the whole response."""
     spans = statements(response)
     if form.hypothesis == "response":
         spans = [Span(spans[0].start, spans[-1].end)]
@@ -151,14 +153,14 @@ def hypotheses_of(response: str, form: Form) -> tuple[Claim, ...]:
 
 
 def histograms(entailment: Floats, bins: int) -> Floats:
-    """Count the premises in each bin of P(entailment), per hypothesis, for SummaC Conv.
+    """Count the premises in each bin of P(entailment), for each hypothesis (SummaC Conv).
 
     Args:
-        entailment: *Shape:* (hypotheses, premises).
-        bins: The number of bins; they divide [0, 1] evenly, and 1 is in the last one.
+        entailment: The probabilities of entailment. *Shape:* (hypotheses, premises)
+        bins: The number of bins, which divide [0, 1] evenly. 1 belongs to the last bin.
 
     Returns:
-        *Shape:* (hypotheses, bins).
+        The counts. *Shape:* (hypotheses, bins)
     """
     index = np.minimum((entailment * bins).astype(np.int64), bins - 1)
     counts: Floats = (index[:, :, None] == np.arange(bins)).sum(1).astype(np.float64)
@@ -168,17 +170,18 @@ def histograms(entailment: Floats, bins: int) -> Floats:
 def sentence_scores(
     entailment: Floats, contradiction: Floats | None, form: Form, layer: LogisticLayer | None
 ) -> tuple[Floats, float]:
-    """Return the score of each hypothesis, in [0, 1], and that of the response.
+    """Compute the score of each hypothesis and the score of the response, all in [0, 1].
 
-    Without a layer, the score is 1 - e with the highest P(entailment) e over premises, or (1 - (e - c)) / 2 with the
-    highest P(contradiction) c if `form.contradiction`. A layer scores the histogram of each hypothesis, and the mean
-    histogram for the response, which equals the mean of the logits.
+    Without a layer, a hypothesis scores 1 - e, where e is its highest P(entailment) over the premises. If
+    `form.contradiction` is set, it scores (1 - (e - c)) / 2, where c is its highest P(contradiction). A layer scores
+    the histogram of each hypothesis. For the response, it scores the mean histogram, which equals the mean of the
+    logits.
 
     Args:
-        entailment: *Shape:* (hypotheses, premises), both at least 1.
-        contradiction: P(contradiction), of the same shape.
-        form: The arithmetic.
-        layer: The layer of SummaC Conv: P(hallucinated) from a histogram.
+        entailment: The probabilities of entailment. Both dimensions are at least 1. *Shape:* (hypotheses, premises)
+        contradiction: The probabilities of contradiction, in the same shape.
+        form: The form, which sets the arithmetic.
+        layer: The layer of SummaC Conv, which computes P(hallucinated) from a histogram.
     """
     if layer is not None:
         counts = histograms(entailment, form.bins)

@@ -1,4 +1,4 @@
-"""Score pairs of texts with a sequence classifier, or with a classifier of `veridical train tokens`."""
+"""Score pairs of texts with a sequence classifier, or with a classifier trained by `veridical train tokens`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from veridical.core.errors import InputError
-from veridical.core.segment import words
-from veridical.core.types import Case, Source
 from veridical.detectors.tokens.artifact import ONNX
 from veridical.detectors.tokens.detector import Tokens
-from veridical.models.artifact import Base, described_kind
-from veridical.models.base_model import base_of, check_base, identity
-from veridical.models.checkpoint import (
+from veridical.inference.artifact import Base, described_kind
+from veridical.inference.checkpoint import (
+    HHEM,
     Role,
     architectures_of,
     checkpoint_folder,
@@ -26,12 +23,16 @@ from veridical.models.checkpoint import (
     read_config,
     role_of,
 )
+from veridical.inference.local_model import Kind, LocalModel
+from veridical.inference.onnx_runtime import PUBLISHED, load_onnx, load_published
+from veridical.inference.pair_runner import Engine, PairRunner
+from veridical.inference.tokenization import tokenize
+from veridical.models.base_model import base_of, check_base, identity
 from veridical.models.cross_encoder import CrossEncoder, PairScores
-from veridical.models.load import HHEM, load
-from veridical.models.local_model import Kind, LocalModel
-from veridical.models.onnx_runtime import load_onnx
-from veridical.models.pair_runner import Engine, PairRunner
-from veridical.models.tokenization import tokenize
+from veridical.models.load import load
+from veridical.records.errors import InputError
+from veridical.records.types import Case, Source
+from veridical.text.segment import words
 
 __all__ = ["ClassifierScorer", "PairScorer", "ScorerOptions", "TokensScorer", "open_scorer"]
 
@@ -45,7 +46,7 @@ class PairScorer(Protocol):
 
     @property
     def most_words(self) -> int:
-        """About how many words of a premise it reads at once beside a hypothesis."""
+        """The approximate number of words of a premise that the model reads at once, besides a hypothesis."""
         ...
 
     def count(self, text: str) -> int:
@@ -64,17 +65,18 @@ class PairScorer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ScorerOptions:
-    """Options for reading and running a scorer's model.
+    """Options for reading and running the model of a scorer.
 
     Attributes:
-        labels: The meanings of its classes in their order, separated by "|" ("contradiction|neutral|entailment"; also
-            "unsupported"); None: as its configuration says.
-        answers: The tokens that an encoder-decoder writes for "unsupported" and "supported"; (): it is a classifier.
+        labels: The meanings of the model's classes in their order, separated by "|"
+            ("contradiction|neutral|entailment"; also "unsupported"). Default: as its configuration says.
+        answers: The tokens that an encoder-decoder writes for "unsupported" and "supported". Empty for a classifier.
         device: As in `models.load`.
         dtype: As in `models.load`.
-        onnx: "fp32" or "int8": run the ONNX file that `veridical export` wrote; None: use torch.
-        max_tokens: The most tokens of a pair.
-        batch_tokens: The most tokens to run at once, padding included.
+        onnx: "fp32" or "int8": run the ONNX file that `veridical export` wrote. Default: use torch, or the publisher's
+            ONNX file where there are no weights for torch.
+        max_tokens: The largest number of tokens in a pair.
+        batch_tokens: The largest number of tokens to run at once, including padding.
     """
 
     labels: str | None = None
@@ -87,18 +89,18 @@ class ScorerOptions:
 
 
 class ClassifierScorer:
-    """A scorer from a Hugging Face folder with a sequence classifier; weights are loaded on first use.
+    """Scores pairs of texts with a sequence classifier from a Hugging Face folder. Weights are loaded on first use.
 
     Args:
-        folder: The folder.
-        options: The options.
+        folder: The Hugging Face folder.
+        options: The options for reading and running the model.
 
     Attributes:
         joined: The way to join the two texts (`models.cross_encoder.CrossEncoder`).
         expected: The record of the model, if something was trained on its probabilities.
 
     Raises:
-        InputError: If the model is of another kind, needs code of its own, or does not name the meaning of its classes.
+        InputError: The model is of another kind, needs code of its own, or does not name the meaning of its classes.
     """
 
     def __init__(self, folder: Path, options: ScorerOptions | None = None) -> None:
@@ -148,12 +150,15 @@ class ClassifierScorer:
         """The cross-encoder, with its weights loaded."""
         options = self.options
         engine: Engine
+        if (options.onnx is not None or self._has_onnx_only) and self.joined not in ("pair", "single"):
+            raise InputError(
+                f"{self.folder} reads a prompt, which is not done with ONNX", hint="use its weights in safetensors"
+            )
         if options.onnx is not None:
-            if self.joined not in ("pair", "single"):
-                raise InputError(f"{self.folder} reads a prompt, which is not done with ONNX", hint="leave out onnx=")
             weights = None if self.expected is None else self.expected.weights
             engine = load_onnx(self.folder / ONNX, self.folder, weights, options.onnx, "classifier")
-            model = engine.model
+        elif self._has_onnx_only:
+            engine = load_published(self.folder)
         else:
             from veridical.models.torch_engine import AnswerEngine, TorchEngine
 
@@ -163,8 +168,12 @@ class ClassifierScorer:
         return CrossEncoder(runner, self.roles, joined=self.joined, max_tokens=options.max_tokens)
 
     @property
+    def _has_onnx_only(self) -> bool:
+        return (self.folder / PUBLISHED).is_file() and not any(self.folder.glob("*.safetensors"))
+
+    @property
     def most_words(self) -> int:
-        """As in `PairScorer`: 0.7 words for each token that there is room for."""
+        """The approximate number of words of a premise that the model reads at once, at 0.7 words per token."""
         return max(1, int(0.7 * self.encoder.room))
 
     def count(self, text: str) -> int:
@@ -183,11 +192,12 @@ class ClassifierScorer:
     def fingerprint(self) -> dict[str, Any]:
         """Identify the model, the meanings of its classes, and the options that change its numbers."""
         options = {name: getattr(self.options, name) for name in ("answers", "onnx", "max_tokens")}
-        return {"model": identity(self.load()), "roles": list(self.roles), "joined": self.joined, **options}
+        model = {"onnx": self.encoder.runner.model.hash} if self._has_onnx_only else identity(self.load())
+        return {"model": model, "roles": list(self.roles), "joined": self.joined, **options}
 
 
 class TokensScorer:
-    """A scorer from a classifier of `veridical train tokens`: 1 - P(the hypothesis is hallucinated).
+    """Scores pairs of texts with a classifier of `veridical train tokens`, by 1 - P(the hypothesis is hallucinated).
 
     `expected` is the record of the classifier, if something was trained on its probabilities.
     """
@@ -201,7 +211,10 @@ class TokensScorer:
 
     @property
     def base(self) -> Base:
-        """The record of the classifier, for a layer trained on its probabilities; `weights` identify all of it."""
+        """The record of the classifier, for a layer trained on its probabilities.
+
+        Its `weights` identify the whole classifier.
+        """
         base = base_of(self.tokens.backbone())
         return replace(base, name=str(self.tokens.path.resolve()), weights=self.tokens.fingerprint()["tokens"])
 
@@ -211,7 +224,7 @@ class TokensScorer:
         return 1 << 30
 
     def count(self, text: str) -> int:
-        """Count the words of a text: its tokens do not matter, because there is no limit."""
+        """Count the words of a text. Tokens need not be counted, because this scorer has no length limit."""
         return len(words(text))
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> PairScores:
@@ -238,12 +251,12 @@ class TokensScorer:
 def open_scorer(
     place: str | Path, options: ScorerOptions, *, model: str | None = None
 ) -> ClassifierScorer | TokensScorer:
-    """Open the scorer in a folder, or of a hub name.
+    """Open the scorer in a folder or of a hub name.
 
     Args:
-        place: A folder with a sequence classifier or one of `veridical train tokens`, or a hub name.
-        options: The options.
-        model: The current place of the backbone of one of `train tokens`, if it was frozen.
+        place: A folder with a sequence classifier or a classifier of `veridical train tokens`, or a hub name.
+        options: The options for reading and running the model.
+        model: The current place of the backbone, for a classifier of `train tokens` whose backbone was frozen.
     """
     folder = checkpoint_folder(place)
     if described_kind(folder) is None:

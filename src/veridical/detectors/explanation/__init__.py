@@ -1,4 +1,4 @@
-"""Explanations for the judgements of any detector: source passages, labels, kinds of error, reasons and corrections."""
+"""Explain the judgements of any detector: add source passages, labels, kinds of error, reasons and corrections."""
 
 from veridical.detectors.explanation.explanation import (
     ABSENCE,
@@ -6,6 +6,6 @@ from veridical.detectors.explanation.explanation import (
     explained,
     likely_label,
 )
-from veridical.detectors.explanation.kinds import KINDS, REFERENCE
+from veridical.detectors.explanation.kinds import KINDS, LABELS, REFERENCE
 
-__all__ = ["ABSENCE", "CONTRADICTION", "KINDS", "REFERENCE", "explained", "likely_label"]
+__all__ = ["ABSENCE", "CONTRADICTION", "KINDS", "LABELS", "REFERENCE", "explained", "likely_label"]

@@ -6,12 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
-from veridical.core.edits import apply
-from veridical.core.quantities import in_sentence
-from veridical.core.spans import Span
-from veridical.core.types import Edit
-from veridical.core.vocabulary import ANTONYM_PAIRS, SIMILAR
-from veridical.detectors.explanation.counterpart import (
+from veridical.records.edits import apply
+from veridical.records.spans import Span
+from veridical.records.types import Edit
+from veridical.text.counterparts import (
     MentionComparison,
     bound,
     compare_mention,
@@ -20,7 +18,9 @@ from veridical.detectors.explanation.counterpart import (
     replacement,
     stated,
 )
-from veridical.detectors.explanation.sentences import Mention, Sentence, SentenceIndex, Token, WeightedWord
+from veridical.text.mentions import Mention, Sentence, SentenceIndex, Token, WeightedWord
+from veridical.text.quantities import in_sentence
+from veridical.text.vocabulary import ANTONYM_PAIRS, SIMILAR
 
 __all__ = ["TIMES", "Contradiction", "Place", "compared", "find_contradiction", "negating", "opposites", "says_similar"]
 
@@ -39,10 +39,10 @@ class Place:
     """Flagged words of one response sentence that share an explanation.
 
     Attributes:
-        sentence: The sentence.
-        span: From the first to the last flagged word.
+        sentence: The sentence with the flagged words.
+        span: The characters from the first to the last flagged word.
         whole: Whether the sentence as a whole is flagged, rather than some of its words.
-        words: All words of the sentence, weighted by the sources.
+        words: All words of the sentence, weighted by how rare they are in the sources.
     """
 
     sentence: Sentence
@@ -53,19 +53,18 @@ class Place:
     @property
     def tokens(self) -> range:
         """The indices of the tokens inside the place."""
-        inside = [i for i, token in enumerate(self.sentence.tokens) if token.span.overlaps(self.span)]
-        return range(inside[0], inside[-1] + 1) if inside else range(0)
+        return self.sentence.inside(self.span)
 
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """A statement of the sources that contradicts a place.
+    """A statement in the sources that contradicts some words of the response.
 
     Attributes:
-        sentences: The indices of the source sentences that make it.
+        sentences: The indices of the source sentences that make the statement.
         reason: What these sentences say instead, in words.
-        correction: The text that should replace the place; None if some of it cannot be determined.
-        kind: The kind of error; None if it is no value or name, or several of different kinds.
+        correction: The text that should replace these words. None if part of this text cannot be determined.
+        kind: The kind of error, such as "value" or "name". None if it is another kind, or if there are several.
     """
 
     sentences: tuple[int, ...]
@@ -88,13 +87,15 @@ class _Difference:
 def find_contradiction(
     sources: SentenceIndex, place: Place, values: Sequence[tuple[Mention, MentionComparison]], closest: Sequence[int]
 ) -> Contradiction | None:
-    """Find what a source says instead of a place in a response; None if that cannot be determined.
+    """Find what a source says instead of a place in a response.
+
+    The result is None if this cannot be determined.
 
     Args:
-        sources: The sources.
-        place: The place.
-        values: Its values and names with their comparisons (`compared`).
-        closest: The indices of the source sentences closest to it, best first.
+        sources: The index of the sources.
+        place: The flagged place.
+        values: The values and names in the place, with their comparisons (from `compared`).
+        closest: The indices of the source sentences closest to the place, best first.
     """
     differences = list(_other_values(sources, place, values))
     value_tokens = {i for mention, _ in values for i in range(mention.first, mention.last + 1)}
@@ -209,7 +210,7 @@ def opposites(word: str) -> Set[str]:
 
 
 def says_similar(token: Token, sentence: Sentence) -> bool:
-    """Check whether `sentence` has another word that may mean the same as `token` ("rose", "increased")."""
+    """Check whether a sentence has another word that may mean the same as `token` ("rose", "increased")."""
     return any(other.form in SIMILAR.get(token.form, ()) for other in sentence.tokens)
 
 
@@ -239,7 +240,7 @@ def _negations(sources: SentenceIndex, place: Place, closest: Sequence[int]) -> 
 
 
 def negating(sentence: Sentence) -> list[int]:
-    """Return the indices of the tokens that negate something; in "isn't" it is the "t"."""
+    """Return the indices of the tokens that negate something. In "isn't", this token is the "t"."""
     return [
         i
         for i, token in enumerate(sentence.tokens)

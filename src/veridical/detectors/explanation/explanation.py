@@ -1,7 +1,7 @@
-"""Explain flagged spans: find the closest source passages, the value the sources have instead, and a reason.
+"""Explain flagged spans: find the closest source passages, the values that the sources have instead, and a reason.
 
-Works on the judgements of any detector and changes no score. Numbers, dates and names are compared by value, other
-words by stem. Whatever these comparisons cannot determine stays empty.
+This works on the judgements of any detector and changes no score. Numbers, dates and names are compared by value, other
+words by stem. Fields that these comparisons cannot determine stay empty.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from veridical.core.decide import decide, merge
-from veridical.core.json_places import path_of
-from veridical.core.quantities import in_sentence
-from veridical.core.spans import Span, overlapping
-from veridical.core.text import shorten
-from veridical.core.types import Case, Evidence, Judgement, Omission, Thresholds, Verdict
-from veridical.detectors.claims.citations import DANGLING, MISSING, WRONG
 from veridical.detectors.explanation.contradiction import Place, compared, find_contradiction, says_similar
-from veridical.detectors.explanation.counterpart import MentionComparison, stated
 from veridical.detectors.explanation.kinds import ABSENCE, CONTRADICTION, REFERENCE, is_most, kind_of_error
 from veridical.detectors.explanation.references import invented_references
-from veridical.detectors.explanation.sentences import Mention, Sentence, SentenceIndex, WeightedWord, index_of
+from veridical.io.json_places import path_of
+from veridical.records.decide import decide, merge
+from veridical.records.spans import Span, furthest_end, overlapping
+from veridical.records.strings import shorten
+from veridical.records.types import Case, Evidence, Judgement, Omission, Thresholds, Verdict
+from veridical.text.citations import DANGLING, MISSING, WRONG
+from veridical.text.counterparts import MentionComparison, stated
+from veridical.text.mentions import Mention, Sentence, SentenceIndex, WeightedWord, index_of
+from veridical.text.quantities import in_sentence
 
 __all__ = ["ABSENCE", "CONTRADICTION", "explained", "likely_label"]
 
@@ -44,7 +44,7 @@ _QUOTE = 60  # most characters that a reason quotes
 def likely_label(contradicted: float) -> str | None:
     """Return the label for the probability in [0, 1] that the sources contradict an unsupported text.
 
-    A high one means `CONTRADICTION`, a low one `ABSENCE`; None in between.
+    A high probability means `CONTRADICTION` and a low one `ABSENCE`. Between these two, the result is None.
 
     >>> [likely_label(probability) for probability in (0.95, 0.5, 0.1)]
     ['contradiction', None, 'absence']
@@ -58,24 +58,27 @@ def explained(
     thresholds: Thresholds | None = None,
     *,
     contradicted: Sequence[tuple[Span, float]] = (),
+    done: bool = False,
 ) -> Judgement:
     """Add explanations to the flagged spans and the omissions of a judgement.
 
-    A verdict gets a `reason`, the closest source sentences as `evidence`, and, if it can be determined, the `label`
-    `CONTRADICTION` or `ABSENCE`. If a source clearly has another number, date, quantity or name in place of the flagged
-    words, or their opposite, that becomes the `correction`. Adjacent flagged words of a sentence share one explanation.
-    The `kind` of error (`KINDS`, `REFERENCE`) is that of the sentence, if it is clear. What the detector gave stays;
-    reasons are added after its own. The reason of an omission quotes
-    the closest sentence of the response. Without sources the judgement is returned as it is.
+    A verdict gets a `reason` and the closest source sentences as `evidence`. If it can be determined, it also gets the
+    `label` `CONTRADICTION` or `ABSENCE`. If a source clearly has another number, date, quantity or name in place of the
+    flagged words, or their opposite, this becomes the `correction`. Adjacent flagged words of a sentence share one
+    explanation. The `kind` of error (`KINDS`, `REFERENCE`) is that of the sentence, if it is clear. The detector's own
+    fields stay, and reasons are added after its own reason. A verdict that already has a kind is left as it is. The
+    reason of an omission quotes the closest sentence of the response. Without sources, the judgement is returned
+    unchanged.
 
     Args:
-        case: The case.
+        case: The case that was judged.
         judgement: A detector's judgement of the case.
-        thresholds: The thresholds that decide which spans and omissions are flagged (`core.decide`); None: 0.5.
-        contradicted: Parts of the response with the detector's probability in [0, 1] that the sources contradict them
-            rather than lack them, given that they are unsupported. It decides the label if comparing words does not.
+        thresholds: The thresholds that decide which spans and omissions are flagged (`records.decide`). Default: 0.5.
+        contradicted: Parts of the response, each with the probability in [0, 1] that the sources contradict it rather
+            than lack it, if it is unsupported. This probability decides the label if comparing words does not.
+        done: Whether the detector has explained what it flags. Then only findings without a reason are explained.
 
-    >>> from veridical.core.types import Source
+    >>> from veridical.records.types import Source
     >>> case = Case("1", "The tower was built in 1983.", (Source("a", "It rains. The tower was built in 1893."),))
     >>> judged = Judgement("1", "x", verdicts=(Verdict(Span(23, 27), 0.9),))
     >>> verdict = explained(case, judged).verdicts[0]
@@ -83,8 +86,14 @@ def explained(
     ('contradiction', 'time', '1893', 'the source has 1893, not 1983', Span(start=10, end=38))
     """
     verdicts, decision = list(judgement.verdicts), decide(case, judgement, thresholds)
-    flagged = [i for i in decision.verdicts if len(verdicts[i].span) and verdicts[i].label not in _ABOUT_CITATIONS]
-    if not flagged and not decision.omissions:
+    flagged = [
+        i
+        for i in sorted({*decision.verdicts})
+        if len(verdicts[i].span) and verdicts[i].label not in _ABOUT_CITATIONS and verdicts[i].kind is None
+        if not (done and verdicts[i].reason)
+    ]
+    left_out = {i for i in decision.omissions if not (done and judgement.omissions[i].reason)}
+    if not flagged and not left_out:
         return judgement
     sources, response = index_of(tuple(source.text for source in case.sources)), index_of((case.response,))
     if not sources.sentences or not response.sentences:
@@ -95,7 +104,7 @@ def explained(
         verdicts[i] = _with(verdicts[i], explanation)
     omissions = tuple(
         replace(omission, reason=_joined(omission.reason, explainer.omitted(response, omission)))
-        if i in decision.omissions
+        if i in left_out
         else omission
         for i, omission in enumerate(judgement.omissions)
     )
@@ -147,7 +156,8 @@ class _Explainer:
     def __init__(self, case: Case, sources: SentenceIndex, contradicted: Sequence[tuple[Span, float]]) -> None:
         self.case = case
         self.sources = sources
-        self.contradicted = contradicted
+        self.contradicted = dict(sorted(contradicted))
+        self.parts = list(self.contradicted)
 
     def explanations(self, response: SentenceIndex, spans: Sequence[Span]) -> list[_Explanation]:
         """Return one explanation per span; adjacent spans of a sentence share theirs."""
@@ -214,7 +224,8 @@ class _Explainer:
 
     def _told(self, span: Span) -> str | None:
         """Return the detector's label of the first part that overlaps `span`, if it is sure of one."""
-        return next((likely_label(probability) for part, probability in self.contradicted if part.overlaps(span)), None)
+        parts = overlapping(self.parts, span)
+        return likely_label(self.contradicted[parts[0]]) if parts else None
 
     def _evidence(self, numbers: Sequence[int], words: Sequence[WeightedWord]) -> tuple[Evidence, ...]:
         """Return the closest sentences as evidence; a second one only if it has enough words that the first lacks."""
@@ -274,9 +285,9 @@ class _Explainer:
         return None, f"the closest passage does not have {_listed(lacking)}" if lacking else None
 
     def omitted(self, response: SentenceIndex, omission: Omission) -> str | None:
-        """Return a reason that quotes the closest sentence of the response and lists the omitted words it lacks.
+        """Return a reason that quotes the closest sentence of the response, and lists the omitted words that it lacks.
 
-        None if the omission has no content words.
+        The result is None if the omission has no content words.
         """
         numbers, starts = self._sentences_of[omission.source_id]
         first = max(0, bisect_right(starts, omission.span.start) - 1)
@@ -285,7 +296,7 @@ class _Explainer:
         for n in numbers[first : bisect_left(starts, omission.span.end)]:
             sentence = self.sources.sentences[n]
             words += response.weighted(sentence)
-            inside = (token for token in sentence.tokens if token.span.overlaps(omission.span))
+            inside = (sentence.tokens[i] for i in sentence.inside(omission.span))
             source_words += [(token.span.of(sentence.text), token.keys) for token in inside if token.keys]
         closest = response.closest(words, 1)
         if not source_words:
@@ -323,19 +334,22 @@ def _places(sentence: Sentence, parts: Sequence[Span], sources: SentenceIndex) -
     size = len(sentence.tokens)
     runs: list[Span] = []
     for part in dict.fromkeys(parts):
-        inside = sum(token.span.overlaps(part) for token in sentence.tokens)
-        if is_most(inside, size):
+        if is_most(len(sentence.inside(part)), size):
             yield Place(sentence, part, True, words), [part]
         else:
             runs.append(part)
     joined: list[Span] = []
+    mentioned_before = furthest_end(mention.span for mention in sentence.mentions)
     for run in merge(sentence.text, runs):
-        if joined and any(m.span.overlaps(joined[-1]) and m.span.overlaps(run) for m in sentence.mentions):
+        if joined and mentioned_before(joined[-1].end) > run.start:
             joined[-1] = Span(joined[-1].start, run.end)
         else:
             joined.append(run)
+    members: defaultdict[Span, list[Span]] = defaultdict(list)
+    for run in runs:
+        members[overlapping(joined, run)[0]].append(run)
     for place in joined:
-        yield Place(sentence, place, False, words), [run for run in runs if place.contains(run)]
+        yield Place(sentence, place, False, words), members[place]
 
 
 def _combined(explanations: Sequence[_Explanation]) -> _Explanation:

@@ -1,8 +1,8 @@
-"""Tell what kind of error a flagged sentence has: another value, an invented reference, something added …
+"""Tell what kind of error a flagged sentence has, for example another value, an invented reference or an addition.
 
-A reference that no source has is one by rule. Every other kind is given by a multinomial logistic regression on the
-flagged words, the words beside them, and comparisons with the closest passages; it has other weights if a sentence is
-flagged as a whole. `benchmarks/error_kinds.py --fit` fits it on `written` and `written_pairs`.
+Rules find references that no source has, and differing symbols. A multinomial logistic regression decides between all
+other kinds. It reads the flagged words, the words beside them, and comparisons with the closest passages, and has other
+weights if a sentence is flagged as a whole. `benchmarks/error_kinds.py --fit` fits it on `written` and `written_pairs`.
 """
 
 from __future__ import annotations
@@ -14,18 +14,20 @@ from importlib.resources import files
 from math import exp
 from typing import Any
 
-from veridical.core.spans import Span
 from veridical.detectors.explanation.contradiction import TIMES, negating, opposites
-from veridical.detectors.explanation.counterpart import stated
-from veridical.detectors.explanation.sentences import Sentence, SentenceIndex, WeightedWord
+from veridical.records.spans import Span
+from veridical.text.counterparts import stated
+from veridical.text.mentions import Sentence, SentenceIndex, WeightedWord
 
 __all__ = [
     "ABSENCE",
     "ADDITION",
     "CONTRADICTION",
     "KINDS",
+    "LABELS",
     "LEARNED",
     "REFERENCE",
+    "SIGN",
     "features",
     "is_most",
     "kind_of_error",
@@ -33,8 +35,9 @@ __all__ = [
 ]
 
 CONTRADICTION, ABSENCE = "contradiction", "absence"
-"""Labels: a source says something else; no source says anything near it."""
-ADDITION, REFERENCE = "addition", "invented reference"
+LABELS = {CONTRADICTION: "a source says something else", ABSENCE: "no source speaks of it"}
+"""The labels that an explanation gives, and what they mean."""
+ADDITION, REFERENCE, SIGN = "addition", "invented reference", "sign"
 KINDS = {
     "value": "another number, count or amount",
     "unit": "another unit of the same number",
@@ -46,11 +49,12 @@ KINDS = {
     "scope": "another condition, or another part of those it holds for",
     "order": "another order of events, or a comparison the wrong way round",
     ADDITION: "what the sources do not say",
+    SIGN: "another sign or symbol",
     REFERENCE: "a function, option, file, version, address, ticket, standard or citation that no source has",
 }
 """The kinds of errors, and what stands in the response."""
 
-LEARNED = tuple(kind for kind in KINDS if kind != REFERENCE)
+LEARNED = tuple(kind for kind in KINDS if kind not in (SIGN, REFERENCE))
 """The kinds that the regression tells apart, in the order of its weights."""
 
 _MODEL = "kinds.json"
@@ -64,14 +68,14 @@ _MOST, _FEW = 0.6, 4  # flagged words with this share of a sentence, and more th
 def kind_of_error(
     sources: SentenceIndex, sentence: Sentence, parts: Sequence[Span], *, label: str | None = None
 ) -> str | None:
-    """Return the most probable kind of error in a sentence; None if it is not clear.
+    """Return the most probable kind of error in a sentence, or None if the kind is not clear.
 
     Args:
-        sources: The sources.
+        sources: The index of the sources.
         sentence: A sentence of the response.
-        parts: Its flagged parts.
-        label: `CONTRADICTION` if a source says otherwise there: then it is no addition. `ABSENCE` if no source says
-            anything near: then it is no error in retelling what a source says.
+        parts: The flagged parts of the sentence.
+        label: `CONTRADICTION` if a source contradicts the sentence, so that it is not an addition. `ABSENCE` if no
+            source says anything similar, so that it is not an error in retelling a source.
     """
     if not sources.closest(sources.weighted(sentence), 1):
         return None  # there is nothing to compare with
@@ -101,20 +105,22 @@ def _weights() -> dict[str, list[float]]:
 
 
 def is_most(flagged: int, words: int) -> bool:
-    """Check whether so many flagged words of a sentence stand for all its words."""
+    """Check whether so many words of a sentence are flagged that they stand for the whole sentence."""
     return flagged >= _MOST * words and flagged > _FEW
 
 
 def features(sources: SentenceIndex, sentence: Sentence, parts: Sequence[Span]) -> dict[str, float]:
-    """Return the features of a sentence by name, each in [0, 1].
+    """Return the features from which the kind of error is predicted, by name, each in [0, 1].
+
+    They describe the flagged words, the words beside them, and the closest passages of the sources.
 
     Args:
-        sources: The sources.
+        sources: The index of the sources.
         sentence: A sentence of the response.
-        parts: Its flagged parts.
+        parts: The flagged parts of the sentence.
     """
     tokens = sentence.tokens
-    inside = [i for i, token in enumerate(tokens) if any(token.span.overlaps(part) for part in parts)]
+    inside = sorted({i for part in parts for i in sentence.inside(part)})
     flagged, words, whole = frozenset(inside), sources.weighted(sentence), is_most(len(inside), len(tokens))
     within = [word for word in words if word.token_i in flagged]
     around = [word for word in words if word.token_i not in flagged] or words

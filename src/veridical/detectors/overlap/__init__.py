@@ -1,1 +1,1 @@
-"""Word overlap between response and sources."""
+"""Score responses by the words that they share with their sources."""

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from veridical.detectors.overlap.matching import Profile
+from veridical.text.matching import Profile
 
 __all__ = ["clipped_overlap"]
 
 
 def clipped_overlap(words: Sequence[Profile], others: Sequence[Profile], compounds: Iterable[set[str]]) -> float:
-    """Calculate the share of the words of some texts that other texts have too, with clipped counts.
+    """Compute the proportion of words in some texts that other texts have, too, with clipped counts.
 
     Args:
         words: The texts whose words are counted.
-        others: The texts to look them up in.
+        others: The texts in which the words are looked up.
         compounds: Forms of `words` that `others` have in another spelling (`CompoundMatches`), per pair of texts.
 
     Returns:
-        The share in [0, 1]; 0 if there are no words.
+        The proportion in [0, 1]. It is 0 if there are no words.
     """
     total = sum(profile.total for profile in words)
     if not total:

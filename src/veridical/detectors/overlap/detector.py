@@ -1,7 +1,7 @@
-"""Word overlap: ROUGE-1 precision and recall of a response against its sources, with a verdict for each word.
+"""Score word overlap: ROUGE-1 precision and recall of a response against its sources, with a verdict for each word.
 
-After Chang et al. 2024, §3.1 (scores of a response) and §5.3 (scores of a word). It needs no model and takes
-microseconds per pair. It compares words, not meanings; docs/detectors/overlap.md says what that costs.
+The scores follow Chang et al. 2024, §3.1 (for responses) and §5.3 (for words). The detector needs no model and takes
+microseconds per pair. It compares words, not meanings; docs/detectors/overlap.md describes the limits of this.
 """
 
 from __future__ import annotations
@@ -11,14 +11,21 @@ from array import array
 from collections.abc import Sequence
 from itertools import accumulate
 
-from veridical.core.detector import DetectorContext, DetectorInfo
-from veridical.core.errors import UnknownNameError
-from veridical.core.perspectives import by_perspective
-from veridical.core.spans import Span
-from veridical.core.spec import Spec
-from veridical.core.types import Case, Evidence, Judgement, Omission, Source, SourceSpan, Verdict
+from veridical.detectors.discrepancies.discrepancy import with_verdicts
+from veridical.detectors.discrepancies.finding import discrepancies
+from veridical.detectors.discrepancies.references import known_in_other_forms
+from veridical.detectors.discrepancies.values import ambiguous_dates
 from veridical.detectors.overlap.counting import clipped_overlap
-from veridical.detectors.overlap.matching import WORDS, CompoundMatches, Profile, compiled
+from veridical.records.detector import DetectorContext, DetectorInfo
+from veridical.records.errors import UnknownNameError
+from veridical.records.perspectives import by_perspective
+from veridical.records.spans import Span
+from veridical.records.spec import Spec
+from veridical.records.types import Case, Evidence, Judgement, Omission, Source, SourceSpan, Verdict
+from veridical.text.framing import without_citations
+from veridical.text.markup import blanked
+from veridical.text.matching import WORDS, CompoundMatches, Profile, compiled
+from veridical.text.segment import has_words
 
 __all__ = ["WORDS", "Overlap", "precision_recall"]
 
@@ -28,13 +35,15 @@ _CACHED_CHARACTERS = 20_000_000  # most characters of sources whose profiles one
 class Overlap:
     """Words of the response that are in no source, and words of the sources that the response left out (ROUGE-1).
 
-    `words` defines which words count as the same: "content" (as in the paper: Porter stems, no stop words), "values"
-    (also numbers, dates, quantities and spellings that mean the same), "rouge" and "rouge-plain" (the words of the
-    rouge-score package, with and without its stemmer, stop words included).
+    `words` defines which words count as the same. "content" takes Porter stems without stop words, as the paper does.
+    "values" also equates numbers, dates, quantities and spellings that mean the same. "rouge" and "rouge-plain" take
+    the words of the rouge-score package, with and without its stemmer, including stop words.
 
     `hallucination` is 1 - precision over all sources together. `omission` is 1 - the lowest recall of a perspective
-    among the sources with `must_cover`; a source without a perspective is its own. Each content word of the response
-    gets a verdict: 0 if a source has it, otherwise 1. Each run of left-out words gets an omission with score 1.
+    among the sources with `must_cover`, where a source without a perspective counts as a perspective of its own. Each
+    content word of the response gets a verdict with the score 0 if a source has the word, and 1 otherwise. Symbols and
+    identifiers that no source has also score 1, except with "rouge" and "rouge-plain" (`discrepancies`). Each run of
+    left-out words gets an omission with the score 1.
     """
 
     info = DetectorInfo()
@@ -64,7 +73,12 @@ class Overlap:
                     profile = cached[source.text] = Profile(source.text, normalization)
                     cached_characters += len(source.text)
                 profiles.append(profile)
-            judgements.append(_judge(case, self.name, Profile(case.response, normalization), profiles))
+            response = case.response
+            if normalization.signs:
+                response = without_citations(response, case.sources, only_known=True)
+                others = blanked(response, known_in_other_forms(case))  # without other forms of what the sources have
+                response = others if has_words(others) else response
+            judgements.append(_judge(case, self.name, Profile(response, normalization), profiles))
             if cached_characters > _CACHED_CHARACTERS:
                 cached.clear()
                 cached_characters = 0
@@ -72,7 +86,7 @@ class Overlap:
 
 
 def precision_recall(response: str, sources: Sequence[str], *, words: str = "content") -> tuple[float, float]:
-    """Calculate ROUGE-1 precision and recall of a response against all of its sources together.
+    """Compute ROUGE-1 precision and recall of a response against all of its sources together.
 
     Args:
         response: The text whose words are counted for precision.
@@ -80,8 +94,8 @@ def precision_recall(response: str, sources: Sequence[str], *, words: str = "con
         words: Which words count as the same, as in `Overlap`.
 
     Returns:
-        The share of the response's words that the sources have, and the share of the sources' words that the response
-        has, each in [0, 1], with clipped counts; 0 if there are no words.
+        The proportion of the response's words that the sources have, and the proportion of the sources' words that the
+        response has. Both lie in [0, 1], use clipped counts, and are 0 if there are no words.
 
     >>> precision_recall("A cat sat there.", ["The cats sleep."])
     (0.5, 0.5)
@@ -111,7 +125,7 @@ def _judge(case: Case, by: str, response: Profile, profiles: Sequence[Profile]) 
         for group in by_perspective(to_cover)
     ]
     hallucination: float | None = None
-    verdicts = []
+    verdicts: list[Verdict] = []
     if not profiles:
         notes.insert(0, "no sources to compare with")
     elif not response.total:
@@ -127,6 +141,9 @@ def _judge(case: Case, by: str, response: Profile, profiles: Sequence[Profile]) 
                 verdicts.append(Verdict(Span(*match.span()), 0.0, evidence=support))
             elif support is not None:
                 verdicts.append(Verdict(Span(*match.span()), 1.0, reason="not in any source"))
+        if response.normalization.signs:
+            verdicts = list(with_verdicts(case.response, discrepancies(case), verdicts)[0])
+            notes += ambiguous_dates(case)
     return Judgement(
         case.id,
         by,

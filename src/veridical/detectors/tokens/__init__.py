@@ -1,1 +1,1 @@
-"""Token and span classifiers on a transformer's states (`veridical train tokens`)."""
+"""Classify tokens and spans by the hidden states of a transformer (`veridical train tokens`)."""

@@ -1,6 +1,7 @@
 """Read a trained token classifier from its folder: `detector.json`, the head, and the backbone if it was trained, too.
 
-`backbone/` is an ordinary Hugging Face folder. A frozen backbone is not copied: the artifact records which one it was.
+`backbone/` is an ordinary Hugging Face folder. A frozen backbone is not copied; instead, the artifact records which
+model it was.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from veridical.core.errors import DataError, InputError
-from veridical.models.artifact import DETECTOR, Artifact, load_artifact
-from veridical.models.heads import HeadSettings, PairHead
-from veridical.models.pair_runner import MODES
-from veridical.models.pairs import PairSettings
-from veridical.models.template import TEMPLATES
+from veridical.inference.artifact import DETECTOR, Artifact, load_artifact
+from veridical.inference.heads import HeadSettings, PairHead
+from veridical.inference.pair_runner import MODES
+from veridical.inference.pairs import PairSettings
+from veridical.inference.template import TEMPLATES
+from veridical.records.errors import DataError, InputError
 
 __all__ = ["BACKBONE", "KIND", "ONNX", "TokenScale", "TokenSettings", "load_tokens"]
 
@@ -30,7 +31,7 @@ ONNX = "onnx"
 
 @dataclass(frozen=True, slots=True)
 class TokenScale:
-    """A scale from logits to probabilities, 1 / (1 + exp(-(slope * logit + intercept))), and the threshold on it."""
+    """The scale from logits to probabilities, 1 / (1 + exp(-(slope * logit + intercept))), and the threshold on it."""
 
     threshold: float = 0.5
     slope: float = 1.0
@@ -42,15 +43,16 @@ class TokenSettings:
     """The settings of a token classifier.
 
     Attributes:
-        pairs: The way to present cases to the model.
-        head: The form of the head.
+        pairs: How cases are presented to the model.
+        head: The form of the classification head.
         mode: "offline" or "online".
-        attention: "full" or "prefix" (`models.pair_runner.PairRunner`).
+        attention: "full" or "prefix" (`inference.pair_runner.PairRunner`).
         backbone: Whether the artifact has a backbone of its own.
         span: The scale of words or tokens.
         response: The scale of whole responses.
-        response_by: The logit of a response: that of its own head ("whole") or of its worst unit ("worst").
-        contradiction: The scale of the head for contradiction; None: the classifier cannot tell it from absence.
+        response_by: Where a response's logit comes from: its own head ("whole"), or its worst unit ("worst").
+        contradiction: The scale of the contradiction head. None if the classifier cannot tell contradiction from
+            absence.
     """
 
     pairs: PairSettings = field(default_factory=PairSettings)
@@ -65,7 +67,11 @@ class TokenSettings:
 
     @classmethod
     def from_json(cls, settings: Mapping[str, Any], path: Path) -> TokenSettings:
-        """Read settings; raise `DataError` with `path` and the first field that is missing or invalid."""
+        """Read the settings from JSON. Errors name `path` and the first field that is missing or invalid.
+
+        Raises:
+            DataError: A field is missing or invalid.
+        """
         from pydantic import TypeAdapter, ValidationError
 
         try:
@@ -85,7 +91,11 @@ class TokenSettings:
 
 
 def load_tokens(folder: str | Path) -> tuple[Artifact, TokenSettings, PairHead]:
-    """Read the description, settings and head in `folder`; raise `DataError` unless all are there and fit."""
+    """Read the description, the settings and the head in a folder.
+
+    Raises:
+        DataError: One of them is missing, or they do not fit together.
+    """
     artifact = load_artifact(folder, KIND)
     path = Path(folder) / DETECTOR
     settings = TokenSettings.from_json(artifact.settings, path)

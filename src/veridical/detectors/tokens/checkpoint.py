@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.core.errors import DataError, InputError
 from veridical.detectors.tokens.artifact import TokenSettings
-from veridical.models.checkpoint import class_roles, label_names, read_config, role_of
-from veridical.models.heads import HeadSettings, PairHead
-from veridical.models.local_model import require_models
-from veridical.models.pairs import PairSettings
+from veridical.inference.checkpoint import class_roles, label_names, read_config, role_of
+from veridical.inference.heads import HeadSettings, PairHead
+from veridical.inference.local_model import require_models
+from veridical.inference.pairs import PairSettings
+from veridical.records.errors import DataError, InputError
 
 __all__ = ["PUBLISHED_TEMPLATE", "load_checkpoint", "prediction_head"]
 
@@ -23,19 +23,19 @@ PUBLISHED_TEMPLATE = "lettucedetect"
 
 
 def load_checkpoint(folder: str | Path, labels: str | None = None) -> tuple[TokenSettings, PairHead]:
-    """Read the settings and head of a plain checkpoint of two labels, supported and hallucinated.
+    """Read the settings and the head of a plain token classification checkpoint.
 
-    The checkpoint has a linear head on every token and reads no segment embeddings. If its labels are called LABEL_0
-    and LABEL_1, the second is hallucinated.
+    The checkpoint has two labels, supported and hallucinated, and a linear head on every token. It reads no segment
+    embeddings. If its labels are called LABEL_0 and LABEL_1, the second label means hallucinated.
 
     Args:
         folder: A Hugging Face folder.
-        labels: The meanings of its labels, separated by "|"; None: as its configuration says.
+        labels: The meanings of its labels, separated by "|". Default: as its configuration says.
 
     Raises:
-        DataError: If the folder holds no such checkpoint.
-        InputError: If it has no tokenizer, needs code of its own, or its labels have other names.
-        MissingExtraError: Without torch or transformers, where the classifier is in bf16 or has layers before it.
+        DataError: The folder contains no such checkpoint.
+        InputError: The checkpoint has no tokenizer, needs code of its own, or its labels have other names.
+        MissingExtraError: torch or transformers is missing, and the classifier is in bf16 or has layers before it.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -101,12 +101,12 @@ def prediction_head(
 
     Args:
         config: The checkpoint's configuration.
-        tensors: The layers' weights, under the checkpoint's names.
-        folder: The checkpoint, for the message.
+        tensors: The weights of the layers, under the checkpoint's names.
+        folder: The folder of the checkpoint, for error messages.
 
     Raises:
-        DataError: For any other layers.
-        MissingExtraError: Without torch or transformers, which compute them.
+        DataError: The checkpoint has other layers.
+        MissingExtraError: torch or transformers is missing.
     """
     require_models(f"the layers before the classifier of {folder}")
     import torch

@@ -1,6 +1,6 @@
 """Token and span classifiers trained on your labels, with or without sources, offline and online.
 
-After Liu et al. 2022, §4.2 and §5; with sources, the form known from LettuceDetect (Kovács and Recski 2025).
+They follow Liu et al. 2022, §4.2 and §5. With sources, they have the form of LettuceDetect (Kovács and Recski 2025).
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from veridical.calibration.calibrators import Platt
-from veridical.core.detector import DetectorContext, DetectorInfo, digest_of
-from veridical.core.errors import InputError
-from veridical.core.judging import not_judged
-from veridical.core.spans import Span, complement
-from veridical.core.spec import Spec
-from veridical.core.types import Case, Judgement, Level, Verdict
 from veridical.detectors.explanation import likely_label
 from veridical.detectors.tokens.artifact import BACKBONE, ONNX, TokenScale, TokenSettings, load_tokens
 from veridical.detectors.tokens.scoring import PairScorer, ScoredResponse
-from veridical.models.artifact import DETECTOR, Artifact
-from veridical.models.heads import PairHead
-from veridical.models.local_model import READERS, LocalModel
-from veridical.models.onnx_runtime import PRECISIONS, described, load_onnx, parts_of
-from veridical.models.pair_runner import Engine, PairRunner
-from veridical.models.pairs import PairEncoder
-from veridical.models.template import get_template
+from veridical.inference.artifact import DETECTOR, Artifact
+from veridical.inference.heads import PairHead
+from veridical.inference.local_model import READERS, LocalModel
+from veridical.inference.onnx_runtime import PRECISIONS, described, load_onnx, parts_of
+from veridical.inference.pair_runner import Engine, PairRunner
+from veridical.inference.pairs import PairEncoder
+from veridical.inference.template import get_template
+from veridical.metrics.calibrators import Platt
+from veridical.records.detector import DetectorContext, DetectorInfo, digest_of
+from veridical.records.errors import InputError
+from veridical.records.judging import not_judged
+from veridical.records.spans import Span, complement
+from veridical.records.spec import Spec
+from veridical.records.types import Case, Judgement, Level, Verdict
 
 if TYPE_CHECKING:
     from veridical.detectors.tokens.streaming import TokenSession
@@ -43,24 +43,25 @@ _OPTIONS = ("batch_tokens", "device", "dtype", "evidence", "labels", "max_tokens
 class Tokens:
     """Token or span classifiers on an encoder's or decoder's states (`veridical train tokens`).
 
-    A word is scored by its pooled state; if the sources need several windows, the window that supports it best counts.
-    The response is scored by a head of its own or by its worst word, whichever ranked better on validation data. Scores
-    are calibrated probabilities. A classifier trained for it labels flagged words as contradiction or absence.
+    A word is scored by its pooled state. If the sources need several windows, the window that supports the word best
+    counts. The response is scored by a head of its own or by its worst word, whichever ranked better on validation
+    data. Scores are calibrated probabilities. A classifier that was trained for it also labels flagged words as
+    contradiction or absence.
 
     Args:
-        path: The folder that `veridical train tokens` wrote, or a plain token-classification checkpoint of two labels.
-        model: The current place of the backbone, for a classifier on a frozen one; None: its place at training.
+        path: A folder that `veridical train tokens` wrote, or a plain token classification checkpoint with two labels.
+        model: The current place of the backbone, for a classifier on a frozen backbone. Default: its place at training.
         device: As in `models.load`.
         dtype: As in `models.load`; "auto": bf16 if the processor computes in it.
         onnx: "fp32" or "int8": run the ONNX file that `veridical export` wrote, without torch and without the
-            backbone's weights, which may be absent; None: use torch.
-        evidence: For sources that do not fit: one window of the sentences that share most with the response
-            ("relevant"), or windows over everything ("all"); None: as trained.
-        max_tokens: The most tokens of a window; None: as trained.
-        template: The prompt template for a plain checkpoint; None: the sources alone.
-        labels: The meanings of a plain checkpoint's two labels, separated by "|"; None: as in its configuration.
-        batch_tokens: The most tokens in a batch, including padding.
-        name: The detector's name; None: "tokens:PATH".
+            backbone's weights, which may be absent. Default: use torch.
+        evidence: How to read sources that do not fit: one window of the sentences that share most with the response
+            ("relevant"), or windows over everything ("all"). Default: as trained.
+        max_tokens: The largest number of tokens in a window. Default: as trained.
+        template: The prompt template for a plain checkpoint. Default: the sources alone.
+        labels: The meanings of a plain checkpoint's two labels, separated by "|". Default: as in its configuration.
+        batch_tokens: The largest number of tokens in a batch, including padding.
+        name: The detector's name. Default: "tokens:PATH".
     """
 
     info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_sources=False)
@@ -122,7 +123,7 @@ class Tokens:
 
     @property
     def settings(self) -> TokenSettings:
-        """The settings for reading and scoring cases; `DataError` if the artifact is damaged."""
+        """The settings for reading and scoring cases. A damaged artifact raises `DataError`."""
         return self._loaded[1]
 
     @property
@@ -131,7 +132,11 @@ class Tokens:
         return {Level.RESPONSE: self.settings.response.threshold, Level.SPAN: self.settings.span.threshold}
 
     def backbone(self) -> LocalModel:
-        """Load the backbone. Raise `InputError`, naming the difference, if it is not the one that was trained on."""
+        """Load the backbone.
+
+        Raises:
+            InputError: It is not the backbone that the classifier was trained on. The message names the difference.
+        """
         from veridical.models.base_model import load_base
         from veridical.models.load import load
 
@@ -159,7 +164,7 @@ class Tokens:
 
     @cached_property
     def scorer(self) -> PairScorer:
-        """The scorer that computes the logits; with `onnx`, neither torch nor transformers is imported."""
+        """The scorer that computes the logits. With `onnx`, neither torch nor transformers is imported."""
         artifact, settings, head = self._loaded
         engine: Engine
         if self.onnx is not None:
@@ -176,7 +181,7 @@ class Tokens:
         return PairScorer(runner, PairEncoder(engine.model, settings.pairs), head)
 
     def fingerprint(self) -> dict[str, Any]:
-        """Identify everything that the scores depend on: the settings, the head and the backbone."""
+        """Return everything that the scores depend on: the settings, the head and the backbone."""
         artifact, settings, head = self._loaded
         if artifact is None:
             from veridical.models.base_model import base_of
@@ -193,26 +198,30 @@ class Tokens:
     def score_units(
         self, cases: Sequence[Case], units: Sequence[Sequence[Span] | None] | None = None
     ) -> list[ScoredResponse]:
-        """Compute the logits of each response's units: the given spans, each pooled as one unit, or words or tokens.
+        """Compute the logits of each response's units.
 
-        With spans, marked phrases are judged as a whole (Liu et al. 2022, §3.1).
+        The units are the given spans, each pooled as one unit, or else words or tokens. With spans, marked phrases are
+        judged as a whole (Liu et al. 2022, §3.1).
         """
         return self.scorer.score(cases, units)
 
     def judge_spans(self, cases: Sequence[Case], spans: Sequence[Sequence[Span]]) -> list[Judgement]:
-        """Judge each case, with a verdict on each of `spans`; the states of a span are pooled."""
+        """Judge each case, with a verdict on each given span. The states of a span are pooled."""
         return [
             self.judgement(case, scored) for case, scored in zip(cases, self.score_units(cases, spans), strict=True)
         ]
 
     def stream(self, case: Case) -> TokenSession:
-        """Return a session that judges a response to `case` while it is written; `case.response` is ignored."""
+        """Start a session that judges a response to `case` while it is written.
+
+        The case's own `response` is ignored.
+        """
         from veridical.detectors.tokens.streaming import TokenSession
 
         return TokenSession(self.scorer, lambda part, scored: self.judgement(part, scored).verdicts, case)
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """Judge each case; the windows of all cases are batched together by length."""
+        """Judge each case. The windows of all cases are batched together by length."""
         return [self.judgement(case, scored) for case, scored in zip(cases, self.score_units(cases), strict=True)]
 
     def judgement(self, case: Case, scored: ScoredResponse) -> Judgement:

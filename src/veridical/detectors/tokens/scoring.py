@@ -1,4 +1,4 @@
-"""Compute the logits of the words of cases with a token classifier, both for evaluation in training and for use."""
+"""Compute the logits of words with a token classifier, both for evaluation during training and for use."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.core.errors import CannotJudgeError
-from veridical.core.spans import Span
-from veridical.core.types import Case
-from veridical.detectors.tokens.lexical import FEATURES, lexical_features
-from veridical.models.heads import PairHead
-from veridical.models.pair_runner import PairRunner, States
-from veridical.models.pairs import PairEncoder, PairEncoding, Window
-from veridical.models.tokenization import token_ranges, units_of
+from veridical.inference.heads import PairHead
+from veridical.inference.pair_runner import PairRunner, States
+from veridical.inference.pairs import PairEncoder, PairEncoding, Window
+from veridical.inference.tokenization import token_ranges, units_of
+from veridical.records.errors import CannotJudgeError
+from veridical.records.spans import Span
+from veridical.records.types import Case
+from veridical.text.lexical import FEATURES, lexical_features
 
 __all__ = ["LabelledWindow", "PairScorer", "ScoredResponse", "label_windows"]
 
@@ -27,10 +27,10 @@ class LabelledWindow:
     """A window with the units of the response that begin in it.
 
     Attributes:
-        window: The window.
+        window: The window, a part of the encoded case that the model reads at once.
         units: The indices of these units among all units of the response.
-        ranges: First and end token of each unit, counted from the window's first response token.
-        features: The units' lexical features; None if the head takes none. *Shape:* (units, features)
+        ranges: The first and the end token of each unit, counted from the window's first response token.
+        features: The lexical features of the units. None if the head takes no features. *Shape:* (units, features)
     """
 
     window: Window
@@ -46,20 +46,20 @@ class LabelledWindow:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoredResponse:
-    """The logits of one response; `problem` says why there are none.
+    """The logits of one response.
 
     Attributes:
         units: The characters of each unit.
-        logits: The logit of each unit; NaN if the tokenizer has no token for it. *Shape:* (units,).
-        whole: The logit of the response: that of its worst part.
-        parts: The logit of each part, in order. A part is a sentence, or as much as the model reads at once; NaN if it
-            was not read. *Shape:* (parts,).
-        part_of: The part that each unit belongs to; -1 if the tokenizer has no token for it. *Shape:* (units,).
-        contradictions: For each part, the log-odds that the sources contradict it, given that it is unsupported; NaN if
-            the head cannot tell. *Shape:* (parts,).
-        features: The `lexical_features` of each unit; None if the head takes none. *Shape:* (units, features).
+        logits: The logit of each unit. NaN if the tokenizer has no token for the unit. *Shape:* (units,)
+        whole: The logit of the response, which is that of its worst part.
+        parts: The logit of each part, in order. A part is a sentence, or as much as the model reads at once. NaN if the
+            part was not read. *Shape:* (parts,)
+        part_of: The part that each unit belongs to. -1 if the tokenizer has no token for the unit. *Shape:* (units,)
+        contradictions: For each part, the log-odds that the sources contradict it, if it is unsupported. NaN if the
+            head cannot tell. *Shape:* (parts,)
+        features: The `lexical_features` of each unit. None if the head takes no features. *Shape:* (units, features)
         notes: Notes for the judgement.
-        problem: Why there are no logits; None if there are.
+        problem: Why there are no logits. None if there are logits.
     """
 
     units: Sequence[Span] = ()
@@ -81,12 +81,12 @@ class ScoredResponse:
 def label_windows(
     encoding: PairEncoding, units: Sequence[Span], features: NDArray[np.float32] | None
 ) -> list[LabelledWindow]:
-    """Assign the units of a response to its windows; a unit belongs to each window in which it begins.
+    """Assign the units of a response to its windows. A unit belongs to each window in which it begins.
 
     Args:
-        encoding: The windows.
+        encoding: The encoded case with its windows.
         units: The characters of each unit, in order.
-        features: The `lexical_features` of each unit; None if the head takes none. *Shape:* (units, features).
+        features: The `lexical_features` of each unit. None if the head takes no features. *Shape:* (units, features)
     """
     ranges = token_ranges(encoding.spans, units)
     firsts = np.array([first for first, _ in ranges], dtype=np.int64)
@@ -102,12 +102,12 @@ def label_windows(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairScorer:
-    """Computes the logits of cases: encodes them, runs the backbone, and applies the head.
+    """Computes the logits of cases: it encodes the cases, runs the backbone, and applies the head.
 
     Attributes:
-        runner: Runs the backbone.
-        encoder: Encodes the cases.
-        head: Computes logits from the backbone's states.
+        runner: The runner of the backbone.
+        encoder: The encoder of the cases.
+        head: The head, which computes logits from the backbone's states.
     """
 
     runner: PairRunner
@@ -121,17 +121,17 @@ class PairScorer:
         *,
         most: int | None = None,
     ) -> list[ScoredResponse]:
-        """Compute the logits of each case's response; the windows of many cases are batched together.
+        """Compute the logits of each case's response. The windows of many cases are batched together.
 
-        A unit counts as supported if any window over the sources supports it; the worst part of a response counts for
-        the whole. Equal windows are run once.
+        A unit counts as supported if any window over the sources supports it. The worst part of a response counts for
+        the whole response. Equal windows are run once.
 
         Args:
-            cases: The cases.
-            units: The characters to score in each response; None, for one response or for all: words or tokens, as the
-                head is trained for.
-            most: The most parts of a response to read: those that share the most words with the sources. The logits of
-                other parts and their units are NaN. None: read all.
+            cases: The cases to score.
+            units: The characters to score in each response. With None, for one response or for all, words or tokens are
+                scored, as the head was trained.
+            most: The largest number of parts of a response to read. These are the parts that share the most words with
+                the sources, and the logits of other parts and their units are NaN. Default: all parts are read.
         """
         results: list[ScoredResponse] = []
         for start in range(0, len(cases), _SHARD):
@@ -213,9 +213,9 @@ def _scored(
         mean = None
         if features is not None:
             mean = features.mean(0) if len(features) else np.zeros(head.settings.features, dtype=np.float32)
-        logit = head.pair_logit(state.whole, mean)
+        logit, contradiction = head.whole_logits(state.whole, state.response, mean)
         if not parts[part] <= logit:  # keep the window that supports the part best; NaN means none so far
-            parts[part], contradictions[part] = logit, head.contradiction_logit(state.whole, mean)
+            parts[part], contradictions[part] = logit, contradiction
         if each.ranges:
             logits[each.units] = np.fmin(logits[each.units], head.unit_logits(state.response, each.ranges, features))
     return replace(

@@ -7,32 +7,33 @@ from dataclasses import replace
 
 import numpy as np
 
-from veridical.core.errors import CannotJudgeError, InputError
-from veridical.core.segment import sentences, words
-from veridical.core.types import Case, Verdict
-from veridical.detectors.tokens.lexical import lexical_features
 from veridical.detectors.tokens.scoring import PairScorer, ScoredResponse, label_windows
+from veridical.inference.tokenization import units_of
 from veridical.models.cached_forward import CachedForward
-from veridical.models.tokenization import units_of
+from veridical.records.errors import CannotJudgeError, InputError
+from veridical.records.types import Case, Verdict
+from veridical.text.lexical import lexical_features
+from veridical.text.segment import sentences, words
 
 __all__ = ["TokenSession"]
 
 
 class TokenSession:
-    """Judges a response while it is written: `feed` it text, then `finish`.
+    """Judges a response with a token classifier while it is written. Call `feed` with each new text, then `finish`.
 
-    An online classifier judges each word once it is complete. A decoder caches its states and reads only new tokens; an
-    encoder reads the window again. An offline classifier judges a sentence once the next one has begun, from the whole
-    text up to its end.
+    An online classifier judges each word as soon as it is complete. A decoder caches its states and reads only new
+    tokens, while an encoder reads the window again. An offline classifier judges a sentence once the next sentence has
+    begun, from the whole text up to its end.
 
     Args:
-        scorer: Computes the logits.
-        verdicts: Makes the verdicts on a response from its logits.
-        case: The case; its response is ignored.
+        scorer: The scorer that computes the logits.
+        verdicts: A function that makes the verdicts on a response from its logits.
+        case: The case, whose response is ignored.
 
     Attributes:
-        text: The response so far; the spans of verdicts refer to it.
-        read: How many tokens a decoder has read so far; 0 for an encoder, which reads its window again each time.
+        text: The response so far. The spans of verdicts refer to it.
+        read: The number of tokens that a decoder has read so far. 0 for an encoder, which reads its window again each
+            time.
     """
 
     def __init__(

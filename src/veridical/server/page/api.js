@@ -15,7 +15,7 @@ export function useKey(given) {
   key = given || null;
 }
 
-/** The detectors of the server. */
+/** The detectors of the server; whether it keeps a history, and the role of the key. */
 export async function getDetectors() {
   return (await request("v1/detectors")).json();
 }
@@ -47,13 +47,77 @@ export async function report(body) {
   return (await request("v1/report", { body })).blob();
 }
 
-async function request(path, { body, form, signal } = {}) {
+/** A page of the runs of the history. */
+export async function getRuns(query, signal) {
+  return (await request(`v1/runs?${query}`, { signal })).json();
+}
+
+/** A run with its numbers of cases by outcome. */
+export async function getRun(run, signal) {
+  return (await request(path(run), { signal })).json();
+}
+
+/** The values to filter the cases of a run by. */
+export async function getFacets(run, signal) {
+  return (await request(`${path(run)}/facets`, { signal })).json();
+}
+
+/** The decided cases of a run as labelled examples, as a Blob. */
+export async function getExamples(run, signal) {
+  return (await request(`${path(run)}/examples`, { signal })).blob();
+}
+
+/** Delete a run. */
+export async function deleteRun(run, signal) {
+  await request(path(run), { method: "DELETE", signal });
+}
+
+/** How two runs over the same cases differ; `offset` cases that differ are left out. */
+export async function getComparison(run, other, offset, signal) {
+  return (await request(`${path(run)}/compare/${encodeURIComponent(other)}?offset=${offset}`, { signal })).json();
+}
+
+/** The shares of flagged cases in runs of the same name, oldest first. */
+export async function getTrend(run, signal) {
+  return (await request(`${path(run)}/trend`, { signal })).json();
+}
+
+/** A page of the cases of a run. */
+export async function getCases(run, query, signal) {
+  return (await request(`${path(run)}/cases?${query}`, { signal })).json();
+}
+
+/** A case of a run with its texts and decisions. */
+export async function getCase(run, number, signal) {
+  return (await request(`${path(run)}/cases/${number}`, { signal })).json();
+}
+
+/** Store the decisions about a case; gives back their version. */
+export async function putDecisions(run, number, body, signal) {
+  return (await request(`${path(run)}/cases/${number}/decisions`, { method: "PUT", body, signal })).json();
+}
+
+/** Delete a case. */
+export async function deleteCase(run, number, signal) {
+  await request(`${path(run)}/cases/${number}`, { method: "DELETE", signal });
+}
+
+/** Import a file of rows; gives back its run. */
+export async function importFile(file, { detector, explain }, signal) {
+  const query = new URLSearchParams([["name", file.name], ["explain", String(explain)], ...detector.map((name) => ["detector", name])]);
+  return (await request(`v1/runs?${query}`, { file, signal })).json();
+}
+
+const path = (run) => `v1/runs/${encodeURIComponent(run)}`;
+
+async function request(path, { method, body, form, file, signal } = {}) {
   const headers = {};
   if (key) headers.Authorization = `Bearer ${key}`;
   if (body) headers["Content-Type"] = "application/json";
+  if (file) headers["Content-Type"] = "application/octet-stream";
   let response;
   try {
-    response = await fetch(path, { method: body || form ? "POST" : "GET", headers, body: form ?? (body && JSON.stringify(body)), signal });
+    response = await fetch(path, { method: method ?? (body || form || file ? "POST" : "GET"), headers, body: form ?? file ?? (body && JSON.stringify(body)), signal });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new ServerError("The server was not reached. Is it still running?");

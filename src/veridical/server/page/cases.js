@@ -1,9 +1,8 @@
 // Files of cases, conversations and results: every row of them is kept, and the one that is shown says which it is.
 
 import { readCase } from "./checked.js";
+import { OTHER_NAMES, exampleIn, reviewIn } from "./gold.js";
 import { labelOf } from "./labels.js";
-
-const OTHER_NAMES = { sources: ["retrieved_contexts", "contexts", "context"], response: ["answer"], question: ["user_input"] }; // RAGAS, Hugging Face
 
 /**
  * The cases, conversations and results in a file of JSON or JSON Lines, in order, and a line for each row that is none of
@@ -12,21 +11,29 @@ const OTHER_NAMES = { sources: ["retrieved_contexts", "contexts", "context"], re
 export function readRows(name, text) {
   const rows = [];
   const problems = [];
-  for (const [place, given] of documents(text)) {
-    const document = renamed(given);
+  for (const [place, read] of documents(text)) {
+    const document = renamed(read);
     const where = place === null ? name : `${name}:${place}`;
-    if (document?.veridical === "check/2") rows.push({ where, document, content: null });
-    else if (isCase(document)) rows.push({ where, document: null, content: contentOf(document), label: labelOf(document) });
-    else if (isConversation(document)) rows.push({ where, document: null, content: conversationContent(document) });
+    const given = document?.veridical === "example/1" ? document.case : document;
+    const row = { where, document: null, content: null, unnamed: given?.id == null };
+    if (document?.veridical === "check/2") rows.push({ ...row, document, unnamed: false });
+    else if (isCase(given)) {
+      const content = contentOf(given);
+      try {
+        rows.push({ ...row, content, label: labelOf(given), gold: document.gold ?? null, example: exampleIn(document), review: reviewIn(document, content) });
+      } catch {
+        problems.push(`${where}: its labels are not spans of its texts`);
+      }
+    } else if (isConversation(document)) rows.push({ ...row, content: conversationContent(document), example: exampleIn(document) });
     else problems.push(`${where}: neither a case, a conversation nor a result`);
   }
   return rows.length ? { rows, problems } : null;
 }
 
-/** The conversations in a text that was pasted as a response; none in any other text. */
+/** The conversations in a text that was pasted as a response, without other fields of a request; none in any other text. */
 export function conversationsIn(text) {
   const found = documents(text).map(([, document]) => document);
-  return found.every(isConversation) ? found : [];
+  return found.every(isConversation) ? found.map(conversationOf) : [];
 }
 
 /** The documents of a text with their places, null for all of it; a list of messages is one conversation. */
@@ -74,7 +81,12 @@ function isMessage(document) {
 
 /** A conversation is edited, and checked, as its JSON in the place of a response. */
 function conversationContent(document) {
-  return readCase({ response: JSON.stringify(document, null, 1) });
+  return readCase({ response: JSON.stringify(conversationOf(document), null, 1) });
+}
+
+/** The fields of a conversation that the server reads; logged requests have others, such as the model. */
+function conversationOf(document) {
+  return Object.fromEntries(["id", "messages", "sources", "system", "assistant"].filter((name) => name in document).map((name) => [name, document[name]]));
 }
 
 /** A case as a person may write it: texts may be null, sources bare texts and without ids. */

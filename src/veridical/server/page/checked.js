@@ -57,7 +57,8 @@ export function withDecisions({ document }, { decisions, outcome }) {
   return { ...document, decisions: written, outcome };
 }
 
-function placing({ length, of }) {
+/** A function from spans of JSON to places in a text; it throws an Error where a span points outside of it. */
+export function placing({ length, of }) {
   return ({ start, end }) => {
     if (!(0 <= start && start <= end && end <= length)) throw new Error("The result points outside of its texts.");
     return { start: of(start), end: of(end) };
@@ -77,6 +78,7 @@ function readJudgement(given, inResponse, inSource) {
       reason: omission.reason ?? null,
     })),
     judged: given.judged?.map(inResponse) ?? null,
+    noClaim: given.no_claim ?? false,
     judgedSources: given.judged_sources?.map((judged) => inSource(judged.source_id, judged.span)) ?? null,
     notes: given.notes ?? [],
     usage: given.usage ?? null,

@@ -1,4 +1,4 @@
-// From scores to decisions, as veridical.core.decide makes them, so that a threshold can be moved without asking again.
+// From scores to decisions, as veridical.records.decide makes them, so that a threshold can be moved without asking again.
 // Works on the cases and judgements of checked.js, whose spans are places in JavaScript strings.
 
 import { blank } from "./text.js";
@@ -44,22 +44,26 @@ export function overall(content, judgements, decisions) {
   if (decisions.some((d) => d.hallucination || d.omission || d.verdicts.length || d.omissions.length)) return "flagged";
   let responseJudged = false;
   let sourcesJudged = false;
+  let noClaim = false;
   for (const judgement of judgements) {
+    const covered = coversSources(content, judgement);
+    sourcesJudged ||= covered;
+    noClaim ||= judgement.noClaim;
+    if (judgement.noClaim) continue;
     const scored = judgement.hallucination !== null || judgement.verdicts.length > 0 || (judgement.judged ?? []).length > 0;
     const something = !blank(content.response) && !(judgement.judged && judgement.judged.length === 0);
     const complete = scored && something && unjudged(content, judgement).length === 0;
-    const covered = coversSources(content, judgement);
     const scoresResponse = judgement.hallucination !== null || judgement.verdicts.length > 0 || judgement.judged !== null;
     if ((scoresResponse && !complete) || !(complete || covered)) return "unjudged";
     responseJudged ||= complete;
-    sourcesJudged ||= covered;
   }
-  return responseJudged && sourcesJudged ? "clear" : "unjudged";
+  if (!sourcesJudged || !(responseJudged || noClaim)) return "unjudged";
+  return responseJudged ? "clear" : "no_claim";
 }
 
 /** The parts of the response that were not judged and hold more than white space. */
 export function unjudged(content, judgement) {
-  return judgement.judged === null ? [] : left(content.response, judgement.judged);
+  return judgement.judged === null || judgement.noClaim ? [] : left(content.response, judgement.judged);
 }
 
 /** The parts of a source that had to be covered where nothing is known of that. */

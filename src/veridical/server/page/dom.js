@@ -37,6 +37,7 @@ export function icon(name) {
 const ICONS = {
   flagged: ["M5 21V4", "M5 4h13l-3.5 4.5L18 13H5"],
   clear: ["M4 12.5l5.5 5.5L20 6.5"],
+  no_claim: ["M6 12h12"],
   unjudged: ["M8.5 9a3.5 3.5 0 1 1 5 3.2c-1 .5-1.5 1.2-1.5 2.3", "M12 18.5v.3"],
   add: ["M12 5v14", "M5 12h14"],
   remove: ["M6 6l12 12", "M18 6L6 18"],

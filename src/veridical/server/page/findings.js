@@ -6,7 +6,12 @@ import { count, number, shorten } from "./text.js";
 const PASSAGE = 20; // characters
 
 /** "Flagged", "Clear", "Not fully judged". */
-export const OUTCOMES = { flagged: "Flagged", clear: "Clear", unjudged: "Not fully judged" };
+export const OUTCOMES = { flagged: "Flagged", clear: "Clear", no_claim: "No claim", unjudged: "Not fully judged" };
+
+const DONE = { replace: "Corrected", remove: "Removed", wrong: "Wrong", keep: "Kept", add: "Added" };
+
+/** What a reader decided about a finding, in a word; null where nothing was. */
+export const decidedOn = (finding) => DONE[finding.resolution?.action] ?? null;
 
 /**
  * The findings of a judgement as it is decided: flagged spans of the response in order, then omissions by source.
@@ -72,18 +77,24 @@ export function placeKey({ source, start, end }) {
   return `e${encodeURIComponent(source)}:${start}-${end}`;
 }
 
-/** Marks for the response. */
-export function responseMarks(content, judgement, { flagged, others }) {
-  const marks = [...flagged, ...others].map((finding) => ({
+/** Marks for the response, and for the edits that the reader decided on where `findings` has them. */
+export function responseMarks(content, judgement, { flagged, others, missed = [], edits = [] }) {
+  const marks = [...flagged, ...missed, ...others].map((finding) => ({
     start: finding.start,
     end: finding.end,
     key: finding.key,
-    kind: finding.start === finding.end ? `${finding.kind} place` : finding.kind,
+    kind: [finding.kind, finding.start === finding.end && "place", finding.resolution?.action].filter(Boolean).join(" "),
     href: `#${finding.key}`,
-    label: finding.kind === "flag" ? `flagged, ${number(finding.score, finding.threshold)}` : "has evidence",
+    label: [{ flag: `flagged, ${number(finding.score ?? 0, finding.threshold)}`, missed: "reported" }[finding.kind] ?? "has evidence"].concat(decidedOn(finding)?.toLowerCase() ?? []).join(", "),
   }));
+  marks.push(...editMarks(edits));
   const gaps = unjudged(content, judgement).map((gap, i) => ({ ...gap, key: `u${i}`, kind: "unjudged", label: "not judged" }));
   return [...marks, ...gaps];
+}
+
+/** Marks for edits of a text. */
+export function editMarks(edits) {
+  return edits.map(({ start, end, replacement }, i) => ({ start, end, key: `c${i}`, kind: "gone", label: start < end ? "taken out" : null, insert: replacement }));
 }
 
 /** Marks for the sources by id, and which keys belong together: a finding and the places that it cites. */
@@ -135,6 +146,7 @@ export function notJudged(content, judgement) {
   const gaps = unjudged(content, judgement);
   const characters = gaps.reduce((sum, gap) => sum + gap.end - gap.start, 0);
   const parts = [];
+  if (judgement.noClaim) return ["The response makes no claim, so there is nothing to judge."];
   const nothing = judgement.hallucination === null && judgement.verdicts.length === 0;
   if (nothing && judgement.omission === null && judgement.omissions.length === 0) parts.push("This detector gave no score.");
   else if (characters) parts.push(`${count(characters, "character")} of the response were not judged.`);

@@ -4,7 +4,7 @@ import { readCase } from "./checked.js";
 import { h, icon, replace } from "./dom.js";
 import { blank, count, countWords, shorten, visible } from "./text.js";
 
-const LARGE = 20000; // characters; a longer source is shown by its beginning until it is edited
+const LARGE = 20000; // characters; a longer source is shown by its beginning until it is edited, and no words are counted in a longer text
 const BEGINNING = 700;
 
 /** The form of index.html; `read(file)` gives a promise of the text, pages and notes of a file, `fail(line)` shows what went wrong. */
@@ -169,7 +169,8 @@ export class Form {
   }
 
   #counted() {
-    this.root.querySelector("#response-count").textContent = this.response.value ? count(countWords(this.response.value), "word") : "";
+    const { value } = this.response;
+    this.root.querySelector("#response-count").textContent = value.length > LARGE ? count(value.length, "character") : value ? count(countWords(value), "word") : "";
   }
 }
 
@@ -238,7 +239,8 @@ class SourceCard {
   }
 }
 
-function dropTarget(element, drop) {
+/** Take files that are dropped on an element. */
+export function dropTarget(element, drop) {
   const files = (event) => event.dataTransfer?.types.includes("Files");
   for (const type of ["dragenter", "dragover"]) {
     element.addEventListener(type, (event) => {

@@ -5,11 +5,11 @@ import { placeKey } from "./findings.js";
 import { count, number, shorten, visible } from "./text.js";
 
 const SHOWN = 5; // passages
-const KINDS = { flag: "Not backed", omit: "Left out", backed: "Below the threshold" };
+const KINDS = { flag: "Not backed", omit: "Left out", backed: "Below the threshold", missed: "Reported error" };
 const LABELS = { contradiction: "a source says otherwise", absence: "no source speaks of it" };
 
-/** Fill `box` with a finding; `go(key)` shows a passage of a source, `back()` returns to the text, `step(n)` goes on. */
-export function showFinding(box, content, finding, total, { go, back, step }) {
+/** Fill `box` with a finding; `go(key)` shows a passage of a source, `back()` returns to the text, `step(n)` goes on; `actions` are the buttons to decide with. */
+export function showFinding(box, content, finding, total, { go, back, step, actions }) {
   const texts = new Map(content.sources.map((source) => [source.id, source.text]));
   const title = finding.number ? `${KINDS[finding.kind]} · ${finding.number} of ${total}` : KINDS[finding.kind];
   const further = finding.evidence.length - SHOWN;
@@ -40,10 +40,11 @@ export function showFinding(box, content, finding, total, { go, back, step }) {
       ),
     ),
     h("blockquote", { dir: "auto", class: finding.kind }, finding.words),
-    h("div", { class: "meter-row" }, meter(finding), finding.label ? h("span", { class: "chip" }, visible(LABELS[finding.label] ?? finding.label)) : null, finding.error ? h("span", { class: "chip" }, visible(finding.error)) : null),
+    h("div", { class: "meter-row" }, finding.kind === "missed" ? null : meter(finding), finding.label ? h("span", { class: "chip" }, visible(LABELS[finding.label] ?? finding.label)) : null, finding.error ? h("span", { class: "chip" }, visible(finding.error)) : null),
     finding.claim ? row("Claim", finding.claim.text) : null,
     finding.correction !== null && finding.correction !== undefined ? row("The source has", h("ins", {}, visible(finding.correction) || "nothing there")) : null,
     finding.reason ? row("Why", finding.reason) : null,
+    actions,
     evidence.length ? [h("h3", {}, finding.kind === "flag" ? "Closest passages" : "Passages behind it"), h("ul", { class: "evidence-list" }, evidence), further > 0 ? h("p", { class: "soft" }, `and ${count(further, "further place")}, marked in the sources`) : null] : null,
     finding.kind === "omit" ? h("p", {}, h("button", { type: "button", class: "quiet", onclick: () => go(finding.key) }, "Show it in its source")) : null,
     finding.kind === "flag" && !evidence.length && content.sources.length ? h("p", { class: "soft" }, "No passage of a source is given for it.") : null,

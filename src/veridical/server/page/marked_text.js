@@ -6,10 +6,12 @@ import { visible } from "./text.js";
 const CHUNK = 4000; // characters; a chunk ends at a line break where one is near
 const AT_ONCE = 24; // chunks with their marks before the first paint, the rest when there is time
 const LINE = 80; // characters, for the height of what was not laid out yet
+const shown = new WeakMap(); // text nodes, to the part of a text that each shows
 
 /**
  * Fill `box` with `text`. A mark is {start, end, key, kind, href, label, shade}: `key` names it (marks may share one),
- * `kind` is its class, `href` makes it a link, `label` is read out after it, `shade` a further class.
+ * `kind` is its class, `href` makes it a link, `label` is read out after it, `shade` a further class; `insert` is shown
+ * after it as put in.
  *
  * Gives back {elements(key), reveal(key)}: the elements of a mark, and the same with its chunk filled by now.
  */
@@ -17,7 +19,7 @@ export function showText(box, text, marks) {
   const elements = new Map();
   const long = text.length > CHUNK;
   const chunks = cut(text, marks).map(({ start, end, inside }) => {
-    const chunk = h("div", { dir: "auto" }, visible(text, start, end));
+    const chunk = h("div", { dir: "auto" }, partOf(text, start, end));
     if (long) {
       chunk.className = "chunk";
       chunk.style.containIntrinsicSize = `auto ${(Math.ceil((end - start) / LINE) + 1) * 1.75}rem`;
@@ -41,6 +43,41 @@ export function showText(box, text, marks) {
       return elements.get(key) ?? [];
     },
   };
+}
+
+/** The span of `text`, shown in `box`, that the reader selected, without white space around it; null where there is none. */
+export function selectedSpan(box, text) {
+  const selection = getSelection();
+  const range = selection.rangeCount ? selection.getRangeAt(0) : null;
+  if (!range || range.collapsed || !range.intersectsNode(box)) return null;
+  let start = text.length;
+  let end = 0;
+  const nodes = document.createTreeWalker(box, NodeFilter.SHOW_TEXT);
+  for (let node = nodes.nextNode(); node; node = nodes.nextNode()) {
+    const part = shown.get(node);
+    if (part?.text !== text || !range.intersectsNode(node)) continue;
+    start = Math.min(start, node === range.startContainer ? placeIn(part, range.startOffset) : part.start);
+    end = Math.max(end, node === range.endContainer ? placeIn(part, range.endOffset) : part.end);
+  }
+  const words = text.slice(start, end);
+  return words.trim() ? { start: end - words.trimStart().length, end: start + words.trimEnd().length } : null;
+}
+
+/** The place in the text at `offset` of a part as it is shown, where one hidden character may be several signs. */
+function placeIn({ text, start, end }, offset) {
+  let place = start;
+  for (let seen = 0; seen < offset && place < end; ) {
+    const next = place + (text.codePointAt(place) > 0xffff ? 2 : 1);
+    seen += visible(text, place, next).length;
+    place = next;
+  }
+  return place;
+}
+
+function partOf(text, start, end) {
+  const node = document.createTextNode(visible(text, start, end));
+  shown.set(node, { text, start, end });
+  return node;
 }
 
 function later(items, fill) {
@@ -88,11 +125,16 @@ function segments(text, { start, end, inside }, elements) {
     const starting = opens.get(edge) ?? [];
     active = [...active.filter((mark) => clip(mark.end) > edge), ...starting.filter((mark) => clip(mark.end) > edge)];
     for (const mark of starting) if (mark.start === mark.end) nodes.push(segment("", [mark], elements));
+    for (const mark of inside) if (mark.insert && mark.end === edge && edge > start) nodes.push(inserted(mark.insert));
     if (i === edges.length - 1 || edges[i + 1] === edge) return;
-    const part = visible(text, edge, edges[i + 1]);
+    const part = partOf(text, edge, edges[i + 1]);
     nodes.push(active.length ? segment(part, active, elements) : part);
   });
   return nodes;
+}
+
+function inserted(text) {
+  return h("ins", {}, h("span", { class: "hidden" }, " [put in: "), visible(text), h("span", { class: "hidden" }, "] "));
 }
 
 /** One stretch: a link where the first of its marks begins here, so that the keyboard meets each mark once. */
@@ -103,7 +145,8 @@ function segment(part, marks, elements) {
   const keys = [...new Set(marks.map((mark) => mark.key))].join(" ");
   const note = first && main.label ? h("span", { class: "hidden" }, ` [${main.label}] `) : null;
   const link = first && main.href;
-  const element = h(link ? "a" : "span", { class: classes, "data-keys": keys, href: link ? main.href : null }, part, note);
+  const gone = marks.some((mark) => mark.kind === "gone");
+  const element = h(link ? "a" : gone ? "del" : "span", { class: classes, "data-keys": keys, href: link ? main.href : null }, part, note);
   if (main.target) element.dataset.target = main.target;
   for (const mark of marks) {
     if (!elements.has(mark.key)) elements.set(mark.key, []);

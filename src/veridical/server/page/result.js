@@ -3,10 +3,13 @@
 import { decided, withDecisions } from "./checked.js";
 import { showComparison } from "./comparison.js";
 import { h, icon, replace } from "./dom.js";
-import { OUTCOMES, findingsOf, responseMarks, sourceMarks, summary } from "./findings.js";
+import { OUTCOMES, decidedOn, findingsOf, responseMarks, sourceMarks, summary } from "./findings.js";
 import { showHeat } from "./heat.js";
 import { meter, showFinding } from "./inspector.js";
 import { showText } from "./marked_text.js";
+import { REST } from "./review.js";
+import { Reviewing, reviewed } from "./reviewing.js";
+import { showOwnRevision } from "./revision.js";
 import { showMap } from "./salience_map.js";
 import { goTo, showSources } from "./sources.js";
 import { count, number, shorten, visible } from "./text.js";
@@ -19,18 +22,24 @@ const VIEWS = { text: "Findings", words: "Words", claims: "Claims", map: "Salien
 
 /** Shows one checked case in `root` (the elements of index.html); `announce(text)` speaks to screen readers. */
 export class Result {
-  constructor(root, { announce, revise, map }) {
+  constructor(root, { announce, revise, map, own, reviewed: kept, selected }) {
     this.root = root;
     this.part = (name) => root.querySelector(`[data-part="${name}"]`);
     this.announce = announce;
     this.onRevise = revise;
+    this.own = own;
     this.onMap = map;
+    this.onReviewed = kept;
+    this.onSelected = selected;
+    this.reviewing = new Reviewing(root, { announce, changed: (place) => this.#decided(place), selected: () => this.byKey.get(this.selected) });
     this.#listen();
   }
 
-  /** Show `checked` (checked.js); `detectors` are those of the server behind its judgements, null where it has none. */
-  show(checked, detectors) {
+  /** Show `checked` (checked.js) with its `review`; `detectors` are those of the server behind its judgements, null where it has none. */
+  show(checked, detectors, review) {
     this.checked = checked;
+    this.review = review;
+    this.reviewing.show(checked, review);
     this.detectors = detectors;
     this.maps = new Map(); // by judgement, once they were asked for
     this.judge = 0;
@@ -57,8 +66,7 @@ export class Result {
     this.state = decided(this.checked);
     this.judgement = judgements[this.judge];
     this.decision = this.state.decisions[this.judge];
-    this.findings = findingsOf(content, this.judgement, this.decision);
-    this.byKey = new Map([...this.findings.all, ...this.findings.others].map((finding) => [finding.key, finding]));
+    this.#find();
     const { marks, related } = sourceMarks(content, this.judgement, this.findings);
     this.related = related;
     this.#showOutcome();
@@ -70,6 +78,28 @@ export class Result {
     this.#showView();
     if (this.selected && this.byKey.has(this.selected)) this.select(this.selected, { go: false, quiet: true });
     else this.close();
+  }
+
+  #find() {
+    this.findings = reviewed(findingsOf(this.checked.content, this.judgement, this.decision), this.checked.content, this.review);
+    this.byKey = new Map([...this.findings.all, ...this.findings.others].map((finding) => [finding.key, finding]));
+    this.reviewing.update(this.findings, this.judgement);
+    for (const step of ["previous", "next"]) this.part(step).disabled = !this.findings.all.length;
+  }
+
+  /** Draw again what depends on the reader's decisions, and stay at the finding of `place`. */
+  #decided(place = this.byKey.get(this.selected)) {
+    this.onReviewed();
+    const top = scrollY;
+    const { action } = document.activeElement.dataset; // the button that was pressed stays in focus
+    this.#find();
+    this.#showTabs();
+    this.#showView();
+    const finding = place && [...this.byKey.values()].find((one) => one.start === place.start && one.end === place.end && (one.source ?? null) === (place.source ?? null));
+    if (finding) this.select(finding.key, { focus: true, go: false, quiet: true, still: true });
+    else if (this.selected) this.back();
+    if (action) this.root.querySelector(`[data-action="${action}"]`)?.focus({ preventScroll: true });
+    scrollTo({ top, behavior: "instant" });
   }
 
   #listen() {
@@ -107,6 +137,7 @@ export class Result {
       if (this.selected) this.back();
     } else if (event.key === "n") this.step(1);
     else if (event.key === "p") this.step(-1);
+    else this.reviewing.key(event);
   }
 
   /** Light up a mark and all that belongs to it; the note next to it says its score. */
@@ -130,6 +161,7 @@ export class Result {
       if (special) return special;
       const finding = this.byKey.get(key);
       if (finding) {
+        if (finding.kind === "missed") return ["reported", finding.reason && shorten(finding.reason, 140)];
         const limit = number(finding.threshold);
         const score = `${number(finding.score, finding.threshold)} · ${finding.kind === "omit" ? "left out" : "flagged"} from ${limit}`;
         return [score, finding.correction ? `The source has “${shorten(finding.correction, 80)}”` : finding.reason && shorten(finding.reason, 140)];
@@ -141,22 +173,24 @@ export class Result {
   }
 
   /** Look at a finding: its mark is set off, the inspector explains it, its first passage comes into view. */
-  select(key, { focus = false, go = true, text = false, quiet = false } = {}) {
+  select(key, { focus = false, go = true, text = false, quiet = false, still = false } = {}) {
     const finding = this.byKey.get(key);
     if (!finding) return;
     for (const element of this.chosen ?? []) element.classList.remove("chosen");
     this.selected = key;
+    if (this.judge === 0) this.onSelected(key);
     const [cited] = this.related.get(key) ?? [];
     const inspector = this.part("inspector");
     showFinding(inspector, this.checked.content, finding, this.findings.all.length, {
       go: (place) => this.#toSource(place),
       back: () => this.back(),
       step: (n) => this.step(n),
+      actions: this.reviewing.actions(finding),
     });
     if (go) this.sources.go(cited ?? key, WIDE.matches); // on a narrow screen the reader stays where they are
     const [mark] = this.shown?.reveal(key) ?? [];
     if (text) goTo(mark);
-    else if (mark && !WIDE.matches) mark.scrollIntoView({ block: "start" }); // above the inspector, which is at the foot
+    else if (mark && !WIDE.matches && !still) mark.scrollIntoView({ block: "start" }); // above the inspector, which is at the foot
     this.chosen = [...(this.shown?.elements(key) ?? []), ...this.sources.elements(key), ...this.sources.elements(cited)];
     for (const element of this.chosen) element.classList.add("chosen");
     for (const row of this.root.querySelectorAll("[data-finding]")) {
@@ -164,7 +198,7 @@ export class Result {
       else row.removeAttribute("aria-current");
     }
     if (focus) inspector.focus({ preventScroll: true });
-    if (!quiet) this.announce([`Finding ${finding.number ?? ""}`, shorten(finding.words, 120), `score ${number(finding.score, finding.threshold)}`, finding.reason].filter(Boolean).join(", "));
+    if (!quiet) this.announce([`Finding ${finding.number ?? ""}`, shorten(finding.words, 120), finding.kind !== "missed" && `score ${number(finding.score, finding.threshold)}`, finding.reason, decidedOn(finding)].filter(Boolean).join(", "));
   }
 
   /** Go on by `n` findings, around the end. */
@@ -190,6 +224,7 @@ export class Result {
   close() {
     for (const element of this.chosen ?? []) element.classList.remove("chosen");
     this.chosen = [];
+    if (this.selected) this.onSelected(null);
     this.selected = null;
     this.part("inspector").hidden = true;
     for (const row of this.root.querySelectorAll('[data-finding][aria-current="true"]')) row.removeAttribute("aria-current");
@@ -224,9 +259,6 @@ export class Result {
     if (judgement.omission !== null) facts.push(scored("Omission", judgement.omission, decision.thresholds.coverage, "omit"));
     if (judgement.usage) facts.push(h("span", {}, `${count(judgement.usage.calls ?? 0, "call")}, ${(judgement.usage.prompt_tokens ?? 0) + (judgement.usage.completion_tokens ?? 0)} tokens`));
     replace(this.part("scores"), facts);
-    const steps = this.findings.all.length > 0;
-    this.part("previous").disabled = !steps;
-    this.part("next").disabled = !steps;
   }
 
   #showJudges() {
@@ -273,7 +305,6 @@ export class Result {
     return Object.keys(VIEWS).filter((view) => {
       if (view === "claims") return claims;
       if (view === "map") return Boolean(this.detectors[this.judge]?.maps);
-      if (view === "revision") return Boolean(this.detectors[this.judge]);
       if (view === "compare") return this.checked.judgements.length > 1;
       return true;
     });
@@ -336,18 +367,32 @@ export class Result {
     const { content } = this.checked;
     const text = h("div", { class: "text response" });
     this.shown = showText(text, content.response, responseMarks(content, this.judgement, this.findings));
-    const { flagged, omissions, others } = this.findings;
+    const { flagged, omissions, others, missed } = this.findings;
     replace(
       box,
       content.question ? h("p", { class: "question" }, h("span", { class: "soft" }, "Question "), h("span", { dir: "auto" }, visible(content.question))) : null,
+      this.#history(),
       text,
       this.judgement.reason ? h("p", { class: "soft", dir: "auto" }, visible(this.judgement.reason)) : null,
       flagged.length ? [h("h2", {}, "Not backed"), this.#list(flagged)] : null,
+      missed.length ? [h("h2", {}, "Reported errors"), this.#list(missed)] : null,
       omissions.length ? [h("h2", {}, "Left out of the response"), this.#list(omissions)] : null,
       others.length && !this.judgement.verdicts.some((verdict) => verdict.claim)
         ? h("details", {}, h("summary", {}, `Below the threshold, with evidence (${others.length})`), this.#list(others))
         : null,
     );
+  }
+
+  /** The turns before this one of a conversation, laid out when they are looked at. */
+  #history() {
+    const { history = [] } = this.checked.content.kept;
+    if (!history.length) return null;
+    const turns = h("ol", { class: "turns" });
+    const show = () => {
+      if (turns.childElementCount) return;
+      replace(turns, history.map(({ speaker, text }) => h("li", { class: "chunk" }, h("b", {}, visible(speaker)), h("p", { dir: "auto" }, visible(text)))));
+    };
+    return h("details", { class: "history", ontoggle: show }, h("summary", {}, `Earlier turns (${history.length})`), turns);
   }
 
   #claims() {
@@ -384,7 +429,7 @@ export class Result {
         { type: "button", class: `finding ${finding.kind}`, "data-finding": finding.key, onclick: () => this.select(finding.key, { focus: true }) },
         h("span", { class: "index" }, finding.number ? String(finding.number) : icon("clear")),
         h("span", { class: "words", dir: "auto" }, shorten(words, 140)),
-        meter(finding),
+        h("span", { class: "state" }, decidedOn(finding) && h("span", { class: "chip" }, decidedOn(finding)), finding.kind !== "missed" && meter(finding)),
         told || cited ? h("span", { class: "told soft", dir: "auto" }, told ?? cited) : null,
       ),
     );
@@ -404,9 +449,20 @@ export class Result {
   }
 
   #revisionView(box) {
-    const start = h("button", { type: "button", class: "primary", onclick: () => this.onRevise(box, this.judge) }, "Suggest a revision");
+    const own = h("div", {});
+    const { resolutions, response } = this.review;
+    const rest = this.review.of(REST) !== null;
+    const toggleRest = () => {
+      if (rest) this.review.withdraw(REST);
+      else this.review.resolve(REST);
+      this.#decided();
+    };
+    showOwnRevision(own, { response, edits: this.findings.edits, decided: resolutions.length > 0, rest }, { ...this.own, toggleRest });
+    const suggestion = h("div", { class: "suggestion" });
+    const start = h("button", { type: "button", class: "quiet", onclick: () => this.onRevise(suggestion, this.judge) }, "Suggest a revision");
     const about = "Takes out what is not backed, has the text judged again by the same detector, and keeps the change only if the text is better for it.";
-    replace(box, h("p", { class: "soft" }, about), h("p", {}, start));
+    replace(suggestion, h("p", { class: "soft" }, about), h("p", {}, start));
+    replace(box, own, this.detectors[this.judge] ? suggestion : null);
   }
 }
 

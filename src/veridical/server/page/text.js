@@ -9,14 +9,27 @@ const LETTER = `(?:(?![${UNSPACED}])[\\p{L}\\p{N}][\\p{M}\\u200c\\u200d]*)`;
 const NUMBER = `\\p{Nd}+(?:[.,]\\p{Nd}+)*${LETTER}*(?:['’](?!\\p{Nd})${LETTER}+)?`;
 const WORD = new RegExp(`${NUMBER}|${LETTER}+(?:['’]${LETTER}+)*|[${UNSPACED}][\\p{M}\\u200c\\u200d]*`, "gu");
 
-/** For the offsets of JSON, which count code points: the place in a JavaScript string, which counts UTF-16 units. */
+/** For the offsets of JSON, which count code points: the place in a JavaScript string, which counts UTF-16 units, and back. */
 export function places(text) {
-  if (!/[\ud800-\udfff]/.test(text)) return { length: text.length, of: (offset) => offset };
+  if (!/[\ud800-\udfff]/.test(text)) return { length: text.length, of: (offset) => offset, offset: (place) => place };
   const starts = new Uint32Array(text.length + 1);
   let length = 0;
   for (let i = 0; i < text.length; i += text.codePointAt(i) > 0xffff ? 2 : 1) starts[length++] = i;
   starts[length] = text.length;
-  return { length, of: (offset) => starts[offset] };
+  const used = starts.subarray(0, length + 1);
+  return { length, of: (offset) => starts[offset], offset: (place) => firstFrom(used, place) };
+}
+
+/** The index of the first number of an ascending list that is at least `least`. */
+function firstFrom(numbers, least) {
+  let low = 0;
+  let high = numbers.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (numbers[middle] >= least) high = middle;
+    else low = middle + 1;
+  }
+  return low;
 }
 
 /** Whether there is nothing but white space in `text`. */

@@ -1,1 +1,1 @@
-"""Late interaction: response and sources are encoded once each, apart, and compared token by token."""
+"""Compare response and sources token by token, after encoding each of them once and separately (late interaction)."""

@@ -1,8 +1,8 @@
-"""Judge words by their best matches among the other text's contextual embeddings.
+"""Judge words by their best matches among the contextual embeddings of the other text.
 
 Response and sources are encoded separately, once each (late interaction, after BERTScore, Zhang et al. 2020, as Chang
-et al. 2024, footnote 5, use it). Time grows linearly with both, and a source shared by many responses is read once. One
-matrix serves both directions: words of the response, and words of the sources that must be covered.
+et al. 2024, footnote 5, use it). Time grows linearly with both, and a source that many responses share is read once.
+One matrix serves both directions: the words of the response, and the words of the sources that must be covered.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from veridical.core.detector import DetectorContext, DetectorInfo
-from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.perspectives import by_perspective
-from veridical.core.segment import has_words, words
-from veridical.core.spans import Span, complement
-from veridical.core.spec import Spec
-from veridical.core.types import Case, Evidence, Judgement, Omission, Source, SourceSpan, Verdict
 from veridical.metrics.arrays import Floats
 from veridical.models.base_model import identity
 from veridical.models.load import DTYPES, load
+from veridical.records.detector import DetectorContext, DetectorInfo
+from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.perspectives import by_perspective
+from veridical.records.spans import Span, complement
+from veridical.records.spec import Spec
+from veridical.records.types import Case, Evidence, Judgement, Omission, Source, SourceSpan, Verdict
+from veridical.text.segment import has_words, words
 from veridical_lab.detectors.align.reader import AlignReader, CaseMatches, default_layer, unrelated_cosine
 from veridical_lab.detectors.align.words import WordMatches
 
@@ -33,13 +33,14 @@ _GROUP_CHARACTERS = 2_000_000  # of distinct texts encoded together: 0.8 GB of s
 
 
 def match_scores(matches: WordMatches, baseline: float, *, values: bool = True) -> Floats:
-    """Return the score of each word, in [0, 1]. *Shape:* (words,)
+    """Compute the score of each word, in [0, 1].
 
-    A word scores 0 if its best match is identical, and 1 if its best match is no better than among texts about other
-    things. A number or name that the other texts lack scores 1; a number they write differently scores 0.
+    A word scores 0 if its best match is identical, and 1 if its best match is no better than in unrelated texts. A
+    number or name that the other texts lack scores 1. A number that they write differently scores 0. The result has
+    *shape* (words,).
 
     Args:
-        matches: The matches.
+        matches: The best matches of the words.
         baseline: The cosine that counts as no support (`reader.unrelated_cosine`).
         values: Whether numbers and names are compared by value.
     """
@@ -69,18 +70,18 @@ class Align:
 
     Args:
         path: A local encoder in Hugging Face format, or a hub name.
-        layer: The block whose output is compared; None: the last, which is best for sentence encoders. For encoders
-            trained on masked words alone, try one about two thirds up.
+        layer: The block whose output is compared. For encoders that were only trained on masked words, try a block
+            about two thirds up. Default: the last block, which is best for sentence encoders.
         idf: Whether to weight content words by how rare their tokens are in the sentences of the sources.
         values: Whether to compare numbers, dates and names by value, not by their embeddings.
-        window: The most tokens read at once; None: the encoder's limit, at most 512.
+        window: The largest number of tokens that are read at once. Default: the encoder's limit, at most 512.
         device: As in `models.load`.
         dtype: As in `models.load`.
         revision: As in `models.load`.
-        name: Default: "align:PATH".
+        name: The detector's name. Default: "align:PATH".
 
     Raises:
-        UnknownNameError: If `dtype` is unknown.
+        UnknownNameError: `dtype` is unknown.
     """
 
     info = DetectorInfo()

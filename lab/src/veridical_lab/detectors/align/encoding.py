@@ -1,7 +1,7 @@
 """Encode texts of any length as one contextual embedding per token, in windows.
 
 Windows overlap, and each token's embedding comes from the window that gives it most context, so time grows linearly
-with the text. Windows of all texts are batched by length; the result does not depend on the batch.
+with the text. Windows of all texts are batched by length, and the result does not depend on the batch.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.core.errors import InputError
+from veridical.inference.local_model import LocalModel
+from veridical.inference.tokenization import Tokens, special_tokens, tokenize
 from veridical.models.encode import Encoded
-from veridical.models.local_model import LocalModel
-from veridical.models.tokenization import Tokens, special_tokens, tokenize
+from veridical.records.errors import InputError
 from veridical_lab.models.runner import RequestedOutputs, Runner
 
 if TYPE_CHECKING:
@@ -31,10 +31,10 @@ _GROUP_TOKENS = 1 << 15  # tokens of windows whose states are held in fp32 befor
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextStates:
-    """The tokens of one text, without special tokens: `states` (tokens, width), each of length 1.
+    """The tokens of one text, without special tokens.
 
-    `offsets` are the characters of each token, *shape* (tokens, 2); `ids` are the token ids, *shape* (tokens,).
-    `problem` says why there are no states; None if there are.
+    `states` are their embeddings of length 1, *shape* (tokens, width). `offsets` are the characters of each token,
+    *shape* (tokens, 2), and `ids` the token ids, *shape* (tokens,). If there are no states, `problem` says why.
     """
 
     states: torch.Tensor
@@ -56,7 +56,7 @@ class AlignWindow:
 def windows_of(count: int, size: int) -> list[AlignWindow]:
     """Return evenly spaced, overlapping windows of at most `size` tokens over `count` tokens.
 
-    Each token belongs to one window: the one whose nearer edge (an edge that cuts the text) is furthest away.
+    Each token belongs to the window in which it is furthest from an edge that cuts the text.
 
     >>> windows_of(10, 8)
     [AlignWindow(start=0, end=8, first=0, last=5), AlignWindow(start=2, end=10, first=5, last=10)]
@@ -71,16 +71,17 @@ def windows_of(count: int, size: int) -> list[AlignWindow]:
 
 
 def encode_texts(model: LocalModel, texts: Sequence[str], layer: int, *, window: int | None = None) -> list[TextStates]:
-    """Encode each text by itself, in the model's precision.
+    """Encode each text separately, in the precision of the model.
 
     Args:
         model: An encoder.
-        texts: The texts.
+        texts: The texts to encode.
         layer: The layer to return: 0 for the embeddings, i for the output of the i-th block.
-        window: The most tokens read at once, special tokens included; None: the model's limit.
+        window: The largest number of tokens that are read at once, including special tokens. Default: the model's
+            limit.
 
     Raises:
-        InputError: If the model lacks the layer, or the window has no room for text.
+        InputError: The model lacks the layer, or the window has no room for text.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Encode each text once, those of many cases together, and keep the latest sources in memory."""
+"""Encode each text once, together with those of many cases, and keep the latest sources in memory."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from veridical.core.errors import InputError
-from veridical.core.types import Case
-from veridical.models.local_model import LocalModel
+from veridical.inference.local_model import LocalModel
+from veridical.records.errors import InputError
+from veridical.records.types import Case
 from veridical_lab.detectors.align.encoding import encode_texts
 from veridical_lab.detectors.align.similarity import Matches, best_matches
 from veridical_lab.detectors.align.words import EncodedText, WordMatches, match_words
@@ -22,12 +22,12 @@ _MEMORY = 1 << 30  # bytes of sources kept in memory
 
 
 class CaseMatches:
-    """The words of a case's response among those of its sources, and the reverse.
+    """The words of a case's response matched with those of its sources, and the reverse.
 
     Attributes:
-        response: The matches of the response; None if it or all sources have no words with tokens.
-        sources: The matches of each source that must be covered, by id; sources without words are left out.
-        problem: Why the case could not be compared; None if it could.
+        response: The matches of the response. None if the response or all sources have no words with tokens.
+        sources: The matches of each source that must be covered, by id. Sources without words are left out.
+        problem: Why the case could not be compared. None if it could be compared.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class AlignReader:
     Args:
         model: An encoder.
         layer: The layer whose states are compared.
-        window: The most tokens read at once; None: the model's limit, at most 512.
+        window: The largest number of tokens that are read at once. Default: the model's limit, at most 512.
     """
 
     def __init__(self, model: LocalModel, layer: int, *, window: int | None = None) -> None:
@@ -146,10 +146,10 @@ class AlignReader:
 
 
 def default_layer(model: LocalModel) -> int:
-    """Return the layer to compare by default: the last, which is best for sentence encoders.
+    """Return the layer to compare by default, which is the last layer.
 
-    For encoders trained on masked words only, a layer about two thirds up compares better (Zhang et al. 2020, appendix
-    B).
+    The last layer is best for sentence encoders. For encoders that were only trained on masked words, a layer about two
+    thirds up compares better (Zhang et al. 2020, appendix B).
     """
     return int(model.model.config.get_text_config().num_hidden_layers)
 
@@ -167,9 +167,9 @@ _UNRELATED = (
 
 
 def unrelated_cosine(reader: AlignReader) -> float:
-    """Return the mean cosine of a word's best match in texts about other things.
+    """Return the mean cosine of a word's best match in unrelated texts.
 
-    It is the cosine of no support at all, and the baseline of BERTScore's rescaling (Zhang et al. 2020, §4), computed
+    This is the cosine of no support at all, and the baseline of BERTScore's rescaling (Zhang et al. 2020, §4), computed
     for the given encoder and layer.
     """
     texts = reader.read((), _UNRELATED)

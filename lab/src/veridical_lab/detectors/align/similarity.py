@@ -1,4 +1,4 @@
-"""The best matches between two texts' embeddings by cosine, in both directions, found block by block."""
+"""Find the best matches between two texts' embeddings by cosine, in both directions, block by block."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _Bools = NDArray[np.bool_]
 class Matches:
     """The `k` best matches of each row among the columns, best first, and the best row of each column.
 
-    *Shape:* `cosines`, `columns` (rows, k); `column_cosines`, `rows` (columns,), or empty if not requested. A cosine of
-    -2 and the index -1 mean no match.
+    *Shape:* `cosines` and `columns` are (rows, k). `column_cosines` and `rows` are (columns,), or empty if they were
+    not requested. A cosine of -2 and the index -1 mean that there is no match.
     """
 
     cosines: _Floats
@@ -50,11 +50,11 @@ def best_matches(
     Args:
         rows: Embeddings of length 1. *Shape:* (rows, width)
         columns: Embeddings of length 1, in any precision, possibly memory-mapped. *Shape:* (columns, width)
-        rows_allowed: Which rows may be the match of a column; None: all. *Shape:* (rows,)
-        columns_allowed: Which columns may be the match of a row; None: all. *Shape:* (columns,)
+        rows_allowed: Whether each row may be the match of a column. Default: all rows may. *Shape:* (rows,)
+        columns_allowed: Whether each column may be the match of a row. Default: all columns may. *Shape:* (columns,)
         both: Whether to find the best row of each column, too.
         k: The number of matches to return per row.
-        block: The number of columns compared at once.
+        block: The number of columns that are compared at once.
     """
     import torch
 

@@ -1,6 +1,6 @@
-"""The words of a text with their best matches in other texts, from which scores are made.
+"""Find the best matches of a text's words in other texts, from which scores are computed.
 
-It works in both directions: the words of a response among those of the sources, and the reverse.
+This works in both directions: the words of a response among those of the sources, and the reverse.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.core.names import is_name
-from veridical.core.segment import sentences, words
-from veridical.detectors.overlap.matching import WORDS, Profile, word_support
+from veridical.inference.tokenization import token_unit_pairs
 from veridical.metrics.arrays import Bools, Floats
-from veridical.models.tokenization import token_unit_pairs
+from veridical.text.matching import WORDS, Profile, word_support
+from veridical.text.names import is_name
+from veridical.text.segment import sentences, words
 from veridical_lab.detectors.align.encoding import TextStates
 
 __all__ = ["EncodedText", "WordMatches", "match_words"]
@@ -31,8 +31,8 @@ class EncodedText:
     """A text with the states of its tokens, its words, and the words that each token belongs to.
 
     Attributes:
-        spans: The words.
-        pairs: (token, word) for each token and word that share a character, in order. *Shape:* (pairs, 2)
+        spans: The words of the text.
+        pairs: The (token, word) pairs that share a character, in order. *Shape:* (pairs, 2)
         token_word: The word of each token, -1 for a token outside words. *Shape:* (tokens,)
         has_tokens: Whether each word has a token. *Shape:* (words,)
     """
@@ -82,16 +82,17 @@ class EncodedText:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WordMatches:
-    """The words of a text among those of the other texts. *Shapes:* (words,)
+    """The words of a text, matched with those of other texts. All arrays have the *shape* (words,).
 
     Attributes:
-        text: The text.
-        cosine: The mean, over a word's tokens, of the best match's cosine.
-        closest: For each word, its closest words elsewhere, best first: (index of the other text, word, cosine).
+        text: The text with the words.
+        cosine: The mean, over the tokens of a word, of the cosine of the best match.
+        closest: For each word, its closest words in other texts, best first, as (index of the other text, word,
+            cosine).
         content: Whether the word counts as a content word.
         found: Whether the word is a content word that another text contains, compared by value.
         exact: Whether another text contains the word as written, apart from capitals.
-        value: Whether the word is or is part of a number, date, time or quantity.
+        value: Whether the word is a number, date, time or quantity, or part of one.
         name: Whether the word is a name.
         others: The other texts.
     """
@@ -115,13 +116,13 @@ def match_words(
     *,
     closest: bool,
 ) -> WordMatches:
-    """Derive the matches of a text's words from those of its tokens.
+    """Derive the matches of a text's words from the matches of its tokens.
 
     Args:
-        text: The text.
+        text: The text with the words.
         others: The other texts.
         cosines: The highest cosines of each token, best first. *Shape:* (tokens, k)
-        places: The tokens with those cosines, as indices into the concatenated tokens of the other texts; -1 for none.
+        places: The tokens with those cosines, as indices into the concatenated tokens of the other texts, or -1.
             *Shape:* (tokens, k)
         closest: Whether to list the closest words of each word.
     """

@@ -1,1 +1,1 @@
-"""Classifiers of whole responses and of coverage: tuned prompts, LoRA and classification heads."""
+"""Classify whole responses, and their coverage, by tuned prompts, LoRA and classification heads."""

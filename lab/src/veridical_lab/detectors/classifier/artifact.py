@@ -1,4 +1,4 @@
-"""A trained classifier as a folder: `detector.json`, and only the tuned weights."""
+"""Read and write a trained classifier as a folder, with `detector.json` and only the tuned weights."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.calibration.calibrated import Scale
-from veridical.calibration.calibrators import Platt
-from veridical.core.errors import DataError, InputError, UnknownNameError
-from veridical.core.types import Level
-from veridical.models.artifact import DETECTOR, Artifact, load_artifact
+from veridical.detectors.calibrated import Scale
+from veridical.inference.artifact import DETECTOR, Artifact, load_artifact
+from veridical.inference.local_model import LocalModel
+from veridical.inference.saving import save_artifact
+from veridical.metrics.calibrators import Platt
 from veridical.models.base_model import base_of
-from veridical.models.local_model import LocalModel
-from veridical.models.saving import save_artifact
+from veridical.records.errors import DataError, InputError, UnknownNameError
+from veridical.records.types import Level
 from veridical_lab.detectors.classifier.presentation import CLASSIFIER_TASKS, READING_UNITS
 
 __all__ = ["KIND", "TUNING_METHODS", "ClassifierSettings", "load_classifier", "save_classifier"]
@@ -34,13 +34,13 @@ class ClassifierSettings:
     Attributes:
         task: "hallucination" or "coverage".
         method: The tuning method, one of `TUNING_METHODS`.
-        unit: The text read at once, one of `UNITS`: "whole" (the whole case), "part" (a sentence of the response, or a
-            source; the worst counts), or "pair" (a sentence and a source; the best pair of a part counts, then the
-            worst part).
-        labels: A decoder's answers without an error and with one.
-        virtual_tokens: The length of a soft prompt.
+        unit: The text that is read at once, one of `UNITS`: "whole" (the whole case), "part" (a sentence of the
+            response, or a source, where the worst part counts), or "pair" (a sentence and a source, where the best pair
+            of a part counts, then the worst part).
+        labels: A decoder's answers without an error and with an error.
+        virtual_tokens: The length of a soft prompt, in tokens.
         rank: The rank of LoRA.
-        max_tokens: The most tokens of a part; None: the model's limit. A longer case is not judged.
+        max_tokens: The largest number of tokens in a part. A longer case is not judged. Default: the model's limit.
         scales: Threshold and calibration of the margin between the labels' log-likelihoods, for "whole" and "part".
     """
 

@@ -1,4 +1,4 @@
-"""Classifiers of hallucination and of coverage, tuned on labelled responses (Chang et al. 2024, §3.3)."""
+"""Classify hallucination and coverage with models tuned on labelled responses (Chang et al. 2024, §3.3)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from veridical.core.detector import DetectorContext, DetectorInfo, digest_of
-from veridical.core.errors import DataError, InputError
-from veridical.core.judging import not_judged
-from veridical.core.segment import has_words
-from veridical.core.spans import Span
-from veridical.core.spec import Spec
-from veridical.core.types import Case, Judgement, Level, Omission, SourceSpan, Verdict
-from veridical.models.artifact import DETECTOR, Artifact
+from veridical.inference.artifact import DETECTOR, Artifact
 from veridical.models.base_model import load_base
+from veridical.records.detector import DetectorContext, DetectorInfo, digest_of
+from veridical.records.errors import DataError, InputError
+from veridical.records.judging import not_judged
+from veridical.records.spans import Span
+from veridical.records.spec import Spec
+from veridical.records.types import Case, Judgement, Level, Omission, SourceSpan, Verdict
+from veridical.text.segment import has_words
 from veridical_lab.detectors.classifier.artifact import ClassifierSettings, load_classifier
 from veridical_lab.detectors.classifier.network import ClassifierNetwork
 from veridical_lab.detectors.classifier.presentation import CasePart, EncodedPart, case_parts
@@ -52,15 +52,16 @@ class Classifier:
     """YES/NO classifiers of whole responses and of coverage, by a tuned prompt, LoRA or a head (`train classifier`).
 
     A case is read as question, response and arguments. The score is the softmax over the log-likelihoods of two labels,
-    calibrated on validation data. A classifier of hallucination scores the response, a classifier of coverage the
-    sources to cover; with two folders, each adds its score. A classifier of parts also scores sentences or sources.
+    calibrated on validation data. A classifier of hallucination scores the response, and a classifier of coverage
+    scores the sources to cover. With two folders, each adds its score. A classifier of parts also scores sentences or
+    sources.
 
     Args:
         paths: One or two folders that `veridical train classifier` wrote.
-        model: The current folder of the base model; None: its folder at training.
+        model: The current folder of the base model. Default: its folder at training.
         device: As in `models.load`.
-        dtype: As in `models.load`; None: the precision at training.
-        name: Default: "classifier:" and the folders.
+        dtype: As in `models.load`. Default: the precision at training.
+        name: The detector's name. Default: "classifier:" and the folders.
     """
 
     info = DetectorInfo()

@@ -1,8 +1,8 @@
-"""The network of a classifier: a language model with tuned weights, and how it scores parts of cases.
+"""Score parts of cases with a language model that has tuned weights.
 
-The score of a part is a margin, in training and in judging: the log-likelihood of the label for an error minus that of
-the other label (its logistic function is the softmax over the two, Chang et al. 2024, §3.3), or the output of a linear
-head.
+The score of a part is a margin, in training and in judging. It is the log-likelihood of the label for an error minus
+that of the other label (its logistic function is the softmax over the two, Chang et al. 2024, §3.3), or the output of a
+linear head.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.core.errors import InputError
+from veridical.inference.local_model import LocalModel
 from veridical.models.cached_forward import CachedForward, read_prompts
-from veridical.models.local_model import LocalModel
+from veridical.records.errors import InputError
 from veridical_lab.detectors.classifier.artifact import ClassifierSettings
 from veridical_lab.detectors.classifier.presentation import CasePart, EncodedPart, encode_reading
 from veridical_lab.models.tuning import (
@@ -56,20 +56,20 @@ def label_tokens(model: LocalModel, labels: tuple[str, str]) -> tuple[_Ids, _Ids
 
 
 class ClassifierNetwork:
-    """A model with its tuned weights.
+    """A language model with tuned weights.
 
     Args:
-        model: The model to tune. It does not change: tuned weights are copied first.
-        settings: The settings.
-        seed: Random seed of the initial tuned weights.
+        model: The model to tune. It does not change, because tuned weights are copied first.
+        settings: The settings of the classifier.
+        seed: The random seed of the initial tuned weights.
 
     Attributes:
         model: The model with the tuned weights.
-        max_tokens: The most tokens of a part.
+        max_tokens: The largest number of tokens in a part.
 
     Raises:
-        InputError: If a decoder is needed and the model is none, or it has no tokens for the labels.
-        MissingExtraError: If `peft` is not installed, which a soft prompt and LoRA need.
+        InputError: A decoder is needed but the model is of another kind, or it has no tokens for the labels.
+        MissingExtraError: `peft` is not installed, which a soft prompt and LoRA need.
     """
 
     def __init__(self, model: LocalModel, settings: ClassifierSettings, seed: int = 0) -> None:

@@ -1,8 +1,8 @@
-"""The input of a classifier: a whole case, or one sentence of the response or one argument at a time.
+"""Make the input of a classifier: a whole case, or one sentence of the response or one argument at a time.
 
-In pairs, it reads one sentence with one argument; support by any text of the other side is enough. The format is the
-key-value format of Chang et al. 2024, appendix B: question, response and arguments as one JSON object, whose next value
-is the label. An encoder reads the same texts as a pair.
+In pairs, the classifier reads one sentence with one argument, and support by any text of the other side is enough. The
+format is the key-value format of Chang et al. 2024, appendix B: question, response and arguments as one JSON object,
+whose next value is the label. An encoder reads the same texts as a pair.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from veridical.core.segment import has_words, sentences
-from veridical.core.spans import Span
-from veridical.core.types import Case, Source
-from veridical.models.local_model import LocalModel
-from veridical.models.tokenization import special_tokens
+from veridical.inference.local_model import LocalModel
+from veridical.inference.tokenization import special_tokens
+from veridical.records.spans import Span
+from veridical.records.types import Case, Source
+from veridical.text.segment import has_words, sentences
 
 __all__ = ["CLASSIFIER_TASKS", "READING_UNITS", "CasePart", "EncodedPart", "case_parts", "encode_reading"]
 
@@ -32,7 +32,7 @@ whole response; or a sentence and a source."""
 class CasePart:
     """A unit of judgement: a whole case, a `span` of the response, or a `source`.
 
-    `readings` are the texts to read, as fields; the lowest of their scores counts. In pairs, `pairs` has the source id
+    `readings` are the texts to read, as fields, of which the lowest score counts. In pairs, `pairs` has the source id
     and the response sentence of each reading.
     """
 
@@ -44,9 +44,9 @@ class CasePart:
 
 @dataclass(frozen=True, slots=True)
 class EncodedPart:
-    """The token ids of a reading, and the text of a pair that each belongs to (all 0 for a decoder).
+    """The token ids of a reading, and the text of a pair that each token belongs to (all 0 for a decoder).
 
-    `other` is the second text if the two of a pair are read separately.
+    `other` is the second text if the two texts of a pair are read separately.
     """
 
     ids: tuple[int, ...]
@@ -55,12 +55,12 @@ class EncodedPart:
 
 
 def case_parts(case: Case, task: str, unit: str) -> list[CasePart]:
-    """Return the parts of a case for one of `CLASSIFIER_TASKS`; none if there is nothing to judge.
+    """Return the parts of a case for one of `CLASSIFIER_TASKS`. There are no parts if there is nothing to judge.
 
     >>> case = Case("1", "It is fast. It is red.", (Source("a", "Fast.", "pro", True),), question="Good?")
-    >>> [part.readings for part in parts_of(case, "hallucination", "part")][0]
+    >>> [part.readings for part in case_parts(case, "hallucination", "part")][0]
     ({'question': 'Good?', 'arguments': {'pro': ['Fast.']}, 'response': 'It is fast.'},)
-    >>> [[reading["response"] for reading in part.readings] for part in parts_of(case, "coverage", "pair")]
+    >>> [[reading["response"] for reading in part.readings] for part in case_parts(case, "coverage", "pair")]
     [['It is fast.', 'It is red.']]
     """
     with_words = [source for source in case.sources if has_words(source.text)]
@@ -106,7 +106,7 @@ def encode_reading(
 ) -> EncodedPart:
     """Return the tokens of a reading.
 
-    With `answers` they end where the label begins; with `apart` they are an encoder's two separate texts.
+    With `answers`, they end where the label begins. With `apart`, they are an encoder's two separate texts.
     """
     if model.kind == "encoder":
         one, two = (_plain(value) for name, value in reading.items() if name != "question")

@@ -1,1 +1,1 @@
-"""Word features: model-based, statistical, grammatical and against the sources, and the detector made of them."""
+"""Compute word features (from models, statistics, grammar and the sources), and judge by them."""

@@ -1,7 +1,7 @@
-"""A linear classifier on word features, trained on your labels (Liu et al. 2022, §4).
+"""Judge words with a linear classifier on word features, trained on your labels (Liu et al. 2022, §4).
 
 `veridical train features` writes the artifact. Words are scored from a small language model, word statistics, a tagger,
-and their occurrence in the sources. No neural network is trained, and none is needed.
+and their occurrence in the sources. No neural network is trained, and no large one is needed.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from typing import Any
 
 import numpy as np
 
-from veridical.core.detector import DetectorContext, DetectorInfo, digest_of
-from veridical.core.errors import DataError, InputError
-from veridical.core.jsonl import read_json
-from veridical.core.judging import not_judged
-from veridical.core.segment import words
-from veridical.core.spans import Span, union
-from veridical.core.spec import Spec
-from veridical.core.types import Case, Judgement, Level, Verdict
-from veridical.models.artifact import DETECTOR, WEIGHTS, Base, read_base, read_folder
+from veridical.inference.artifact import DETECTOR, WEIGHTS, Base, read_base, read_folder
+from veridical.inference.heads import LinearClassifier
+from veridical.inference.local_model import LocalModel
+from veridical.inference.template import get_template
+from veridical.io.jsonl import read_json
 from veridical.models.base_model import load_base
-from veridical.models.heads import LinearClassifier
-from veridical.models.local_model import LocalModel
-from veridical.models.template import get_template
+from veridical.records.detector import DetectorContext, DetectorInfo, digest_of
+from veridical.records.errors import DataError, InputError
+from veridical.records.judging import not_judged
+from veridical.records.spans import Span, union
+from veridical.records.spec import Spec
+from veridical.records.types import Case, Judgement, Level, Verdict
+from veridical.text.segment import words
 from veridical_lab.detectors.features.extraction import Extracted, FeatureExtractor, TokenScores
 from veridical_lab.detectors.features.settings import KIND, DetectorSettings
 from veridical_lab.detectors.features.statistics import WordStatistics
@@ -79,18 +79,19 @@ class TrainedFeatures:
 class FeatureDetector:
     """A linear classifier on word features, trained on your labels (`veridical train features`).
 
-    Every word of the response gets a verdict with the probability that it is hallucinated; `hallucination` is the
-    highest of them. A detector trained with sources compares words, names and numbers with them, and does not judge
-    cases without sources. One trained without (`--no-sources`) reads the response alone.
+    Every word of the response gets a verdict with the probability that it is hallucinated, and `hallucination` is the
+    highest of these probabilities. A detector trained with sources compares words, names and numbers with them, and
+    does not judge cases without sources. A detector trained without sources (`--no-sources`) reads the response alone.
 
     Args:
         path: The artifact's folder, or the trained detector itself.
-        model: The current folder of the language model; None: its folder at training. It must be the same model.
-        tagger: The tagger ("rules", "spacy:PIPELINE"); None: the one at training. It must be the same tagger.
+        model: The current folder of the language model, which must be the same model. Default: its folder at training.
+        tagger: The tagger ("rules", "spacy:PIPELINE"), which must be the same as at training. Default: the tagger at
+            training.
         token_scores: A file with scores of each response's tokens, for a detector trained with such scores.
         device: As in `models.load`.
-        dtype: As in `models.load`; None: the precision at training.
-        name: Default: "features:PATH".
+        dtype: As in `models.load`. Default: the precision at training.
+        name: The detector's name. Default: "features:PATH".
     """
 
     info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_sources=False)
@@ -257,8 +258,10 @@ class FeatureDetector:
 def load_token_scores(path: Path) -> TokenScores:
     """Read the scores of the generator's tokens from JSON Lines: {"case": ID, "tokens": [[START, END, SCORE], …]}.
 
-    Any number can be a score, such as a log-probability or a logit; a lower score means a less likely token. Raise
-    `DataError` with file and line for any other content.
+    Any number can be a score, such as a log-probability or a logit. A lower score means a less likely token.
+
+    Raises:
+        DataError: The file has any other content. The error names the file and the line.
     """
     scores: dict[str, list[tuple[Span, float]]] = {}
     for line, value in read_json(path):

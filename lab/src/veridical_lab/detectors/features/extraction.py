@@ -1,8 +1,9 @@
-"""The features of the words or phrases of a response.
+"""Extract the features of the words or phrases of a response.
 
-After Liu et al. 2022, §3.4 and §4: probability and entropy under a language model, TF-IDF, PPMI, part of speech and
-entity type; with sources, also whether they contain words, names and numbers. A phrase gets the mean over its words,
-and for model-based features the mean over its tokens, plus their lowest probability and highest entropy.
+This follows Liu et al. 2022, §3.4 and §4: probability and entropy under a language model, TF-IDF, PPMI, part of speech
+and entity type. With sources, further features tell whether the sources contain words, names and numbers. A phrase gets
+the mean over its words. For model-based features, it gets the mean over its tokens, plus their lowest probability and
+highest entropy.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from typing import Any
 
 import numpy as np
 
-from veridical.core import quantities
-from veridical.core.names import is_name
-from veridical.core.segment import words
-from veridical.core.spans import Span
-from veridical.core.stopwords import STOP_WORDS
-from veridical.core.types import Case
-from veridical.detectors.overlap.matching import WORDS, Profile, word_support
+from veridical.inference.local_model import LocalModel
+from veridical.inference.tokenization import tokens_of_units
 from veridical.metrics.arrays import Floats
-from veridical.models.local_model import LocalModel
-from veridical.models.tokenization import tokens_of_units
+from veridical.records.spans import Span
+from veridical.records.types import Case
+from veridical.text import quantities
+from veridical.text.matching import WORDS, Profile, word_support
+from veridical.text.names import is_name
+from veridical.text.segment import words
+from veridical.text.stopwords import STOP_WORDS
 from veridical_lab.detectors.features.statistics import WordStatistics
 from veridical_lab.detectors.features.tagger import ENTITIES, PARTS_OF_SPEECH, Tag, Tagger
 from veridical_lab.detectors.local.forced_decoding import NO_WORDS, decode_cases
@@ -56,14 +57,14 @@ class FeatureSettings:
     """The choice of features.
 
     Attributes:
-        sources: Whether to compare responses with their sources; the model then reads the sources, too.
-        context: "both", or "left": no feature depends on text after the word (the online setting).
-        template: The prompt template for the model; None: its default.
-        max_windows: The most windows over long sources that the model reads; None: all.
+        sources: Whether to compare responses with their sources, which the model then also reads.
+        context: "both", or "left" for features that do not depend on text after the word (the online setting).
+        template: The prompt template for the model. Default: the model's default template.
+        max_windows: The largest number of windows over long sources that the model reads. Default: all.
         token_scores: Whether each case comes with scores of its tokens, such as the generator's own log-probabilities.
         probability: The kind of language model: "causal", "masked" or None.
-        paper: Only the six features of Liu et al. 2022, §4: word probability, entropy, TF-IDF, PPMI, part of speech and
-            entity type.
+        paper: Whether to take only the six features of Liu et al. 2022, §4: word probability, entropy, TF-IDF, PPMI,
+            part of speech and entity type.
     """
 
     sources: bool = True
@@ -100,9 +101,10 @@ class Extracted:
     """The features of the units (words or phrases) of one response.
 
     Attributes:
-        values: The features, NaN if a unit lacks one; all NaN for a unit without a word. *Shape:* (units, features)
+        values: The features. NaN if a unit lacks a feature, and all NaN for a unit without a word. *Shape:* (units,
+            features)
         notes: Notes for the judgement.
-        problem: Why there are no features; None if there are.
+        problem: Why there are no features. None if there are features.
     """
 
     values: Floats
@@ -336,9 +338,11 @@ class FeatureExtractor:
         return results
 
     def own_features(self, case: Case, units: Sequence[Span]) -> Floats:
-        """Return, for each unit, mean and lowest score of its tokens, and the mean as a z-score over all tokens.
+        """Return, for each unit, the mean and the lowest score of its tokens, and the mean as a z-score over all
+        tokens.
 
-        With left context only, "all tokens" ends with the unit. NaN if the case has no scores. *Shape:* (units, 3)
+        With left context only, "all tokens" ends with the unit. The values are NaN if the case has no scores. The
+        result has *shape* (units, 3).
         """
         scored = [(span, score) for span, score in self.token_scores.get(case.id, ()) if math.isfinite(score)]
         values = np.array([score for _, score in scored])
@@ -375,9 +379,11 @@ def one_hot(values: Sequence[str], known: Sequence[str]) -> Floats:
 
 
 def pool_words(rows: Floats, places: Sequence[Span], units: Sequence[Span]) -> Floats:
-    """Return the mean over the words of each unit, ignoring NaN. *Shape:* (units, features)
+    """Return the mean over the words of each unit, ignoring NaN.
 
-    >>> pool(np.array([[1.0], [3.0]]), [Span(0, 2), Span(3, 5)], [Span(0, 5), Span(2, 3)]).tolist()
+    The result has *shape* (units, features).
+
+    >>> pool_words(np.array([[1.0], [3.0]]), [Span(0, 2), Span(3, 5)], [Span(0, 5), Span(2, 3)]).tolist()
     [[2.0], [nan]]
     """
     if list(places) == list(units):
@@ -414,11 +420,11 @@ def token_features(numbers: Floats, spans: Sequence[Span | None], units: Sequenc
     Args:
         numbers: Log-probability, entropy and rank of each token. *Shape:* (tokens, 3)
         spans: The characters of each token.
-        units: The units.
+        units: The units, as spans of the text.
         both: Whether to include the tokens after a unit.
 
     Returns:
-        *Shape:* (units, features); NaN for a unit without tokens, or with a token that has no prediction.
+        The features, *shape* (units, features). NaN for a unit without tokens, or with a token that has no prediction.
     """
     rows = np.full((len(units), len(_MODEL) + 1 + both), np.nan)
     for row, inside in zip(rows, tokens_of_units(spans, units), strict=True):

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from veridical.calibration.calibrators import Isotonic, Platt, calibrator
-from veridical.core.errors import DataError, InputError, VeridicalError
-from veridical.core.types import Level
+from veridical.metrics.calibrators import Isotonic, Platt, calibrator
+from veridical.records.errors import DataError, InputError, VeridicalError
+from veridical.records.types import Level
 from veridical_lab.detectors.features.extraction import FeatureSettings
 from veridical_lab.detectors.features.tagger import load_tagger
 
@@ -23,16 +23,16 @@ CONTEXTS = ("both", "left")
 
 @dataclass(frozen=True, slots=True)
 class DetectorSettings:
-    """The settings of a trained feature detector: all but the numbers of its classifier and word statistics.
+    """The settings of a trained feature detector, except for the numbers of its classifier and word statistics.
 
     Attributes:
         classifier: "lr" (logistic regression) or "svm" (a linear support vector machine).
         features: The features in use.
-        names: Their names, in the order of the columns.
+        names: The names of the features, in the order of the columns.
         tagger: The name of the tagger.
-        tagger_identity: The tagger's identity at training.
-        template_digest: A hash of the prompt template at training; None without a causal model.
-        calibration: `parameters()` of the calibrator that turns the classifier's distance into a probability.
+        tagger_identity: The identity of the tagger at training.
+        template_digest: A hash of the prompt template at training. None without a causal model.
+        calibration: The `parameters()` of the calibrator that turns the classifier's distance into a probability.
         thresholds: The probability from which items are flagged, by level ("span", "response").
     """
 

@@ -1,7 +1,7 @@
-"""Counts of words and of pairs of words in a corpus, for TF-IDF and positive pointwise mutual information.
+"""Count words and pairs of words in a corpus, for TF-IDF and positive pointwise mutual information.
 
-Liu et al. 2022, §3.4, use both as features of a word. The counts come from any texts; they hold words and numbers, no
-running text.
+Liu et al. 2022, §3.4, use both as features of a word. The counts come from any texts. They contain words and numbers,
+but no running text.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.core.errors import DataError, InputError
-from veridical.core.files import read_bytes, write_whole
-from veridical.core.segment import words
+from veridical.io.files import read_bytes, write_whole
+from veridical.records.errors import DataError, InputError
+from veridical.text.segment import words
 
 __all__ = ["WordStatistics", "count_words"]
 
@@ -28,15 +28,15 @@ _ARRAYS = ("words", "document_counts", "pair_totals", "pair_keys", "pair_counts"
 
 @dataclass(frozen=True, eq=False)
 class WordStatistics:
-    """Counts of words, and of pairs of words near each other, in a corpus. Words are in lower case.
+    """The counts of words, and of pairs of words near each other, in a corpus. Words are in lower case.
 
     Attributes:
         words: The counted words.
         documents: The number of texts.
-        window: The largest distance, in words, between the two of a pair.
+        window: The largest distance between the two words of a pair, in words.
         document_counts: The number of texts that contain each word. *Shape:* (words,)
         pair_totals: The number of pairs that contain each word, including pairs not listed below. *Shape:* (words,)
-        pair_keys: The counted pairs, ascending, as i * words + j for word i <= word j. *Shape:* (pairs,)
+        pair_keys: The counted pairs in ascending order, as i * words + j for word i <= word j. *Shape:* (pairs,)
         pair_counts: The number of occurrences of each pair. *Shape:* (pairs,)
     """
 
@@ -64,14 +64,16 @@ class WordStatistics:
         return values
 
     def ppmi(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return max(0, log p(a, b) / (p(a) p(b))) of each pair of words, in nats; 0 for a pair that was not counted.
+        """Return max(0, log p(a, b) / (p(a) p(b))) for each pair of words, in nats.
+
+        A pair that was not counted has 0.
 
         Args:
-            left: The number of one word of each pair, -1 for a word that was not counted.
-            right: The number of the other.
+            left: The number of the first word of each pair, -1 for a word that was not counted.
+            right: The number of the second word of each pair.
 
         Returns:
-            *Shape:* that of both together.
+            The values, in the shape of both arguments together.
         """
         a, b = np.minimum(left, right), np.maximum(left, right)
         if not len(self.pair_keys):
@@ -134,16 +136,16 @@ class WordStatistics:
 def count_words(
     texts: Iterable[str], *, window: int = 5, max_words: int = 50_000, min_pairs: int = 2
 ) -> WordStatistics:
-    """Count the words of `texts` and the pairs of them at most `window` words apart.
+    """Count the words in some texts, and their pairs that are at most `window` words apart.
 
     Args:
-        texts: The texts; each is one document.
-        window: 1 counts neighbours only, as Liu et al. 2022 do.
-        max_words: The most words to keep: those in most texts.
-        min_pairs: The fewest occurrences of a pair to keep.
+        texts: The texts, each of which is one document.
+        window: The largest distance in words. 1 counts only neighbours, as Liu et al. 2022 do.
+        max_words: The largest number of words to keep, which are the words in most texts.
+        min_pairs: The lowest number of occurrences of a pair to keep.
 
     Raises:
-        InputError: If the texts have no words, or a number is below 1.
+        InputError: The texts have no words, or a number is below 1.
     """
     for name, number in (("window", window), ("max_words", max_words), ("min_pairs", min_pairs)):
         if number < 1:

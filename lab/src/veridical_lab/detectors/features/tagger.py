@@ -1,6 +1,6 @@
-"""Part of speech and entity type of words, from a spaCy pipeline if the user has one, else by rules.
+"""Tag the part of speech and the entity type of words, with a spaCy pipeline if the user has one, otherwise by rules.
 
-Liu et al. 2022, §3.4, take both from spaCy. `RuleTagger` needs nothing; docs/detectors/features.md reports how often
+Liu et al. 2022, §3.4, take both from spaCy. `RuleTagger` needs nothing. docs/detectors/features.md reports how often
 the two agree.
 """
 
@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from functools import cache, cached_property
 from typing import Any, Protocol
 
-from veridical.core import quantities
-from veridical.core.errors import InputError
-from veridical.core.names import is_name
-from veridical.core.spans import Span
-from veridical.core.vocabulary import MONTHS, WEEKDAYS
+from veridical.records.errors import InputError
+from veridical.records.spans import Span
+from veridical.text import quantities
+from veridical.text.names import is_name
+from veridical.text.vocabulary import MONTHS, WEEKDAYS
 from veridical_lab.detectors.spacy_pipeline import identity_of, load_pipeline
 
 __all__ = ["ENTITIES", "PARTS_OF_SPEECH", "RuleTagger", "SpacyTagger", "Tag", "Tagger", "load_tagger"]
@@ -192,9 +192,10 @@ _DATES = frozenset([*MONTHS, *WEEKDAYS, "today", "yesterday", "tomorrow"])
 
 
 class RuleTagger:
-    """Parts of speech by word lists and endings; entity types by numbers, capitals and the words beside a name.
+    """Tags parts of speech by word lists and word endings, and entity types by numbers, capitals and neighbouring
+    words.
 
-    English only. It does not understand text: "run" is always a verb. Names need capital letters.
+    It is for English only and does not understand text: "run" is always a verb. Names need capital letters.
     """
 
     name = "rules"
@@ -272,7 +273,7 @@ _NUMERALS = word_set(
 
 @cache
 def value_pattern() -> re.Pattern[str]:
-    """Return the pattern of `core.quantities` for a value that begins a word."""
+    """Return the pattern of `text.quantities` for a value that begins a word."""
     return re.compile(rf"(?<![^\W_])(?:{quantities.PATTERN})")
 
 
@@ -295,7 +296,7 @@ def value_spans(folded: str) -> Iterator[tuple[int, int, str]]:
 
 
 def part_of_speech(form: str, before: str) -> str:
-    """Return the part of speech of a lower-case word that is neither name nor number, given the word before it.
+    """Return the part of speech of a lower-case word that is neither a name nor a number, given the word before it.
 
     >>> [part_of_speech(*pair) for pair in (("the", ""), ("quickly", ""), ("run", "to"), ("painting", "the"))]
     ['DET', 'ADV', 'VERB', 'NOUN']
@@ -316,9 +317,12 @@ def part_of_speech(form: str, before: str) -> str:
 
 
 def load_tagger(name: str) -> Tagger:
-    """Return the tagger called "rules", or "spacy:PIPELINE" (a folder, or the name of an installed pipeline).
+    """Return the tagger called "rules" or "spacy:PIPELINE", where PIPELINE is a folder or an installed pipeline.
 
-    The pipeline loads on first use. Raise `InputError` for any other name.
+    The pipeline is loaded on first use.
+
+    Raises:
+        InputError: There is no tagger of this name.
     """
     kind, _, pipeline = name.partition(":")
     if name == "rules":

@@ -1,1 +1,1 @@
-"""Detectors that read a local language model: log-probability, salience, probes."""
+"""Detectors that read the states of a local language model: log-probability, salience, probes."""

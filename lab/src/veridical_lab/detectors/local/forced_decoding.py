@@ -1,15 +1,15 @@
-"""Teacher forcing, shared by several detectors: from cases to the model's outputs for their windows."""
+"""Run a model over given responses (teacher forcing), for several detectors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from veridical.core.errors import CannotJudgeError
-from veridical.core.segment import words
-from veridical.core.types import Case
+from veridical.inference.local_model import LocalModel
 from veridical.models.encode import Encoded, encode
-from veridical.models.local_model import LocalModel
+from veridical.records.errors import CannotJudgeError
+from veridical.records.types import Case
+from veridical.text.segment import words
 from veridical_lab.models.runner import RequestedOutputs, Runner, RunnerResult
 
 __all__ = ["NO_WORDS", "DecodedCase", "decode_cases"]
@@ -41,15 +41,15 @@ def decode_cases(
     max_tokens: int | None = None,
     max_windows: int | None = None,
 ) -> list[DecodedCase]:
-    """Run a model along the responses of `cases`; all windows of all cases share batches.
+    """Run a model along the responses of cases. All windows of all cases share batches.
 
     Args:
-        model: The model.
-        cases: The cases.
+        model: The model to run.
+        cases: The cases with the responses.
         want: The outputs to compute for each token.
-        template: The name of the template; None: the model's default.
-        max_tokens: The most tokens in a sequence; None: the model's context.
-        max_windows: The most windows over long sources; None: all.
+        template: The name of the template. Default: the model's default template.
+        max_tokens: The largest number of tokens in a sequence. Default: the model's context.
+        max_windows: The largest number of windows over long sources. Default: all.
     """
     sequences: list[Encoded] = []
     windows_of: list[slice | str] = []

@@ -1,8 +1,8 @@
-"""The length-normalised log-probability that a local language model gives the response, given its sources.
+"""Score a response by the length-normalised log-probability that a local language model gives it, given its sources.
 
-It is Seq-Logprob, the model-uncertainty baseline of CH-Wang et al. 2024, §5.2. The response is not generated but scored
-by teacher forcing. Without sources it measures how likely the text is in itself. With an encoder-decoder trained to
-summarise it is BARTScore (Yuan et al. 2021).
+This is Seq-Logprob, the model-uncertainty baseline of CH-Wang et al. 2024, §5.2. The response is not generated but
+scored by teacher forcing. Without sources, the score measures how likely the text is in itself. With an encoder-decoder
+trained to summarise, it is BARTScore (Yuan et al. 2021).
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from veridical.core.detector import DetectorContext, DetectorInfo
-from veridical.core.errors import InputError, UnknownNameError
-from veridical.core.judging import not_judged
-from veridical.core.segment import words
-from veridical.core.spec import Spec
-from veridical.core.types import Case, Judgement, Level
+from veridical.inference.local_model import FORCED, LocalModel
+from veridical.inference.template import get_template
 from veridical.models.base_model import identity
 from veridical.models.encode import default_template
 from veridical.models.load import DTYPES, load
-from veridical.models.local_model import FORCED, LocalModel
-from veridical.models.template import get_template
+from veridical.records.detector import DetectorContext, DetectorInfo
+from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.judging import not_judged
+from veridical.records.spec import Spec
+from veridical.records.types import Case, Judgement, Level
+from veridical.text.segment import words
 from veridical_lab.detectors.local.forced_decoding import NO_WORDS, decode_cases
 from veridical_lab.detectors.local.word_scores import SCORED_UNITS, word_verdicts
 from veridical_lab.models.runner import RequestedOutputs
@@ -38,24 +38,26 @@ _OPTIONS = ("device", "dtype", "max_tokens", "max_windows", "revision", "score",
 class Logprob:
     """How improbable a local language model finds the response and each word of it, given the sources.
 
-    `hallucination` is 1 - exp(mean log p) over the response's tokens: 1 - the geometric mean of their probabilities;
-    with the scores "entropy" and "rank" it is the mean over tokens. A word's score is the highest of its tokens'. Over
-    several windows of long sources, the best support of a token counts.
+    `hallucination` is 1 - exp(mean log p) over the response's tokens, that is 1 - the geometric mean of their
+    probabilities. With the scores "entropy" and "rank", it is the mean over tokens. A word's score is the highest score
+    of its tokens. Over several windows of long sources, the best support of a token counts.
 
-    Scores are likelihoods, not probabilities of hallucination: fit the threshold on labelled validation data.
+    Scores are likelihoods, not probabilities of hallucination, so fit the threshold on labelled validation data.
 
     Args:
-        model: A folder in Hugging Face format, or a hub name: a decoder or an encoder-decoder. It loads on first use.
-        template: The prompt (`models.template`); None: "general", or "bare" (the source alone) for an encoder-decoder.
-        score: A token's score. "logprob": 1 - p. "entropy": the entropy of the model's prediction, as a share of the
-            highest possible. "rank": 1 - 1/rank, so 0 for the likeliest token.
-        unit: A verdict for each "word" or each "token"; tokens that share a character share a verdict.
+        model: A folder in Hugging Face format, or a hub name, of a decoder or an encoder-decoder. The model is loaded
+            on first use.
+        template: The prompt (`inference.template`). Default: "general", or "bare" (the source alone) for an
+            encoder-decoder.
+        score: The score of a token. "logprob" is 1 - p. "entropy" is the entropy of the model's prediction, as a
+            fraction of the highest possible entropy. "rank" is 1 - 1/rank, so 0 for the likeliest token.
+        unit: The unit of verdicts: "word" or "token". Tokens that share a character share a verdict.
         device: As in `models.load`.
         dtype: As in `models.load`.
         revision: As in `models.load`.
-        max_tokens: The most tokens of a sequence; for an encoder-decoder, of the encoder's side.
-        max_windows: The most windows of long sources to read; a note reports unread ones. None: all.
-        name: The detector's name; None: "logprob:MODEL".
+        max_tokens: The largest number of tokens in a sequence, or on the encoder's side for an encoder-decoder.
+        max_windows: The largest number of windows of long sources to read. A note reports unread windows. Default: all.
+        name: The detector's name. Default: "logprob:MODEL".
     """
 
     info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_sources=False)

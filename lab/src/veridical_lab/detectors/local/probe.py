@@ -1,7 +1,7 @@
-"""Probes on a local language model's hidden states, offline and while the model is still writing.
+"""Judge responses with probes on the hidden states of a local language model, offline or while the model is writing.
 
-CH-Wang et al. 2024. `veridical train probe` writes the artifact. Any response can be scored by teacher forcing. If the
-base model itself writes it, `attach` monitors its forward passes, and `stream` runs them.
+This follows CH-Wang et al. 2024. `veridical train probe` writes the artifact. Any response can be scored by teacher
+forcing. If the base model itself writes the response, `attach` monitors its forward passes, and `stream` runs them.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.calibration.calibrators import calibrator
-from veridical.core.detector import DetectorContext, DetectorInfo
-from veridical.core.errors import DataError, InputError, UnknownNameError
-from veridical.core.judging import not_judged
-from veridical.core.segment import words
-from veridical.core.spans import Span
-from veridical.core.spec import Spec
-from veridical.core.types import Case, Judgement, Level
+from veridical.inference.artifact import DETECTOR, Artifact, load_artifact
+from veridical.inference.local_model import LocalModel
+from veridical.inference.template import get_template
 from veridical.metrics.arrays import Floats
-from veridical.models.artifact import DETECTOR, Artifact, load_artifact
+from veridical.metrics.calibrators import calibrator
 from veridical.models.base_model import load_base
 from veridical.models.encode import encode
-from veridical.models.local_model import LocalModel
-from veridical.models.template import get_template
+from veridical.records.detector import DetectorContext, DetectorInfo
+from veridical.records.errors import DataError, InputError, UnknownNameError
+from veridical.records.judging import not_judged
+from veridical.records.spans import Span
+from veridical.records.spec import Spec
+from veridical.records.types import Case, Judgement, Level
+from veridical.text.segment import words
 from veridical_lab.detectors.local.forced_decoding import NO_WORDS, decode_cases
 from veridical_lab.detectors.local.probe_settings import ProbeSettings
 from veridical_lab.detectors.local.probe_streaming import ProbeSession
@@ -68,11 +68,11 @@ def load_heads(artifact: Artifact, settings: ProbeSettings, path: Path) -> dict[
 
     Args:
         artifact: The artifact, with the weights.
-        settings: Its settings.
-        path: Its folder, for error messages.
+        settings: The settings of the artifact.
+        path: The folder of the artifact, for error messages.
 
     Raises:
-        DataError: If weights are missing, of a wrong shape or not finite.
+        DataError: Weights are missing, have the wrong shape or are not finite.
     """
     heads = {}
     for objective, about in settings.heads.items():
@@ -102,21 +102,21 @@ def load_heads(artifact: Artifact, settings: ProbeSettings, path: Path) -> dict[
 class Probe:
     """Probes on a local language model's hidden states, trained on your labels (`veridical train probe`).
 
-    A word's score is the highest of its tokens'. `hallucination` is the score of the response-level probes, or of the
-    worst token if there are only token-level probes. Over several windows of long sources, the best support of a token
-    counts.
+    A word's score is the highest score of its tokens. `hallucination` is the score of the response-level probes, or of
+    the worst token if there are only token-level probes. Over several windows of long sources, the best support of a
+    token counts.
 
     Sources are read as part of the prompt. A case without sources is judged by the model's states alone.
 
     Args:
         path: The folder that `veridical train probe` wrote.
-        model: The current folder of the base model; None: its folder at training. Its architecture, tokenizer and
-            weights must be those of training; an error names the first difference.
-        unit: A verdict for each "word" or each "token".
+        model: The current folder of the base model. Its architecture, tokenizer and weights must be those at training,
+            or an error names the first difference. Default: its folder at training.
+        unit: The unit of verdicts: "word" or "token".
         device: As in `models.load`.
-        dtype: As in `models.load`; None: the precision at training.
-        max_windows: The most windows of long sources to read; None: all.
-        name: The detector's name; None: "probe:PATH".
+        dtype: As in `models.load`. Default: the precision at training.
+        max_windows: The largest number of windows of long sources to read. Default: all.
+        name: The detector's name. Default: "probe:PATH".
     """
 
     info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_sources=False)
@@ -182,9 +182,9 @@ class Probe:
 
     @property
     def thresholds(self) -> dict[Level, float]:
-        """The thresholds of the response-level and of the token-level probes, fitted on validation data.
+        """The thresholds of the response-level and the token-level probes, fitted on validation data.
 
-        Without response-level probes, a response is scored by its worst token and flagged from the tokens' threshold.
+        Without response-level probes, a response is scored by its worst token, and flagged from the tokens' threshold.
         """
         fitted = {Level.RESPONSE if name == "response" else Level.SPAN: h.threshold for name, h in self.heads.items()}
         return {Level.RESPONSE: next(iter(fitted.values())), **fitted}
@@ -246,12 +246,12 @@ class Probe:
     ) -> Judgement | None:
         """Judge a response that the base model generated, without another pass.
 
-        Return None if `judge` would read other tokens.
+        The result is None if `judge` would read other tokens.
 
         Args:
-            case: The case.
+            case: The case with the response.
             prompt: The tokens before the response.
-            ids: The generated tokens: those of the response, and maybe more.
+            ids: The generated tokens, which are those of the response, and perhaps more.
             scores: The score of each generated token, by objective (`ProbeMonitor.history`).
         """
         if not words(case.response):
@@ -268,9 +268,11 @@ class Probe:
         return judgement_of(case, self.name, spans, tokens=tokens, response=response, unit=self.unit, notes=notes)
 
     def stream(self, case: Case, *, unit: str = "token", prompt_ids: Sequence[int] | None = None) -> ProbeSession:
-        """Return a session that judges a response to `case` while it is generated; `case.response` is ignored.
+        """Start a session that judges a response to `case` while it is generated.
 
-        `prompt_ids` are the tokens before the response, if they differ from the template's.
+        The case's own response is ignored.
+
+        `prompt_ids` are the tokens before the response, if they differ from those of the template.
         """
         return ProbeSession(self.base(), self.heads, self.settings, case, unit=unit, prompt_ids=prompt_ids)
 
@@ -282,7 +284,7 @@ class Probe:
                 model.generate(**prompt, stopping_criteria=[monitor.stop_above(0.9)])
             monitor.scores["token"]
 
-        The first pass is taken as the prompt and not judged. `batch` responses are generated side by side.
+        The first pass is taken as the prompt and is not judged. `batch` responses are generated side by side.
         """
         model = self.base()
         monitor = ProbeMonitor(self.heads, batch=batch, device=model.device)
@@ -303,12 +305,12 @@ def judgement_of(
     """Turn the scores of a response into a judgement.
 
     Args:
-        case: The case.
-        by: The detector's name.
+        case: The case with the response.
+        by: The name of the detector.
         spans: The characters of each token. *Shape:* (tokens,)
-        tokens: The score of each token; None: only the response is scored. *Shape:* (tokens,)
-        response: The score of the response; None: its highest verdict.
-        unit: The unit of a verdict: "word" or "token".
+        tokens: The score of each token. None if only the response is scored. *Shape:* (tokens,)
+        response: The score of the response. Default: the score of its highest verdict.
+        unit: The unit of verdicts: "word" or "token".
         notes: Notes for the judgement.
     """
     if tokens is None:

@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from veridical.calibration.calibrators import calibrator
-from veridical.core.errors import DataError, InputError
-from veridical.models.template import TEMPLATES
+from veridical.inference.template import TEMPLATES
+from veridical.metrics.calibrators import calibrator
+from veridical.records.errors import DataError, InputError
 from veridical_lab.models.probe_heads import OBJECTIVES, PROBE_KINDS
 
 __all__ = ["ProbeHeadSettings", "ProbeSettings"]
@@ -26,7 +26,7 @@ class ProbeHeadSettings:
         sublayers: The sublayer of each probe.
         mix_bias: The intercept of the ensemble.
         threshold: The score from which a token or response is flagged, fitted on validation data.
-        calibration: `parameters()` of a fitted calibrator, or None.
+        calibration: The `parameters()` of a fitted calibrator. None without a calibration.
     """
 
     kind: str
@@ -42,11 +42,11 @@ class ProbeSettings:
 
     Attributes:
         template: The name of the template that turns a case into the model's input.
-        max_tokens: The most tokens that the model processes at once; None: its context.
-        max_windows: The most windows over long sources; None: all.
+        max_tokens: The largest number of tokens that the model processes at once. Default: its context.
+        max_windows: The largest number of windows over long sources. Default: all.
         select: "ensemble", or "best" for a single sublayer.
-        heads: The probes by objective, "token" or "response"; at least one.
-        template_digest: A hash of the template at training; None in artifacts without it.
+        heads: The probes by objective, "token" or "response". There is at least one.
+        template_digest: A hash of the template at training. None in artifacts without it.
     """
 
     template: str

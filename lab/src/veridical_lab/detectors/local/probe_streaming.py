@@ -1,4 +1,4 @@
-"""A session that judges a response with probes while it grows, fed with text or with the base model's tokens."""
+"""Judge a response with probes while it grows, fed with text or with the base model's tokens."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from veridical.core.errors import CannotJudgeError, InputError
-from veridical.core.spans import Span
-from veridical.core.types import Case, Verdict
+from veridical.inference.local_model import LocalModel
 from veridical.models.cached_forward import CachedForward
 from veridical.models.encode import encode
 from veridical.models.generation import IncrementalDecoder
-from veridical.models.local_model import LocalModel
+from veridical.records.errors import CannotJudgeError, InputError
+from veridical.records.spans import Span
+from veridical.records.types import Case, Verdict
 from veridical_lab.detectors.local.probe_settings import ProbeSettings
 from veridical_lab.detectors.local.word_scores import word_verdicts
 from veridical_lab.models.monitor import ProbeHead, ProbeMonitor, check_causal
@@ -23,7 +23,9 @@ __all__ = ["ProbeSession"]
 
 
 class ProbeSession:
-    """Judges a response while it grows: `feed` it text, or the token ids that the base model samples; then `finish`.
+    """Judges a response while it grows.
+
+    Call `feed` with text, or with the token ids that the base model samples, then `finish`.
 
     The base model processes the response with a cache. Text is held back until the next white space, because its tokens
     are certain only then. Token ids are judged at once.
@@ -32,15 +34,15 @@ class ProbeSession:
         model: The base model.
         heads: The probes by objective.
         settings: How cases are presented to the model.
-        case: The case; its response is ignored.
-        unit: The unit of a verdict: "token" or "word".
-        prompt_ids: The tokens before the response; None: the template's prompt without a space at its end. A prompt
-            that does not fit is cut to its first window.
+        case: The case, whose response is ignored.
+        unit: The unit of verdicts: "token" or "word".
+        prompt_ids: The tokens before the response. A prompt that does not fit is cut to its first window. Default: the
+            template's prompt without a space at its end.
 
     Attributes:
-        text: The response so far; verdicts are about spans of it.
+        text: The response so far. Verdicts are about spans of it.
         scores: The score of every token processed so far, by objective. They equal the scores of the whole response
-            judged at once (to 1e-5 in fp32).
+            judged at once (within 1e-5 in fp32).
         notes: Notes about the prompt.
     """
 
@@ -78,10 +80,10 @@ class ProbeSession:
         return max(self.scores.get("token", ()), default=None)
 
     def feed(self, more: str | Sequence[int]) -> list[Verdict]:
-        """Return the new verdicts after more text or token ids; a session takes only one of the two.
+        """Return the new verdicts after more text or token ids. A session takes only one of the two.
 
         Raises:
-            CannotJudgeError: If the model's context is full, or the tokens of a text changed as it grew.
+            CannotJudgeError: The model's context is full, or the tokens of a text changed as it grew.
         """
         kind = "text" if isinstance(more, str) else "tokens"
         if self._input not in (None, kind):

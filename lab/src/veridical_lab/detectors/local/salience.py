@@ -1,7 +1,7 @@
-"""Gradient salience: the source words that a language model's prediction of each response word rests on.
+"""Find the source words that a language model's prediction of each response word depends on, by gradient salience.
 
-After Chang et al. 2024, §3.2 and appendix C. `models.gradients` computes the gradients. This module turns gradients of
-tokens into those of words, these into contributions and attributions, and these into scores.
+This follows Chang et al. 2024, §3.2 and appendix C. `models.gradients` computes the gradients. This module turns
+gradients of tokens into those of words, these into contributions and attributions, and these into scores.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from typing import Any
 
 import numpy as np
 
-from veridical.core.detector import DetectorContext, DetectorInfo
-from veridical.core.errors import CannotJudgeError, InputError, UnknownNameError
-from veridical.core.judging import not_judged
-from veridical.core.perspectives import by_perspective
-from veridical.core.salience_map import MapWord, SalienceMap
-from veridical.core.segment import words
-from veridical.core.spans import Span, complement
-from veridical.core.spec import Spec
-from veridical.core.stopwords import STOP_WORDS
-from veridical.core.types import Case, Evidence, Judgement, Omission, Source, SourceSpan, Verdict
+from veridical.inference.local_model import FORCED, LocalModel
+from veridical.inference.template import get_template
 from veridical.models.base_model import identity
 from veridical.models.encode import Encoded, default_template, encode
 from veridical.models.load import DTYPES, load
-from veridical.models.local_model import FORCED, LocalModel
-from veridical.models.template import get_template
+from veridical.records.detector import DetectorContext, DetectorInfo
+from veridical.records.errors import CannotJudgeError, InputError, UnknownNameError
+from veridical.records.judging import not_judged
+from veridical.records.perspectives import by_perspective
+from veridical.records.salience_map import MapWord, SalienceMap
+from veridical.records.spans import Span, complement
+from veridical.records.spec import Spec
+from veridical.records.types import Case, Evidence, Judgement, Omission, Source, SourceSpan, Verdict
+from veridical.text.segment import words
+from veridical.text.stopwords import STOP_WORDS
 from veridical_lab.models.gradients import SALIENCE_KINDS, salience
 
 __all__ = ["MEANS", "SALIENCE_AGGREGATES", "Salience"]
@@ -52,28 +52,31 @@ _MIN_WINDOW = 32  # tokens
 class Salience:
     """How much of a language model's prediction of each response word rests on words of the sources (gradients).
 
-    The attribution of a response word is the aggregate of its column of the salience map; the contribution of a source
-    word is the aggregate of its row. A response word scores 1 - attribution, an omitted source word 1 - contribution.
-    `hallucination` is 1 - the mean over the response's words. `omission` is 1 - the lowest mean of a perspective among
-    the sources with `must_cover`; a source without a perspective is a perspective of its own.
+    The attribution of a response word is the aggregate of its column in the salience map, and the contribution of a
+    source word is the aggregate of its row. A response word scores 1 - attribution, and an omitted source word scores 1
+    - contribution. `hallucination` is 1 - the mean over the response's words. `omission` is 1 - the lowest mean of a
+    perspective among the sources with `must_cover`, where a source without a perspective is a perspective of its own.
 
-    Scores are shares of a gradient, not probabilities: fit the threshold on labelled validation data.
+    Scores are fractions of a gradient, not probabilities, so fit the threshold on labelled validation data.
 
     Args:
-        model: A folder in Hugging Face format, or a hub name: a decoder or an encoder-decoder. It loads on first use.
-        aggregate: The number of a row or column: its "max", its "sum" (above 1 it counts as 1), or "entropy": 1 - its
-            entropy as a share of the highest possible, which measures how concentrated the salience is, not how large.
-        mean: The mean over words: "geometric" (appendix C; a share of 0 counts as 1e-12) or "arithmetic" (§3.2).
-        kind: "input_x_gradient", the dot product of gradient and embedding, or "l2", the gradient's length.
-        template: The prompt (`models.template`), best the one of the model's training; None: "general", or "bare" (the
-            source alone) for an encoder-decoder.
+        model: A folder in Hugging Face format, or a hub name, of a decoder or an encoder-decoder. The model is loaded
+            on first use.
+        aggregate: How a row or column becomes one number: "max", "sum" (above 1 it counts as 1), or "entropy".
+            "entropy" is 1 - its entropy as a fraction of the highest possible entropy, which measures how concentrated
+            the salience is, not how large.
+        mean: The mean over words: "geometric" (appendix C, where 0 counts as 1e-12) or "arithmetic" (§3.2).
+        kind: "input_x_gradient" for the dot product of gradient and embedding, or "l2" for the length of the gradient.
+        template: The prompt (`inference.template`), preferably the prompt of the model's training. Default: "general",
+            or "bare" (the source alone) for an encoder-decoder.
         device: As in `models.load`.
         dtype: As in `models.load`.
         revision: As in `models.load`.
-        max_tokens: The most tokens of a window.
-        max_windows: The most windows of long sources to read; None: all.
-        max_memory_mb: The most memory that the passes take in addition to the model; None: most of the free memory.
-        name: The detector's name; None: "salience:MODEL".
+        max_tokens: The largest number of tokens in a window.
+        max_windows: The largest number of windows of long sources to read. Default: all.
+        max_memory_mb: The largest amount of memory in megabytes that the passes take in addition to the model. Default:
+            most of the free memory.
+        name: The detector's name. Default: "salience:MODEL".
     """
 
     info = DetectorInfo()
@@ -305,7 +308,7 @@ class _WordMap:
         return [i for i, (_, other_id) in enumerate(self.sources) if other_id == source_id]
 
     def judged_sources(self, case: Case) -> tuple[SourceSpan, ...] | None:
-        """Return the judged spans of the sources with `must_cover`; None for all of them.
+        """Return the judged spans of the sources with `must_cover`, or None if all of them were judged.
 
         Words that no window showed are not judged.
         """

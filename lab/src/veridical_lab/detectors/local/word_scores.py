@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from veridical.core.spans import Span, complement, trimmed
-from veridical.core.types import Verdict
-from veridical.models.tokenization import tokens_of_units, units_of
+from veridical.inference.tokenization import tokens_of_units, units_of
+from veridical.records.spans import Span, complement, trimmed
+from veridical.records.types import Verdict
 
 __all__ = ["SCORED_UNITS", "word_verdicts"]
 
@@ -27,14 +27,14 @@ def word_verdicts(
 
     Args:
         text: The response.
-        spans: The characters of each token; None for a token without characters.
+        spans: The characters of each token. None for a token without characters.
         scores: The score of each token, in [0, 1]. *Shape:* (tokens,)
         unit: One of `SCORED_UNITS`. With "token", tokens that share a character get one verdict together.
-        known: Whether each token has a score; None: all have one. *Shape:* (tokens,)
+        known: Whether each token has a score. Default: all tokens have a score. *Shape:* (tokens,)
 
     Returns:
-        The verdicts in order, and the judged spans (None: the whole text). A word is not judged if it has no tokens or
-        one of them has no score.
+        The verdicts in order, and the judged spans, which are None for the whole text. A word is not judged if it has
+        no tokens, or if one of them has no score.
     """
     tokens = [None if span is None else trimmed(span, text) for span in spans]
     units = units_of(text, spans, unit)

@@ -1,6 +1,6 @@
-"""Analyses of what probes can and cannot see, as rows and pictures (CH-Wang et al. 2024, §6).
+"""Analyse what probes can and cannot see, as rows and pictures (CH-Wang et al. 2024, §6).
 
-They compare sublayers, types of error, data sets, sizes of the model, and lengths of the sources. Each analysis takes
+The analyses compare sublayers, types of error, data sets, model sizes, and lengths of the sources. Each analysis takes
 the model, the data and an `AnalysisConfig`, and returns an `Analysis`.
 """
 

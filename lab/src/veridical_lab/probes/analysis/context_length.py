@@ -1,4 +1,4 @@
-"""The peak by the number of source tokens that the model reads: do probes see the source, or the response alone?
+"""Find the peak by the number of source tokens that the model reads: do probes see the source, or only the response?
 
 This analysis is not in CH-Wang et al. 2024.
 """
@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from veridical.core.errors import InputError
-from veridical.core.types import Example
 from veridical.datasets.split import content_hash
-from veridical.models.local_model import LocalModel
+from veridical.inference.local_model import LocalModel
+from veridical.records.errors import InputError
+from veridical.records.types import Example
 from veridical_lab.probes.analysis.dataset import AnalysisConfig, dataset_of, objectives_of, read_data
 from veridical_lab.probes.analysis.model_size import add_best_and_ensemble
 from veridical_lab.probes.analysis.results import Analysis, At, Recorder
@@ -24,18 +24,18 @@ __all__ = ["analyse_context_length", "truncate_sources"]
 def analyse_context_length(
     model: LocalModel, data: str, config: AnalysisConfig, token_counts: Sequence[int | None]
 ) -> Analysis:
-    """Measure probes trained and tested with only the first tokens of the sources.
+    """Measure probes that are trained and tested with only the first tokens of the sources.
 
     Template and response are never cut, so the same cases are judged at every length.
 
     Args:
         model: The language model to probe.
-        data: Labelled data, NAME:PATH.
-        config: The options.
-        token_counts: The numbers of source tokens to keep; 0 removes the sources, None keeps all tokens.
+        data: The labelled data, NAME:PATH.
+        config: The options of the analysis.
+        token_counts: The numbers of source tokens to keep. 0 removes the sources, and None keeps all tokens.
 
     Raises:
-        InputError: If there is no count, or one is below 0.
+        InputError: There are no counts, or a count is below 0.
     """
     wrong = [n for n in token_counts if n is not None and n < 0]
     if not token_counts or wrong:

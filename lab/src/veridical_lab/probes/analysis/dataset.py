@@ -1,6 +1,6 @@
-"""What all analyses share: options, data sets prepared for one model, and the objectives with labels.
+"""Share what all analyses need: options, data sets prepared for one model, and the objectives with labels.
 
-The activations of a model on a data set are computed once; with a folder for stores, all analyses share them.
+The activations of a model on a data set are computed once. With a folder for stores, all analyses share them.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass, replace
 
-from veridical.core.errors import InputError
+from veridical.inference.local_model import LocalModel
 from veridical.models.base_model import base_of
-from veridical.models.local_model import LocalModel
+from veridical.records.errors import InputError
 from veridical_lab.bench.settings import BenchSettings, Loaded, load_data
 from veridical_lab.probes.activations import check_sublayers
 from veridical_lab.probes.dataset import ProbeDataset, build_dataset
@@ -22,14 +22,14 @@ __all__ = ["AnalysisConfig", "dataset_of", "objectives_of", "read_data"]
 
 @dataclass(frozen=True, slots=True)
 class AnalysisConfig(ProbeConfig):
-    """Options shared by all analyses, beyond those shared with training.
+    """Options that all analyses share, beyond those that they share with training.
 
     Attributes:
-        store: A folder of stores, one per model and data set; None: hold activations in memory.
-        split: The part of the published data to load; None: all.
-        sample: The number of documents to use from each data set; None: all.
-        resamples: Bootstrap samples per interval.
-        level: The confidence level of intervals.
+        store: A folder of stores, one per model and data set. Default: activations are held in memory.
+        split: The part of the published data to load. Default: all parts.
+        sample: The number of documents to use from each data set. Default: all documents.
+        resamples: The number of bootstrap samples per interval.
+        level: The confidence level of intervals, in (0, 1).
         command: The command line to record.
     """
 

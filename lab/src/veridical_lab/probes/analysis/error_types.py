@@ -1,6 +1,7 @@
-"""The types of error that probes see: one type at a time against all clean responses (CH-Wang et al. 2024, Figure 3).
+"""Find the types of error that probes see, one type at a time against all clean responses.
 
-F1 depends on how common a type is; recall at the same threshold and ROC AUC do not.
+This follows CH-Wang et al. 2024, Figure 3. F1 depends on how common a type is, but recall at the same threshold and ROC
+AUC do not.
 """
 
 from __future__ import annotations
@@ -8,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from veridical.core.errors import InputError
-from veridical.core.spans import subtract
-from veridical.core.types import GOLD_THRESHOLD, Example, judged_spans
-from veridical.models.local_model import LocalModel
+from veridical.inference.local_model import LocalModel
+from veridical.records.errors import InputError
+from veridical.records.spans import subtract
+from veridical.records.types import GOLD_THRESHOLD, Example, judged_spans
 from veridical_lab.bench.evaluation import Evaluation
 from veridical_lab.probes.analysis.dataset import AnalysisConfig, dataset_of, objectives_of, read_data
 from veridical_lab.probes.analysis.peaks import peaks_of
@@ -35,13 +36,14 @@ def analyse_error_types(
 
     Args:
         model: The language model to probe.
-        data: Labelled data, NAME:PATH.
-        config: The options.
-        merge: NAME -> a part of labels: all labels that contain it form one type (see `error_types_of`).
+        data: The labelled data, NAME:PATH.
+        config: The options of the analysis.
+        merge: A mapping from the name of a type to a part of labels. All labels that contain this part form the type
+            (see `error_types_of`).
         by: A group of the examples whose values replace types, each with its own clean examples.
 
     Raises:
-        InputError: If no error has a type, or none has a named one.
+        InputError: No error has a type, or no error has one of the named types.
     """
     dataset = dataset_of(model, read_data(data, config), config)
     everything = [e for part in dataset.parts.values() for e in part]
@@ -81,15 +83,16 @@ def _restricted(evaluation: Evaluation, labels: set[str], by: str | None) -> Eva
 
 
 def error_types_of(examples: Sequence[Example], merge: Mapping[str, str], by: str | None = None) -> dict[str, set[str]]:
-    """Return, by type, the labels of verdicts that belong to it; without `merge` every label is a type.
+    """Return the labels of verdicts that belong to each type of error. Without `merge`, every label is a type.
 
     Args:
-        examples: Labelled cases.
-        merge: NAME -> a part of labels, in any case ("intrinsic" -> "Intrinsic Entity Error" …).
+        examples: The labelled cases.
+        merge: A mapping from the name of a type to a part of labels, in any letter case ("intrinsic" -> "Intrinsic
+            Entity Error" …).
         by: A group of the examples whose values are the types.
 
     Raises:
-        InputError: If there are no types.
+        InputError: There are no types.
     """
     if by is not None:
         values = {value for e in examples for key, value in e.group if key == by}
@@ -112,7 +115,7 @@ def error_types_of(examples: Sequence[Example], merge: Mapping[str, str], by: st
 
 
 def with_errors_of(example: Example, labels: set[str]) -> Example | None:
-    """Return the example with only the errors of these labels; None if it has only others.
+    """Return the example with only the errors of these labels, or None if it has only other errors.
 
     Errors of other labels are not judged, so they are neither hits nor false alarms.
     """

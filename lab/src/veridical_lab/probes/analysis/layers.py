@@ -1,13 +1,13 @@
-"""F1-R and F1-Sp by sublayer, and the first sublayer with 95 % of the peak (CH-Wang et al. 2024, Figures 2 and 4).
+"""Measure F1-R and F1-Sp by sublayer, and find the first sublayer with 95 % of the peak.
 
-One training gives all 2L probes.
+This follows CH-Wang et al. 2024, Figures 2 and 4. A single training gives all 2L probes.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from veridical.models.local_model import LocalModel
+from veridical.inference.local_model import LocalModel
 from veridical_lab.probes.analysis.dataset import AnalysisConfig, dataset_of, objectives_of, read_data
 from veridical_lab.probes.analysis.peaks import peaks_of
 from veridical_lab.probes.analysis.results import COMPARED, Analysis, Recorder, compare_findings, place_of
@@ -17,19 +17,19 @@ __all__ = ["analyse_layers"]
 
 
 def analyse_layers(model: LocalModel, data: str, config: AnalysisConfig) -> Analysis:
-    """Measure a probe on each sublayer, ensembles by type of sublayer and of all, and flagging everything.
+    """Measure a probe on each sublayer, ensembles of each type of sublayer and of all, and flagging everything.
 
     Args:
         model: The language model to probe.
-        data: Labelled data, NAME:PATH.
-        config: The options.
+        data: The labelled data, NAME:PATH.
+        config: The options of the analysis.
 
     Returns:
         Findings, peaks, and exact tests of the attention ensemble against the feed-forward ensemble ("Hidden State
         Type", CH-Wang et al. 2024, §6).
 
     Raises:
-        InputError: If the data have labels of one class only, or lack the labels of an objective.
+        InputError: All labels in the data are of one class, or the labels of an objective are missing.
     """
     dataset = dataset_of(model, read_data(data, config), config)
     analysis = Analysis("layers")

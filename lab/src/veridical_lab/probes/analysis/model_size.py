@@ -1,12 +1,12 @@
-"""The peak by number of weights of the base model ("Model Size", CH-Wang et al. 2024, §6)."""
+"""Find the peak by the number of weights of the base model ("Model Size", CH-Wang et al. 2024, §6)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
 
-from veridical.core.errors import InputError
-from veridical.models.local_model import LocalModel
+from veridical.inference.local_model import LocalModel
+from veridical.records.errors import InputError
 from veridical_lab.bench.evaluation import Evaluation
 from veridical_lab.probes.analysis.dataset import AnalysisConfig, dataset_of, objectives_of, read_data
 from veridical_lab.probes.analysis.peaks import peaks_of
@@ -28,15 +28,15 @@ def analyse_model_size(models: Iterable[LocalModel], data: str, config: Analysis
     """Measure the best sublayer and the ensemble of several base models on the same data.
 
     Args:
-        models: Two or more language models; the iterable is advanced only after a model is done.
-        data: Labelled data, NAME:PATH.
-        config: The options.
+        models: Two or more language models. The iterable is advanced only after a model is done.
+        data: The labelled data, NAME:PATH.
+        config: The options of the analysis.
 
     Returns:
         Findings by model, peaks, and exact tests of the ensembles of every two models.
 
     Raises:
-        InputError: If there is only one model.
+        InputError: There is only one model.
     """
     analysis = Analysis("size")
     ensembles: dict[str, list[Evaluation]] = {}

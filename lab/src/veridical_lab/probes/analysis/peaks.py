@@ -1,6 +1,6 @@
-"""Where a metric peaks over sublayers, and the first sublayer that reaches 95 % of the peak, with its interval.
+"""Find where a metric peaks over sublayers, and the first sublayer that reaches 95 % of the peak, with its interval.
 
-CH-Wang et al. 2024, §6.
+This follows CH-Wang et al. 2024, §6.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ def peaks_of(
     Args:
         analysis: The name of the analysis.
         fitted: The probes of all sublayers.
-        evaluations: The evaluations of these probes on the same examples; ensembles are ignored.
+        evaluations: The evaluations of these probes on the same examples. Ensembles are ignored.
         baseline: The evaluation of flagging everything, on the same examples.
         at: The place in the analysis.
         types: The types of sublayers.
 
     Returns:
         One peak per metric and type, if it is defined. Peaks are found on the test part, as in the paper, so they are
-        optimistic; `Peak.chosen` is the sublayer that validation chooses.
+        optimistic. `Peak.chosen` is the sublayer that validation chooses.
     """
     single = [(subset, evaluation) for subset, evaluation in evaluations if subset.sublayer is not None]
     first_metric, *_, area = METRIC_NAMES[fitted.probes.objective]
@@ -67,7 +67,7 @@ def peaks_of(
 
 
 def first_to_reach(values: Sequence[float], start: float = 0.0) -> int:
-    """Return the index of the first value that covers `SHARE` of the way from `start` to the highest.
+    """Return the index of the first value that covers `SHARE` of the way from `start` to the highest value.
 
     >>> first_to_reach([0.5, 0.96, 1.0]), first_to_reach([0.5, 0.96, 1.0], 0.5)
     (1, 2)

@@ -1,4 +1,4 @@
-"""One response as a map: the score of the probe on each sublayer at each token (CH-Wang et al. 2024, Figure 1)."""
+"""Show one response as a map, with the score of each sublayer's probe at each token (CH-Wang et al. 2024, Figure 1)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.core.errors import CannotJudgeError, InputError
-from veridical.core.spans import Span
-from veridical.core.types import Case
 from veridical.models.encode import encode
+from veridical.records.errors import CannotJudgeError, InputError
+from veridical.records.spans import Span
+from veridical.records.types import Case
 from veridical_lab.detectors.local.probe import Probe
 from veridical_lab.models.runner import RequestedOutputs, Runner
 
@@ -20,18 +20,19 @@ __all__ = ["ResponseMap", "map_response"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ResponseMap:
-    """The scores of a trained probe's parts at each token of one response; 1 = hallucinated.
+    """The scores of a trained probe's parts at each token of one response, where 1 means hallucinated.
 
     Attributes:
-        case: The case.
+        case: The case with the response.
         detector: The name of the probe.
         objective: "token", or "response" (the score of the response up to a token).
-        spans: The characters of each token; None for a token without characters. *Shape:* (tokens,)
-        sublayers: 2l is the attention of block l, 2l + 1 its feed-forward network. *Shape:* (sublayers,)
+        spans: The characters of each token. None for a token without characters. *Shape:* (tokens,)
+        sublayers: The numbers of the sublayers. 2l is the attention of block l, and 2l + 1 its feed-forward network.
+            *Shape:* (sublayers,)
         scores: The scores of the probe on each sublayer alone, in [0, 1]. *Shape:* (sublayers, tokens)
         combined: The detector's score from all sublayers together (and calibrated), in [0, 1]. *Shape:* (tokens,)
         threshold: The score from which the detector flags.
-        marked: Spans of the response to mark, such as those that people labelled.
+        marked: Spans of the response to mark, such as spans that people labelled.
         notes: Notes on text left out of the model's input.
     """
 
@@ -61,15 +62,15 @@ def map_response(probe: Probe, case: Case, *, objective: str | None = None, mark
     """Compute the score of each sublayer's probe at each token of a response.
 
     Args:
-        probe: A trained probe. One trained with `select="best"` has a single sublayer.
+        probe: A trained probe. A probe trained with `select="best"` has a single sublayer.
         case: The response with its sources. Over several windows of long sources, the best support of a token counts,
             as in the detector.
-        objective: The objective of the probes: "token" or "response"; None: "token" if there are any.
+        objective: The objective of the probes: "token" or "response". Default: "token" if there are token-level probes.
         marked: Spans of the response to mark.
 
     Raises:
-        CannotJudgeError: If the response is too long for the model, or has no token.
-        InputError: If the artifact has no probes with this objective.
+        CannotJudgeError: The response is too long for the model, or has no tokens.
+        InputError: The artifact has no probes with this objective.
     """
     heads = probe.heads
     chosen = objective or ("token" if "token" in heads else "response")

@@ -8,11 +8,11 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from veridical.core.detector import digest_of
-from veridical.core.serialization import encode, read_documents
+from veridical.inference.local_model import LocalModel
+from veridical.io.serialization import encode, read_documents
 from veridical.metrics.registry import METRICS
 from veridical.models.base_model import base_of
-from veridical.models.local_model import LocalModel
+from veridical.records.detector import digest_of
 from veridical_lab.bench.compare import DetectorComparison, compare_pair, correct
 from veridical_lab.bench.evaluation import Evaluation
 from veridical_lab.bench.results import ResultRow
@@ -47,10 +47,10 @@ COMPARED = {"response": ("f1", "roc_auc"), "token": ("token_f1", "word_roc_auc")
 
 @dataclass(frozen=True, slots=True)
 class ProbeFinding:
-    """One point of a plot: `at` is its place (sublayer, half, kind, training set …), `row` the measurements.
+    """One point of a plot. `at` is its place (sublayer, half, kind, training set …), and `row` has the measurements.
 
-    The row's `seconds` are 0, because no model runs to judge: activations are already computed. `model` identifies the
-    base model (`models.artifact.Base`, and its number of weights), `training` the probes.
+    The `seconds` of the row are 0, because no model runs to judge: activations are already computed. `model` identifies
+    the base model (`inference.artifact.Base`, and its number of weights), and `training` the probes.
     """
 
     analysis: str
@@ -62,11 +62,11 @@ class ProbeFinding:
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The peak of a curve over sublayers on the test part, and where the curve first reaches `share` of it.
+    """The peak of a curve over sublayers on the test part, and where the curve first reaches `share` of the peak.
 
-    Sublayers are numbers from 0 (2l is the attention of block l); `low` and `high` are the bootstrap interval of
+    Sublayers are numbers from 0 (2l is the attention of block l). `low` and `high` are the bootstrap interval of
     `first`. `floor` is the value of flagging everything. `first_above_floor` is the first sublayer that covers `share`
-    of the way from the floor to the peak (None if the peak is not above the floor). `chosen` is the sublayer that is
+    of the way from the floor to the peak, or None if the peak is not above the floor. `chosen` is the sublayer that is
     best on the validation part, and `chosen_value` its value on the test part.
     """
 
@@ -131,7 +131,7 @@ class Recorder:
         analysis: The analysis to add to.
         model: The base model.
         dataset: The data set whose test part is evaluated.
-        config: The options.
+        config: The options of the analysis.
     """
 
     analysis: Analysis
@@ -143,10 +143,10 @@ class Recorder:
         """Add a finding.
 
         Args:
-            at: Its place in the analysis; `at["objective"]` determines the metrics.
+            at: The place of the finding in the analysis. `at["objective"]` determines the metrics.
             evaluation: The judgements.
-            training: How the probes were trained; None for a baseline.
-            group: The judged group of examples; "" for all.
+            training: How the probes were trained. None for a baseline.
+            group: The judged group of examples. "" for all examples.
         """
         config, data, trained = self.config, evaluation.data, training or {}
         base = {**asdict(base_of(self.model)), "name": name_of(self.model), "parameters": weights_of(self.model)}

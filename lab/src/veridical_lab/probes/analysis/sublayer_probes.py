@@ -1,4 +1,4 @@
-"""Fit probes of all sublayers once, and evaluate each of them, or several together, on a test part."""
+"""Fit probes of all sublayers once, and evaluate each probe, or several together, on a test part."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.core.spans import Span
-from veridical.core.types import Judgement, Level, Verdict
+from veridical.records.spans import Span
+from veridical.records.types import Judgement, Level, Verdict
 from veridical_lab.bench.evaluation import Evaluation
 from veridical_lab.bench.settings import Loaded
 from veridical_lab.models.probe_heads import Probes, from_tensors
@@ -74,13 +74,13 @@ def all_positive(dataset: ProbeDataset, objective: str) -> Evaluation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProbeSubset:
-    """One probe, or several with their ensemble.
+    """One probe, or several probes with their ensemble.
 
     Attributes:
-        name: Its name in results.
+        name: The name of the subset in results.
         indices: The indices of these probes among all probes.
         sublayer_type: "attention", "feed-forward" or "all".
-        probes: These probes alone.
+        probes: Only these probes.
     """
 
     name: str
@@ -105,10 +105,10 @@ class SublayerProbes:
     Attributes:
         dataset: The data set of the fit.
         probes: All probes.
-        scores: Their scores of the training and the validation part.
+        scores: The scores by these probes of the training and the validation part.
         f1: The best F1 of each probe on the validation part, by token or response. *Shape:* (probes,)
-        training: A record of how they were fitted.
-        config: The options.
+        training: A record of how the probes were fitted.
+        config: The options of the analysis.
     """
 
     dataset: ProbeDataset
@@ -148,9 +148,9 @@ class SublayerProbes:
         return [*(self.single(i) for i in range(len(self.f1))), *(e for e in ensembles if e is not None)]
 
     def thresholds_of(self, subset: ProbeSubset) -> dict[str, float]:
-        """Fit thresholds on the validation part of the probes' data set, by level of a metric.
+        """Fit thresholds on the validation part of the probes' data set, by the level of a metric.
 
-        Each is the best for its metric: F1 over responses, F1 over white-space tokens, and F1-Sp.
+        Each threshold is the best for its metric: F1 over responses, F1 over white-space tokens, and F1-Sp.
         """
         scores = {i: subset.scores(self.scores[i]) for i in self.dataset.valid.tolist()}
         judged = judgements_of(self.dataset.sequences, scores, self.probes.objective)

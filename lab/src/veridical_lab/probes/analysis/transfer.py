@@ -1,6 +1,7 @@
-"""Transfer between data sets: N training sets by N test sets under one model (CH-Wang et al. 2024, Tables 6 and 8).
+"""Measure the transfer between data sets: N training sets by N test sets (CH-Wang et al. 2024, Tables 6 and 8).
 
-Thresholds come from the validation part of the training set, so nothing of the test set is used.
+All probes are on one model. Thresholds come from the validation part of the training set, so nothing of the test set is
+used.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from veridical.core.errors import InputError
 from veridical.datasets.split import document_of
-from veridical.models.local_model import LocalModel
+from veridical.inference.local_model import LocalModel
+from veridical.records.errors import InputError
 from veridical_lab.probes.activations import ActivationStates, Indices
 from veridical_lab.probes.analysis.dataset import AnalysisConfig, dataset_of, objectives_of, read_data
 from veridical_lab.probes.analysis.results import Analysis, At, Recorder
@@ -41,14 +42,14 @@ def analyse_transfer(
 
     Args:
         model: The language model to probe.
-        data: Name -> labelled data, NAME:PATH; two or more.
-        config: The options.
-        mixtures: Even mixtures of data sets to train on, too, written "a+b".
-        equal: Whether to train on equally many responses of each set, as many as the smallest has, in whole documents
-            (Table 8).
+        data: The labelled data (NAME:PATH) by name, two or more.
+        config: The options of the analysis.
+        mixtures: Even mixtures of data sets to also train on, written "a+b".
+        equal: Whether to train on equally many responses of each set, as many as the smallest set has, in whole
+            documents (Table 8).
 
     Raises:
-        InputError: If no objective has labels in two sets or more, or a mixture names unknown sets.
+        InputError: No objective has labels in two or more sets, or a mixture names unknown sets.
     """
     if len(data) < 2:
         raise InputError(f"{len(data)} data set is named", hint="transfer takes two or more")
@@ -114,11 +115,12 @@ def training_mixture(
     """Return the training data for "a" or "a+b": labelled sequences, equally many of each data set.
 
     Args:
-        name: The data sets' names, joined by "+".
-        datasets: Name -> data set.
+        name: The names of the data sets, joined by "+".
+        datasets: The data sets by name.
         objective: The unit that must be labelled: "token" or "response".
-        count: The total number of sequences to train on; None: all of the smallest member, times the number of members.
-        seed: Random seed of the draw of documents.
+        count: The total number of sequences to train on. Default: all of the smallest member, times the number of
+            members.
+        seed: The random seed of the draw of documents.
 
     Returns:
         A data set without a test part.

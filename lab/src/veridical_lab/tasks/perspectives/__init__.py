@@ -1,1 +1,1 @@
-"""Answers with several perspectives (Chang et al. 2024): knowledge base, retrieval, task format, generator."""
+"""Write answers with several perspectives (Chang et al. 2024): knowledge base, retrieval, task format, generator."""

@@ -1,4 +1,4 @@
-"""Writes answers with several perspectives: a chat model, or a guarded local model, verbalises a case's arguments."""
+"""Write answers with several perspectives, by a chat model or a guarded local model that states a case's arguments."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from veridical.core.detector import Detector
-from veridical.core.edits import carry
-from veridical.core.errors import CannotJudgeError
-from veridical.core.segment import has_words, sentences, words
-from veridical.core.types import Case, Checked, Outcome
+from veridical.inference.chat_template import render_chat
 from veridical.llm.prompts import fill, prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Request
-from veridical.models.chat_template import render_chat
-from veridical.revise import Revised, Reviser, revise
+from veridical.records.detector import Detector
+from veridical.records.edits import carry
+from veridical.records.errors import CannotJudgeError
+from veridical.records.types import Case, Checked, Outcome
+from veridical.text.segment import has_words, sentences, words
+from veridical.workflows.revise import Revised, Reviser, revise
 from veridical_lab.models.tuned import reads_bare_tasks
 from veridical_lab.revise.omissions import put_in
 from veridical_lab.tasks.perspectives.task_format import (
@@ -53,8 +53,9 @@ class Answer:
     """An answer with several perspectives.
 
     Attributes:
-        introduction: A sentence that leads from the question to the perspectives; it is not checked.
-        checked: The passages as the response of a case, and the findings of detectors, both after revision, if any.
+        introduction: A sentence that leads from the question to the perspectives. It is not checked.
+        checked: The passages as the response of a case, with the findings of detectors, both after the revision if
+            there is one.
         revised: The revisions of the passages.
     """
 
@@ -74,9 +75,9 @@ class Answer:
 
 
 def answer_tokens(case: Case) -> int:
-    """Return how many tokens are enough for an answer that states the sources of `case`: four for each word, and 96.
+    """Return how many tokens are enough for an answer that states the sources of a case: four for each word, plus 96.
 
-    A fixed number that is enough for any answer is more than small models have positions.
+    A fixed number that is enough for any answer would exceed the positions of small models.
     """
     return min(_MOST_TOKENS, 96 + 4 * sum(len(words(source.text)) for source in case.sources))
 
@@ -84,7 +85,10 @@ def answer_tokens(case: Case) -> int:
 def answer_request(
     case: Case, *, temperature: float = 0.0, seed: int | None = None, max_tokens: int | None = None
 ) -> Request:
-    """Make the request for an answer from the sources of `case`, each with a perspective; its response is ignored."""
+    """Make the request for an answer from the sources of a case, each with a perspective.
+
+    The case's response is ignored.
+    """
     template = prompt("perspectives_answer", "veridical_lab.tasks")
     case = replace(case, response="")
     keys = ", ".join(f'"{name}"' for name in perspectives_of(case))
@@ -107,18 +111,18 @@ def answer_cases(
     seed: int | None = None,
     max_tokens: int | None = None,
 ) -> list[tuple[Passages, Case] | Failure]:
-    """Let `model` answer each case; return its passages and the case with these as the response, or why there are none.
+    """Let a model answer each case, and return its passages and the case with them as the response, or why this failed.
 
     If an answer cannot be read, a model that can continue a given text (`Request.prefill`) is asked again, passage by
-    passage: it gets the keys of the JSON object and writes the values.
+    passage. It gets the keys of the JSON object and writes the values.
 
     Args:
         model: The chat model.
-        cases: Cases whose sources have perspectives, as `retrieve` makes them.
-        temperature: 0 = greedy; Chang et al. 2024, §4.1, also sample at 0.7.
-        seed: The seed of sampling.
-        max_tokens: The maximum number of tokens of an answer, or of each passage if they are written one by one; None:
-            `answer_tokens`. A text that reaches it counts as a failure.
+        cases: The cases, whose sources have perspectives, as `retrieve` makes them.
+        temperature: The sampling temperature, where 0 is greedy. Chang et al. 2024, §4.1, also sample at 0.7.
+        seed: The seed for sampling.
+        max_tokens: The largest number of tokens in an answer, or in each passage if passages are written one by one. A
+            text that reaches this limit counts as a failure. Default: `answer_tokens`.
     """
     requests = [answer_request(case, temperature=temperature, seed=seed, max_tokens=max_tokens) for case in cases]
     if reads_bare_tasks(model):
@@ -190,10 +194,11 @@ def revise_answer(
     *,
     threshold: float | Mapping[str, float] | None = None,
 ) -> tuple[Revised, Revised]:
-    """Revise the unsupported parts of a written case with `reviser`, then insert the arguments that it leaves out.
+    """Revise the unsupported parts of a written case, then insert the arguments that it leaves out.
 
-    `passages` are those of the response; each argument is inserted in the passage on its perspective. `checker` finds
-    both; `threshold` is that of `revise`. The second revision starts from the text of the first, and its text is final.
+    `passages` are those of the response, and each argument is inserted in the passage on its perspective. `checker`
+    finds both the unsupported parts and the omitted arguments. `threshold` is that of `revise`. The second revision
+    starts from the text of the first revision, and its text is final.
     """
     (first,) = revise([case], checker, reviser, threshold=threshold)
     places = {name: carry(span, first.revision.edits) for name, span in passages.spans.items()}
@@ -203,7 +208,7 @@ def revise_answer(
 
 
 def guarded_passages(case: Case, guard: Guard) -> Passages:
-    """Let a local model write an answer passage by passage with a detector in the loop.
+    """Let a local model write an answer passage by passage, with a detector in the loop.
 
     Each perspective has its own prompt, with its arguments as the sources. Passages are plain text, so that the
     detector monitors sentences and not JSON. The introduction is a fixed sentence.

@@ -1,4 +1,4 @@
-"""A knowledge base: topics, their perspectives and arguments, in one SQLite file with full-text search."""
+"""Store topics, their perspectives and arguments in a knowledge base: one SQLite file with full-text search."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from math import log
 from pathlib import Path
 from typing import Any
 
-from veridical.core.errors import DataError, InputError, OutputError
-from veridical.core.files import replacing
-from veridical.core.segment import words
-from veridical.core.stemmer import stem
-from veridical.core.stopwords import STOP_WORDS
-from veridical.core.text import shorten
+from veridical.io.files import replacing
+from veridical.records.errors import DataError, InputError, OutputError
+from veridical.records.strings import shorten
+from veridical.text.segment import words
+from veridical.text.stemmer import stem
+from veridical.text.stopwords import STOP_WORDS
 from veridical_lab.datasets.topics import Argument, Topic, normal_form
 
 __all__ = ["FoundArgument", "KnowledgeBase", "Size"]
@@ -39,7 +39,7 @@ CREATE VIRTUAL TABLE argument_words USING fts5 (
 _CANDIDATES = 20  # topics, and arguments, that are compared with a query
 _ENOUGH = 0.48  # score of a match; `refusal.py` measures what it refuses, and half of its questions gave this number
 _MOST_WORDS = 40  # content words of a query that are searched for
-_BELIEF = re.compile(r"(\w{5,})is[mt]s?")
+_BELIEF = re.compile(r"(?<!\w)(\w{5,})is[mt]s?")
 _MOST_MATCHES = 2_000  # arguments that are ranked; frequent words are dropped if there would be more
 _NO_TOPIC = frozenset("bad better good idea opinion opinions right think thought time view views wrong".split())  # noqa: SIM905
 _DEMANDS = frozenset(  # words for what should be done about a topic; they weigh half
@@ -70,10 +70,10 @@ class FoundArgument:
 
 
 class KnowledgeBase:
-    """The knowledge base in the file `path`, opened for reading.
+    """Reads the knowledge base in a file.
 
     Raises:
-        DataError: If there is no such file, or it is not a knowledge base.
+        DataError: There is no such file, or it is not a knowledge base.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -105,8 +105,8 @@ class KnowledgeBase:
         """Write a knowledge base, whole or not at all, and open it.
 
         Raises:
-            InputError: If there is no topic, or two have the same id.
-            OutputError: If the file cannot be written; an earlier file stays as it was.
+            InputError: There are no topics, or two topics have the same id.
+            OutputError: The file cannot be written. An earlier file then stays as it was.
         """
         path = Path(path)
         try:
@@ -139,10 +139,10 @@ class KnowledgeBase:
             yield self._topic(number)
 
     def topic(self, query: str) -> Topic:
-        """Return the topic with this id or text, else the topic that the query is about (`match`).
+        """Return the topic with this id or text, or otherwise the topic that the query is about (`match`).
 
         Raises:
-            InputError: If there is no such topic; the hint names the nearest ones.
+            InputError: There is no such topic. The hint names the closest topics.
         """
         topic, score = self.match(query)
         if topic is None or score < _ENOUGH:
@@ -150,12 +150,13 @@ class KnowledgeBase:
         return topic
 
     def match(self, query: str) -> tuple[Topic | None, float]:
-        """Return the topic that matches a query best and its score in [0, 1]; None and 0 if no word matches.
+        """Return the topic that matches a query best, and its score in [0, 1].
 
-        The id or the text of a topic scores 1, and so does a query whose content words (stems) all are in the topic's
-        text and one of its arguments. Otherwise the score is the harmonic mean of two shares: of the query's content
-        words, those in the topic's text or in one of its arguments; of the words of the topic's text, those in the
-        query. Rare words weigh more.
+        The result is None and 0 if no word matches. The id or the text of a topic scores 1, and so does a query whose
+        content words (stems) are all in the topic's text and one of its arguments. Otherwise, the score is the harmonic
+        mean of two proportions. The first is the proportion of the query's content words that are in the topic's text
+        or in one of its arguments. The second is the proportion of the words of the topic's text that are in the query.
+        Rare words weigh more.
         """
         exact = self._rows(
             "SELECT number FROM topics WHERE id = ? OR key = ? ORDER BY id != ?, number LIMIT 1",
@@ -203,7 +204,7 @@ class KnowledgeBase:
         return (None, 0.0) if best_number is None else (self._topic(best_number), best[0])
 
     def search(self, query: str, limit: int = 10) -> list[FoundArgument]:
-        """Return the arguments that match `query`, the best first (BM25 over stems), ties in the order of addition."""
+        """Return the arguments that match a query, best first (BM25 over stems). Ties are in the order of addition."""
         columns = "arguments.id, arguments.perspective, arguments.text, arguments.paraphrases"
         rows = self._rows(
             f"SELECT topics.id, topics.text, {columns} FROM argument_words "

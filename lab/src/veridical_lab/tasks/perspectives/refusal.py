@@ -1,8 +1,8 @@
-"""Measures how surely a knowledge base refuses questions on topics that it lacks (Chang et al. 2024, §2).
+"""Measure how reliably a knowledge base refuses questions on topics that it lacks (Chang et al. 2024, §2).
 
-`questions.csv` has questions on topics of `perspectrum` in other words ("on"), everyday questions ("off") and questions
-on controversial topics that it lacks ("lacking"). Every second question of a kind chooses the threshold; the others
-measure it.
+`questions.csv` has questions on topics of `perspectrum` in other words ("on"), everyday questions ("off"), and
+questions on controversial topics that it lacks ("lacking"). Every second question of a kind chooses the threshold, and
+the others measure it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from veridical.core.errors import DataError
 from veridical.metrics.significance import wilson_interval
+from veridical.records.errors import DataError
 from veridical_lab.datasets.topics import topic_groups
 from veridical_lab.tasks.perspectives.knowledge_base import KnowledgeBase
 
@@ -29,7 +29,7 @@ Share = tuple[float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question of one of `KINDS`; `topic` is the id of the topic that a question "on" is about."""
+    """A question of one of `KINDS`. For a question of the kind "on", `topic` is the id of its topic."""
 
     kind: str
     topic: str
@@ -38,13 +38,13 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Refusals:
-    """What a knowledge base makes of questions; shares have their Wilson intervals, as (value, low, high).
+    """How a knowledge base reacts to questions. Proportions have their Wilson intervals, as (value, low, high).
 
     Attributes:
         threshold: The lowest score that counts as a match, chosen for a recall of 0.9 on half of the questions.
-        matched: The share of the other questions "on" a topic that match one.
-        right: The share that match the topic they are about, or one that shares an argument with it.
-        false_matches: The share of the other questions "off" or "lacking" that match a topic.
+        matched: The proportion of the other questions "on" a topic that match a topic.
+        right: The proportion of these questions that match their own topic, or a topic that shares an argument with it.
+        false_matches: The proportion of the other questions "off" or "lacking" that match a topic.
         counts: The number of measured questions of each kind.
     """
 
@@ -56,7 +56,10 @@ class Refusals:
 
 
 def read_questions(path: str | Path | None = None) -> list[Question]:
-    """Read questions from a CSV file with the columns kind, topic and question; None for the lab's own."""
+    """Read questions from a CSV file with the columns kind, topic and question.
+
+    Without a path, the lab's own file is read.
+    """
     own = files("veridical_lab.tasks.perspectives") / "questions.csv"
     try:
         text = own.read_text("utf-8") if path is None else Path(path).read_text("utf-8-sig")
@@ -73,10 +76,10 @@ def read_questions(path: str | Path | None = None) -> list[Question]:
 
 
 def measure_refusals(base: KnowledgeBase, questions: Iterable[Question]) -> Refusals:
-    """Choose a threshold on every second question of each kind, and measure it on the others.
+    """Choose a threshold on every second question of each kind, and measure it on the other questions.
 
     Raises:
-        DataError: If there are fewer than two questions on topics, or none on other ones.
+        DataError: There are fewer than two questions on topics of the knowledge base, or no other questions.
     """
     groups = topic_groups(base.topics())
     by_kind: dict[str, list[tuple[float, bool]]] = {kind: [] for kind in KINDS}

@@ -1,11 +1,11 @@
-"""Retrieval: from a question to a case with the same number of arguments for each perspective."""
+"""Retrieve arguments: from a question to a case with the same number of arguments for each perspective."""
 
 from __future__ import annotations
 
 import random
 from typing import Protocol
 
-from veridical.core.types import Case
+from veridical.records.types import Case
 from veridical_lab.datasets.topics import Topic, draw_arguments
 
 __all__ = ["ArgumentStore", "retrieve"]
@@ -20,18 +20,18 @@ class ArgumentStore(Protocol):
 
 
 def retrieve(store: ArgumentStore, question: str, *, arguments: int | None = None, seed: int = 0) -> Case:
-    """Draw arguments, and return a case without a response that has them as sources that must be covered.
+    """Draw arguments, and return a case without a response, which has these arguments as sources that must be covered.
 
     The draw depends only on the seed and the topic's id (Chang et al. 2024, §4.1).
 
     Args:
-        store: Where the arguments come from.
-        question: A topic, or a question about one; it becomes the question of the case.
-        arguments: The number for each perspective; None: drawn from 1 to 3.
+        store: The store from which the arguments come.
+        question: A topic, or a question about a topic. It becomes the question of the case.
+        arguments: The number of arguments for each perspective. Default: drawn from 1 to 3.
         seed: The random seed.
 
     Raises:
-        InputError: If there is no such topic, or it has too few arguments.
+        InputError: There is no such topic, or it has too few arguments.
     """
     topic = store.topic(question)
     drawn = draw_arguments(topic, random.Random(f"{seed}\0arguments\0{topic.id}"), arguments)

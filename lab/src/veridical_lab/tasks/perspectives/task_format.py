@@ -1,8 +1,8 @@
-"""The key-value format of the task (Chang et al. 2024, appendix B): one JSON object in, one out.
+"""Read and write the key-value format of the task (Chang et al. 2024, appendix B): one JSON object in, one out.
 
-The input has the key question and a key for each perspective with its arguments; for a classifier of errors it also has
-the response. The output has the key introduction and a key for each perspective with its passage. Chat models get the
-input in a prompt; a model tuned on the task gets it bare.
+The input has the key question, and a key for each perspective with its arguments. For a classifier of errors, it also
+has the response. The output has the key introduction, and a key for each perspective with its passage. Chat models get
+the input in a prompt; a model tuned on the task gets it without a prompt.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from veridical.core.errors import InputError
-from veridical.core.segment import has_words
-from veridical.core.spans import Span
-from veridical.core.types import Case
 from veridical.llm.reply_parser import json_object
+from veridical.records.errors import InputError
+from veridical.records.spans import Span
+from veridical.records.types import Case
+from veridical.text.segment import has_words
 
 __all__ = [
     "INTRODUCTION",
@@ -60,8 +60,8 @@ def perspectives_of(case: Case) -> dict[str, list[str]]:
     """Return the texts of the sources by perspective, both in order.
 
     Raises:
-        InputError: If a source has no perspective or one with the name of another key, or there are fewer than two
-            perspectives.
+        InputError: A source has no perspective, or a perspective with the name of another key, or there are fewer than
+            two perspectives.
     """
     groups: dict[str, list[str]] = {}
     for source in case.sources:
@@ -79,9 +79,9 @@ def perspectives_of(case: Case) -> dict[str, list[str]]:
 
 
 def task_input(case: Case) -> str:
-    """Return the input of a model; it includes the response of the case, if there is one, for a classifier.
+    """Return the input for a model. If the case has a response, it is included, for a classifier of errors.
 
-    >>> from veridical.core.types import Source
+    >>> from veridical.records.types import Source
     >>> print(task_input(Case("1", "", (Source("a", "It is fast.", "pro"), Source("b", "It is loud.", "con")), "Fly?")))
     {"question": "Fly?", "pro": ["It is fast."], "con": ["It is loud."]}
     """
@@ -110,7 +110,9 @@ def target_so_far(fields: Mapping[str, str], name: str) -> str:
 
 
 def read_value(text: str) -> str | None:
-    r"""Read the value that a model wrote after `target_so_far`, up to one of `VALUE_ENDS`; None if that fails.
+    r"""Read the value that a model wrote after `target_so_far`, up to one of `VALUE_ENDS`.
+
+    The result is None if this fails.
 
     >>> read_value(r'They say \"no\".'), read_value('No."'), read_value('{"pro": "No.'), read_value(" ")
     ('They say "no".', 'No.', None, None)
@@ -127,7 +129,9 @@ def read_value(text: str) -> str | None:
 
 
 def read_target(text: str, perspectives: Sequence[str]) -> Passages | str:
-    """Read a model's output, or return why it cannot be read; nothing is guessed, and a partial output is refused.
+    """Read a model's output, or return why it cannot be read.
+
+    Nothing is guessed, and a partial output is refused.
 
     >>> read_target('{"introduction": "Views differ.", "pro": "It is fast."}', ["pro", "con"])
     "no passage for 'con'"

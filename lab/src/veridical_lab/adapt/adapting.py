@@ -1,0 +1,322 @@
+"""Train the default detector further on documents, and keep the new detector only if it is better on others of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from veridical.datasets.split import content_hash, split_by_document
+from veridical.detectors.default.detector import ENCODER, PACKAGED, Default
+from veridical.detectors.tokens.artifact import load_tokens
+from veridical.inference.local_model import READERS
+from veridical.io.files import write_whole
+from veridical.llm.protocol import ChatModel
+from veridical.metrics import UndefinedMetricError
+from veridical.metrics.arrays import Floats
+from veridical.metrics.ranking import roc_auc
+from veridical.metrics.response import balanced_accuracy
+from veridical.metrics.significance import bootstrap
+from veridical.models.load import load
+from veridical.records.detector import digest_of
+from veridical.records.errors import InputError
+from veridical.records.judging import judge, thresholds_in_force
+from veridical.records.types import Case, Example
+from veridical_lab.adapt.general import general_examples
+from veridical_lab.adapt.passages import Passage, read_passages
+from veridical_lab.adapt.statements import Statements, write_statements
+from veridical_lab.corrupt.streams import Recipe, training_examples
+from veridical_lab.detectors.baselines import ResponseWords
+from veridical_lab.training.contrasts import contrasts
+from veridical_lab.training.default import DefaultTraining, assemble, backbone_of
+from veridical_lab.training.tokens import train_tokens
+
+__all__ = ["Adapted", "Adapting", "adapt", "compared", "further_trained", "material"]
+
+FRACTIONS = {"train": 0.6, "valid": 0.2, "test": 0.2}
+_FEWEST_DOCUMENTS = 10  # with fewer, passages are split instead
+_FORGOTTEN = -0.02  # the most that general ROC AUC may surely lose
+
+
+@dataclass(frozen=True, slots=True)
+class Adapting:
+    """Options for adapting the default detector.
+
+    Attributes:
+        tokens: The number of tokens to train on.
+        rate: The encoder's peak learning rate.
+        general: How many general examples stand beside each example about the documents, at most.
+        bf16: Whether training computes matrix products in bf16 if the device has it.
+        seed: The random seed.
+    """
+
+    tokens: int = 300_000
+    rate: float = 2e-5
+    general: float = 0.5
+    bf16: bool = True
+    seed: int = 0
+
+
+@dataclass(slots=True)
+class Adapted:
+    """What an adaptation did.
+
+    Attributes:
+        kept: Whether the new detector is better on the held-out documents, and surely not worse elsewhere.
+        figures: By data ("documents", "general"): n, ROC AUC and balanced accuracy before and after, the gain in ROC
+            AUC with its 95% interval, and the ROC AUC by label.
+        documents: The number of documents, passages and examples by part.
+        statements: What the chat model wrote and what was dropped; empty without a model.
+        notes: What a user should know.
+    """
+
+    kept: bool
+    figures: dict[str, Any]
+    documents: dict[str, Any]
+    statements: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def material(
+    documents: Iterable[Path],
+    model: ChatModel | None = None,
+    labeller: ChatModel | None = None,
+    *,
+    seed: int = 0,
+    progress: Callable[[str, int, int], None] = lambda step, done, total: None,
+) -> tuple[dict[str, list[Example]], Statements, list[str]]:
+    """Return examples about documents by part ("train", "valid", "test"), what a model wrote, and notes.
+
+    Without a model, the statements are sentences of the documents, rewritten and with errors by rule.
+
+    Args:
+        documents: Files, and folders with files.
+        model: The chat model that writes statements; None: rules alone.
+        labeller: The chat model that labels the statements blindly; None: `model`.
+        seed: The random seed.
+        progress: Called with a step, the number done and the total.
+
+    Raises:
+        InputError: If a path does not exist, or the documents have too little text.
+    """
+    passages, notes = read_passages(documents)
+    if len({passage.document for passage in passages}) < _FEWEST_DOCUMENTS:
+        notes.append(
+            f"fewer than {_FEWEST_DOCUMENTS} documents: passages are split in place of documents, so the gain on other "
+            "documents may be smaller than the one that is measured"
+        )
+        passages = [replace(passage, document=passage.id) for passage in passages]
+    found = Statements() if model is None else write_statements(passages, model, labeller=labeller, progress=progress)
+    parts = split_by_document([*found.examples, *_by_rules(passages, seed)], FRACTIONS, seed=seed)
+    if model is not None:  # what rules made trains only
+        parts |= {part: [e for e in parts[part] if e.gold.by == "model:written"] for part in ("valid", "test")}
+    parts["train"] += [e for examples in contrasts("documents", parts["train"], seed).values() for e in examples]
+    for part, examples in parts.items():
+        if len({bool(example.gold.hallucination) for example in examples}) < 2:
+            raise InputError(
+                f"the {part} part of {len(passages)} passages has no examples of both classes",
+                hint="give more documents",
+            )
+    return parts, found, notes
+
+
+def _by_rules(passages: Sequence[Passage], seed: int) -> list[Example]:
+    """Return sentences of the passages, rewritten, and some with errors by rule."""
+    recipe = Recipe(faithful=0.4, rewrite=0.6, source_words=(40, 400), clutter=0.0)
+    made = training_examples([passage.text for passage in passages], recipe, name="rules", seed=seed)
+    names = [passage.document for passage in passages]
+    return [replace(example, document=names[int(str(example.document).rpartition("/")[2])]) for example in made]
+
+
+def adapt(
+    documents: Iterable[Path],
+    out: Path,
+    options: Adapting | None = None,
+    *,
+    model: ChatModel | None = None,
+    labeller: ChatModel | None = None,
+    detector: Path = PACKAGED,
+    stop: Callable[[], bool] = lambda: False,
+    progress: Callable[[str], None] = lambda line: None,
+) -> Adapted:
+    """Adapt the default detector to documents; write it to the folder `out` if it passes the gate.
+
+    The gate: on test documents, the lower end of the 95% interval of the gain in ROC AUC is above 0; on general
+    examples, it is above -0.02. The folder `OUT.work` keeps the checkpoint, the detector and the report `adapted.json`;
+    a call that was interrupted goes on from there.
+
+    Args:
+        documents: Files, and folders with files.
+        out: The folder to write.
+        options: How to train.
+        model: The chat model that writes statements; None: rules alone.
+        labeller: The chat model that labels the statements blindly; None: `model`.
+        detector: The folder of the detector to train further.
+        stop: Asked after every step; if true, training saves a checkpoint and raises `TrainingStopped`.
+        progress: Called with lines of text that report progress.
+
+    Raises:
+        InputError: If the documents have too little text, `out` exists, or `OUT.work` is of another run.
+    """
+    options = options or Adapting()
+    if out.exists():
+        raise InputError(f"{out} exists", hint="name a new folder")
+    work = out.with_name(out.name + ".work")
+    parts, found, notes = material(
+        documents,
+        model,
+        labeller,
+        seed=options.seed,
+        progress=lambda step, done, total: progress(f"{step}: {done} of {total}"),
+    )
+    _check_work(work, digest_of([content_hash(chain(*parts.values())), asdict(options)]))
+    report = Adapted(False, {}, _counts(parts), _statements(found, parts), notes)
+    general = split_by_document(general_examples("valid"), {"fit": 0.5, "test": 0.5}, seed=options.seed)
+    candidate = work / "detector"
+    training = DefaultTraining(rate=options.rate, tokens=options.tokens, bf16=options.bf16, seed=options.seed)
+    further_trained(parts, general["fit"], work, candidate, training, options, detector, stop=stop, progress=progress)
+    for name, examples in (("documents", parts["test"]), ("general", general["test"])):
+        report.figures[name] = compared(examples, Default(detector), Default(candidate))
+    gains = {name: figures["gain"]["low"] for name, figures in report.figures.items()}
+    report.kept = gains["documents"] > 0 and gains["general"] > _FORGOTTEN
+    write_whole(
+        work / "adapted.json", json.dumps(asdict(report), indent=1, ensure_ascii=False) + "\n", follow_link=False
+    )
+    if report.kept:
+        shutil.copytree(candidate, out)
+        shutil.copyfile(work / "adapted.json", out / "adapted.json")
+    return report
+
+
+def _check_work(work: Path, run: str) -> None:
+    """Note in the work folder which run it belongs to; raise `InputError` if it belongs to another one."""
+    file = work / "run.txt"
+    if file.is_file() and file.read_text("utf-8") != run:
+        raise InputError(
+            f"{work} is of a run with other documents or options", hint="name another --out, or delete that folder"
+        )
+    work.mkdir(parents=True, exist_ok=True)
+    write_whole(file, run, follow_link=False)
+
+
+def further_trained(
+    parts: Mapping[str, list[Example]],
+    general: Sequence[Example],
+    work: Path,
+    out: Path,
+    training: DefaultTraining,
+    options: Adapting,
+    detector: Path,
+    *,
+    stop: Callable[[], bool] = lambda: False,
+    progress: Callable[[str], None] = lambda line: None,
+) -> Path:
+    """Train the detector in the folder `detector` further, write it to `out`, and return `out`.
+
+    Args:
+        parts: The examples about the documents; "train" trains the encoder, "valid" fits the regressions.
+        general: General examples that fit the regressions, too.
+        work: The folder for the checkpoint and the encoder.
+        out: The folder to write.
+        training: How to train.
+        options: How many general examples to train on.
+        detector: The folder of the detector to begin with.
+        stop: Asked after every step; if true, training saves a checkpoint and raises `TrainingStopped`.
+        progress: Called with lines of text that report progress.
+    """
+    classifier = work / "encoder"
+    validation = {"documents": parts["valid"], "general": list(general)}
+    if not (classifier / "detector.json").is_file():
+        beside = general_examples("train")[: round(options.general * len(parts["train"]))]
+        head = load_tokens(detector / ENCODER)[2]
+        train_tokens(
+            load(backbone_of(detector / ENCODER, work / "restored"), dtype="fp32", kinds=READERS),
+            {"documents": parts["train"], **({"general": beside} if beside else {})},
+            replace(training.encoder(head.settings), evaluate_tokens=training.tokens),
+            out=classifier,
+            start_from=head,
+            validation={"documents": parts["valid"]},
+            stop=stop,
+            progress=progress,
+        )
+    return assemble(classifier, validation, out, training, base=detector, progress=progress)
+
+
+def _counts(parts: Mapping[str, list[Example]]) -> dict[str, Any]:
+    return {
+        part: {
+            "examples": len(examples),
+            "documents": len({example.document for example in examples}),
+            "wrong": sum(bool(example.gold.hallucination) for example in examples),
+        }
+        for part, examples in parts.items()
+    }
+
+
+def _statements(found: Statements, parts: Mapping[str, list[Example]]) -> dict[str, Any]:
+    """Return what a model wrote, and how far the statements alone give their labels away (ROC AUC, .5 is best)."""
+    if not found.written:
+        return {}
+    alone = ResponseWords().fit(parts["train"])
+    scores = np.array([float(each.hallucination or 0.0) for each in alone.judge([e.case for e in parts["test"]])])
+    labels = np.array([bool(e.gold.hallucination) for e in parts["test"]])
+    return {
+        "written": found.written,
+        "kept": len(found.examples),
+        "dropped": dict(found.dropped),
+        "labels": dict(Counter(dict(example.group)["label"] for example in found.examples)),
+        "statement alone": round(float(roc_auc(labels, scores)), 3),
+        "usage": None if found.usage is None else asdict(found.usage),
+    }
+
+
+def compared(examples: Sequence[Example], before: Default, after: Default) -> dict[str, Any]:
+    """Return the figures of two detectors on the same examples, with the gain in ROC AUC and its 95% interval."""
+    cases = [example.case for example in examples]
+    labels = np.array([bool(example.gold.hallucination) for example in examples])
+    scores = [_scores(detector, cases) for detector in (before, after)]
+    documents = [str(example.document) for example in examples]
+
+    def gain(weights: Floats) -> float:
+        return float(roc_auc(labels, scores[1], weights) - roc_auc(labels, scores[0], weights))
+
+    low, high = bootstrap(gain, documents)
+    kinds = sorted({dict(example.group).get("label", "") for example in examples} - {"", "entailment"})
+    figures: dict[str, Any] = {
+        "n": len(examples),
+        "documents": len(set(documents)),
+        "gain": {"value": round(gain(np.ones(len(labels))), 4), "low": round(low, 4), "high": round(high, 4)},
+    }
+    for name, detector, values in zip(("before", "after"), (before, after), scores, strict=True):
+        threshold = thresholds_in_force(detector).response
+        figures[name] = {
+            "roc_auc": round(float(roc_auc(labels, values)), 4),
+            "balanced_accuracy": round(float(balanced_accuracy(labels, values >= threshold)), 4),
+            **{kind: _of_kind(examples, values, kind) for kind in kinds},
+        }
+    return figures
+
+
+def _of_kind(examples: Sequence[Example], scores: Floats, kind: str) -> float | None:
+    """Return the ROC AUC of examples of a label against supported ones."""
+    groups = [dict(example.group).get("label", "") for example in examples]
+    chosen = np.array(
+        [group == kind or not example.gold.hallucination for group, example in zip(groups, examples, strict=True)]
+    )
+    try:
+        return round(float(roc_auc(np.array([group == kind for group in groups])[chosen], scores[chosen])), 4)
+    except UndefinedMetricError:
+        return None
+
+
+def _scores(detector: Default, cases: Sequence[Case]) -> Floats:
+    """Return the score of each response; 0.5 if it was not judged."""
+    found = [judgement.hallucination for judgement in judge(detector, cases)]
+    return np.array([0.5 if score is None else score for score in found])

@@ -1,0 +1,105 @@
+"""Make crossed examples about relations: two sources and two statements with the same words, each fitting one source.
+
+The texts are real and parsed once (`parsing`). The rules of each kind make statements and a second source. Neither the
+words of a statement nor the words that it shares with its source tell whether it is supported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from random import Random
+
+from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.types import Example
+from veridical_lab.corrupt.crossed import (
+    certainty,
+    comparison,
+    counts,
+    links,
+    negation,
+    roles,
+    scope,
+    stitched,
+)
+from veridical_lab.corrupt.crossed.crossing import Crossing, examples_of
+from veridical_lab.corrupt.crossed.parsing import Document, read_parsed
+from veridical_lab.corrupt.crossed.scenes import Scene
+
+__all__ = ["KINDS", "crossed_examples", "relation_examples"]
+
+Rule = Callable[[Scene, int, Random], Iterator[Crossing]]
+
+KINDS: Mapping[str, Sequence[tuple[Rule, float]]] = {
+    "roles": ((roles.roles, 1.0),),
+    "voice": ((roles.voices, 1.0),),
+    "converse": ((roles.converses, 1.0),),
+    "cause": ((links.causes, 1.0), (roles.causes_by_verb, 1.0)),
+    "order": ((links.orders, 1.0),),
+    "certainty": (
+        (certainty.certainties, 0.12),
+        (certainty.hedges, 1.0),
+        (certainty.plans, 1.0),
+        (certainty.reports, 1.0),
+    ),
+    "stitched": ((stitched.stitched_subjects, 1.0), (stitched.stitched_values, 1.0)),
+    "scope": (
+        (scope.quantifiers, 0.5),
+        (scope.original_quantifiers, 1.0),
+        (scope.pairs, 1.0),
+        (scope.restrictions, 0.08),
+        (scope.bounds, 1.0),
+    ),
+    "negation": (
+        (negation.moved_negations, 1.0),
+        (negation.failures, 1.0),
+        (negation.without, 1.0),
+        (negation.never, 1.0),
+        (negation.no_longer, 1.0),
+        (negation.not_only, 1.0),
+    ),
+    "count": ((counts.lists, 1.0),),
+    "comparison": ((comparison.comparatives, 1.0), (comparison.superlatives, 1.0), (comparison.numbers, 1.0)),
+}
+"""The rules of each kind, with the share of sentences that each tries: common relations would outnumber the others."""
+
+
+def relation_examples(
+    folder: Path, *, seed: int = 0, part: str = "train", kinds: Sequence[str] | None = None
+) -> Iterator[Example]:
+    """Yield labelled cases about relations from parsed texts, four for each relation, as a stream.
+
+    The same seed gives the same cases. Another seed gives other cases from the same texts, in another order of
+    documents. So the first cases are a fair sample. Cut the stream only between documents or relations, because the
+    four cases of a relation balance each other. The groups are `relation` (the kind), `form` (how it was made), `pair`
+    (the same for the four cases) and `corrupted` (the kind, or "no"). Verdicts mark the wrong words.
+
+    Args:
+        folder: A folder made by `parsing.parse`.
+        seed: The random seed.
+        part: "train" or "valid", split by document.
+        kinds: Names in `KINDS`. Default: all kinds.
+
+    Raises:
+        InputError: The folder has no such part.
+        UnknownNameError: A kind is unknown.
+    """
+    chosen = tuple(KINDS) if kinds is None else tuple(dict.fromkeys(kinds))
+    for unknown in (name for name in chosen if name not in KINDS):
+        raise UnknownNameError("kind of relation", unknown, KINDS)
+    if not chosen:
+        raise InputError("no kind of relation is named", hint=f"choose from {', '.join(KINDS)}")
+    for document in read_parsed(folder, part, seed=seed):
+        yield from crossed_examples(document, seed=seed, kinds=chosen)
+
+
+def crossed_examples(document: Document, *, seed: int = 0, kinds: Sequence[str] = tuple(KINDS)) -> Iterator[Example]:
+    """Yield the cases of one parsed document; see `relation_examples`."""
+    draw = Random(f"{seed}\0crossed\0{document.id}")
+    scene = Scene(document)
+    rules = [rule for kind in kinds for rule in KINDS[kind]]
+    for i in (number for number, tree in enumerate(scene.trees) if tree is not None):
+        tried = [rule for rule, share in rules if share == 1.0 or draw.random() < share]
+        crossings = {f"{c.kind}/{c.form}": c for rule in tried for c in rule(scene, i, draw)}
+        for name, crossing in crossings.items():
+            yield from examples_of(crossing, scene.text, f"{scene.id}/{i}/{name}", scene.id, draw)

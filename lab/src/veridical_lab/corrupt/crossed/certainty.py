@@ -1,0 +1,206 @@
+"""Make statements about how certain a text is: facts against possibilities, plans, claims and denials.
+
+A statement is wrong if it asserts what the source only holds possible, plans, claims or denies. It is also wrong if it
+says that an asserted fact is not certain. A statement that merely hedges an asserted fact ("may have left"), or asserts
+what somebody "said", is not used, because readers disagree about both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from random import Random
+
+from veridical_lab.corrupt.crossed.crossing import Crossing, Version, crossings
+from veridical_lab.corrupt.crossed.lexicon import word_set
+from veridical_lab.corrupt.crossed.scenes import Scene
+from veridical_lab.corrupt.crossed.trees import Clause, Phrase, Tree, opened
+from veridical_lab.corrupt.crossed.verbs import conjugate, participle, past
+
+__all__ = ["certainties", "hedges", "plans", "reports"]
+
+_ADVERBS = "reportedly|allegedly|possibly|probably|perhaps|supposedly|apparently|presumably"
+_HEDGED = re.compile(
+    rf"\b(?:{_ADVERBS}|may|might|could|would|should|seem|seems|seemed|likely|unlikely|believed|thought|rumou?red|"
+    r"supposed|said|claimed|if|whether|according)\b",
+    re.I,
+)
+# S is the whole statement; A its subject; P its predicate as an infinitive, V as it is
+_SAID_FACT = (
+    "S.", "‹It is a fact that› S.", "‹It is established that› S.", "‹There is no doubt that› S.",
+    "‹It is known for certain that› S.",
+)  # fmt: skip
+_SAID_OPEN = (
+    "‹It is not certain whether› S.", "‹It is an open question whether› S.", "‹It is unclear whether› S.",
+    "‹Nobody knows for sure whether› S.", "‹There is uncertainty about whether› S.", "‹It remains in doubt whether› S.",
+)  # fmt: skip
+_OPEN = (
+    "It is possible that S.", "According to rumours, S.", "Some people think that S.", "It has been suggested that S.",
+    "Perhaps S.", "A may P.", "A might P.", "A is believed to P.", "A is rumoured to P.",
+)  # fmt: skip
+_OPEN_VERB = ("A reportedly V.", "A allegedly V.", "A possibly V.", "A supposedly V.")
+_CERTAIN = ("It is certain that S.", "It has been proved that S.", "Without any doubt, S.")
+
+
+def _stated(template: str, who: str, predicate: str) -> str:
+    """Put a statement into a template; its verb is marked unless other words are."""
+    if "‹" not in template:
+        verb, _, rest = predicate.partition(" ")
+        predicate = f"‹{verb}› {rest}"
+    return opened(re.sub(r"\bS\b", lambda _: f"{who} {predicate}", template))
+
+
+def certainties(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
+    """Make a fact possible in the source, and state the fact or the doubt."""
+    for fact in scene.facts(i):
+        tree, first = fact.tree, fact.finite
+        if not fact.alone or fact.subject.first or not fact.follows_subject or fact.end != len(tree) - 2:
+            continue
+        if len(tree) > 30 or fact.subject.plural or fact.opens != first or fact.tense not in ("past", "present"):
+            continue
+        if _HEDGED.search(tree.parsed.text):
+            continue
+        lemma = tree.lemmas[first].lower()
+        infinitive = f"have {participle(lemma)}" if fact.tense == "past" else lemma
+        forms = {"A": fact.subject.text, "P": f"{infinitive} {tree.text(first + 1, fact.end)}", "V": fact.predicate}
+        forms["S"] = f"{forms['A']} {forms['V']}"
+        open_forms = _OPEN if lemma == "be" else _OPEN + _OPEN_VERB
+        facts: list[Version] = [{}]
+        if draw.random() < 0.3:
+            facts += [{i: _version(template, forms)} for template in _CERTAIN]
+        versions = [(sure, {i: _version(template, forms)}) for sure in facts for template in open_forms]
+        said = fact.subject.said, fact.predicate
+        statements = [(_stated(a, *said), _stated(b, *said)) for a in _SAID_FACT for b in _SAID_OPEN]
+        yield from crossings("certainty", "possible", scene.text, versions, statements, fact.touched, draw)
+
+
+def _version(template: str, forms: dict[str, str]) -> str:
+    """Fill a template with the forms of a statement by their letters ("A" only before a small letter)."""
+    text = re.sub(r"\b[SPV](?=\.)", lambda match: forms[match[0]], template)
+    return opened(re.sub(r"^A(?= [a-z])", lambda match: forms["A"], text) if template.startswith("A ") else text)
+
+
+# ---------------------------------------------------------------------------------------------------- hedges
+
+_HELD = word_set("believe think say rumor rumour suppose report allege assume presume")
+
+
+def hedges(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
+    """Make a fact of what the text holds possible: "may have left", "probably left", "is said to have left"."""
+    tree = scene.trees[i]
+    clause = tree.clause(tree.root) if tree else None
+    if tree is None or clause is None or clause.negated or clause.subject is None or clause.opens:
+        return
+    if clause.end != len(tree) - 2 or len(tree) > 30 or clause.subject.last != clause.closes:
+        return
+    predicate = _asserted(tree, clause, clause.subject)
+    if predicate and not _HEDGED.search(predicate):
+        who = clause.subject.text
+        statements = [(_stated(a, who, predicate), _stated(b, who, predicate)) for a in _SAID_OPEN for b in _SAID_FACT]
+        versions: list[tuple[Version, Version]] = [({}, {i: opened(f"{who} {predicate}.")})]
+        yield from crossings("certainty", "hedged", scene.text, versions, statements, (i,), draw)
+
+
+def _asserted(tree: Tree, clause: Clause, subject: Phrase) -> str:
+    """Return the predicate of a hedged clause as a plain fact; "" if it is not hedged in a known way."""
+    verb, first = clause.verb, clause.finite
+
+    def conjugated(token: int, tense: str) -> str:
+        form = conjugate(tree.lemmas[token].lower(), tense, subject.plural)
+        return f"{form} {tree.text(token + 1, clause.end)}".strip()
+
+    if tree.lower[first] in ("may", "might"):
+        if tree.lower[first + 1] == "have" and tree.tags[first + 2] in ("VBN", "VBD"):
+            return conjugated(first + 2, "past")
+        # "may" with other verbs is often a permission
+        is_open = tree.lower[first] == "might" or (first + 1 == verb and tree.lower[verb] == "be")
+        return conjugated(first + 1, "present") if is_open and tree.tags[first + 1] == "VB" else ""
+    if clause.passive and tree.lemmas[verb] in _HELD and first + 1 == verb and tree.lower[verb + 1] == "to":
+        if tree.lower[verb + 2] == "have" and tree.tags[verb + 3] == "VBN":
+            return conjugated(verb + 3, "past")
+        is_present = tree.tags[verb + 2] == "VB" and tree.lower[first] in ("is", "are")
+        return conjugated(verb + 2, "present") if is_present else ""
+    adverbs = [t for t in range(first, clause.end) if re.fullmatch(_ADVERBS, tree.lower[t]) and tree.heads[t] == verb]
+    if len(adverbs) != 1 or clause.tense not in ("past", "present"):
+        return ""
+    return f"{tree.text(first, adverbs[0] - 1)} {tree.text(adverbs[0] + 1, clause.end)}".strip()
+
+
+# ---------------------------------------------------------------------------------------------------- plans
+
+_PLANNED = word_set("plan intend hope want aim propose promise threaten wish expect seek offer prepare")
+_DONE = ("went on to", "managed to", "was able to")
+
+
+def plans(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
+    """Set plans against what was done: "planned to open a shop" against "went on to open a shop"."""
+    for fact in scene.facts(i):
+        tree, to = fact.tree, fact.verb + 1
+        action = tree.child(fact.verb, "xcomp")
+        if fact.lemma not in _PLANNED or fact.subject.plural or action != to + 1 or tree.lower[to] != "to":
+            continue
+        if tree.deps[fact.verb] not in ("ROOT", "conj") or fact.tense not in ("past", "present"):
+            continue
+        end = min(tree.end_of(action), fact.end)
+        is_simple = tree.tags[action] == "VB" and tree.lower[action] != "be" and tree.child(action, "conj") is None
+        if end < action or fact.opens != fact.finite or not is_simple or not (fact.subject.is_agent or fact.passive):
+            continue
+        who, verb, rest = fact.subject.said, tree.lower[action], f" {tree.text(action + 1, end)}".rstrip()
+        ways = [
+            (f"‹It is not said whether› {who} really {past(verb)}{rest}.", f"{who} ‹really {past(verb)}›{rest}."),
+            (f"{who} ‹may or may not have› {participle(verb)}{rest}.", f"{who} ‹has› {participle(verb)}{rest}."),
+        ]
+        if not fact.passive:  # "is expected to" is not the subject's own plan
+            hoped = f"{who} ‹had it in mind but may not have› {participle(verb)}{rest}."
+            ways.append((hoped, f"{who} ‹{past(verb)}›{rest}."))
+        versions: list[tuple[Version, Version]] = [({}, {i: tree.replaced((fact.opens, to, draw.choice(_DONE)))})]
+        statements = [(opened(a), opened(b)) for a, b in ways]
+        yield from crossings("certainty", "plan", scene.text, versions, statements, fact.touched, draw)
+
+
+# ---------------------------------------------------------------------------------------------------- reports
+
+_SAYING = dict.fromkeys(("say", "state", "report", "confirm", "announce", "declare", "admit", "add"), "denied")
+_SAYING["deny"] = "confirmed"
+_CLAIMING = word_set(
+    "claim believe think argue suspect allege assume fear hope predict suggest speculate insist maintain contend"
+)
+_FOUND = ("found out", "proved", "discovered", "showed")
+
+
+def reports(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
+    """Set "said" against "denied", and claims against findings."""
+    fact = next((fact for fact in scene.facts(i) if fact.alone), None)
+    told = None if fact is None else fact.tree.child(fact.verb, "ccomp")
+    if fact is None or told is None or fact.opens != fact.verb or not fact.follows_subject:
+        return
+    tree, verb, speaker = fact.tree, fact.verb, fact.subject
+    that, subject = tree.child(told, "mark"), tree.child(told, "nsubj", "nsubjpass")
+    if that != verb + 1 or tree.lower[that] != "that" or subject is None or tree.first[subject] != that + 1:
+        return
+    if tree.last[told] != len(tree) - 2 or len(tree) > 35:
+        return
+    who, content = speaker.said, tree.text(that + 1, tree.last[told])
+    ways: list[tuple[str, str]] = []
+    new = _SAYING.get(fact.lemma, "")
+    if new and tree.child(told, "neg") is None:
+        holds, rejects = ("hold", "reject") if speaker.plural else ("holds", "rejects")
+        ways = [
+            (f"‹According to› {who}, {content}.", f"According to {who}, ‹it is not true that› {content}."),
+            (f"‹In the words of› {who}, {content}.", f"In the words of {who}, ‹it is wrong that› {content}."),
+            (f"{who} ‹{holds}› that {content}.", f"{who} ‹{rejects} the view› that {content}."),
+        ]
+        if fact.lemma == "deny":
+            ways = [(b, a) for a, b in ways]
+    elif fact.lemma in _CLAIMING and tree.tags[subject] != "PRP" and speaker.is_agent:
+        topic = tree.text(that + 1, tree.last[subject])
+        stated = f"{topic} ‹{tree.text(tree.last[subject] + 1, tree.last[told])}›."
+        new = draw.choice(_FOUND)
+        ways = [
+            (f"‹It is merely claimed by› {who} ‹that› {content}.", stated),
+            (f"‹It is no more than the opinion of› {who} ‹that› {content}.", f"‹It is a fact that› {content}."),
+            (f"‹There is no proof, but it is the view of› {who} ‹that› {content}.", stated),
+        ]
+    versions: list[tuple[Version, Version]] = [({}, {i: tree.replaced((verb, verb, new))})]
+    statements = [(opened(a), opened(b)) for a, b in ways]
+    yield from crossings("certainty", f"reported: {fact.lemma}", scene.text, versions, statements, fact.touched, draw)

@@ -1,0 +1,177 @@
+"""Which has more: comparatives, superlatives, and two numbers in one sentence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from random import Random
+
+from veridical_lab.corrupt.crossed.crossing import Crossing, Version, crossings
+from veridical_lab.corrupt.crossed.lexicon import word_set
+from veridical_lab.corrupt.crossed.scenes import Scene
+from veridical_lab.corrupt.crossed.trees import Tree, opened
+from veridical_lab.corrupt.mentions import COUNTS
+
+__all__ = ["comparatives", "numbers", "superlatives"]
+
+_PAIRS = """
+higher lower, larger smaller, bigger smaller, greater smaller, older younger, newer older, taller shorter, longer
+shorter, faster slower, heavier lighter, richer poorer, earlier later, better worse, stronger weaker, wider narrower,
+broader narrower, deeper shallower, warmer colder, hotter cooler, closer farther, nearer farther, harder softer,
+brighter darker, cheaper dearer, thicker thinner, steeper flatter, safer riskier, easier harder, louder quieter,
+happier sadder, quicker slower, smarter duller, cleaner dirtier, more less, fewer more
+"""
+_OPPOSITES: dict[str, str] = {}
+for _one, _other in (pair.split() for pair in _PAIRS.split(",")):
+    _OPPOSITES.setdefault(_one, _other)
+    _OPPOSITES.setdefault(_other, _one)
+_NO_THINGS = word_set("CARDINAL QUANTITY MONEY PERCENT DATE TIME")
+
+
+def comparatives(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
+    """Exchange the sides of "A is larger than B", and say it as "B is smaller than A"."""
+    tree = scene.trees[i]
+    than = tree.lower.index("than") if tree and "than" in tree.lower else 0
+    noun = tree.child(than, "pobj") if tree and than else None
+    other = tree.phrase(noun) if tree and noun is not None else None
+    if tree is None or other is None or other.first != than + 1 or tree.deps[than] != "prep":
+        return
+    if tree.kinds[other.head] in _NO_THINGS or any(char.isdigit() for char in other.text):
+        return
+    for fact in scene.facts(i):
+        subject = fact.subject
+        words = [t for t in range(fact.opens, than) if tree.lower[t] in _OPPOSITES or tree.tags[t] in ("JJR", "RBR")]
+        agrees = fact.tense != "past" or fact.lemma == "be" or not fact.alone
+        if not fact.verb < than <= other.last <= fact.end or len(words) != 1 or subject.known_from is not None:
+            continue
+        heads = frozenset(tree.lower[phrase.head] for phrase in (subject, other))
+        if len(heads) < 2 or (agrees and subject.plural != other.plural):
+            continue
+        if (subject.kind == "person") != (other.kind == "person"):
+            continue
+        (word,) = words
+        a, b, start, end = subject.text, other.text, fact.until(word - 1), tree.text(word + 1, than)
+        opposite = _OPPOSITES.get(tree.lower[word]) if draw.random() < 0.8 else None
+        if opposite is not None:
+            a, b = b, a
+        between = " ".join(part for part in (start, opposite or tree.lower[word], end) if part)
+        right, wrong = opened(f"‹{a}› {between} ‹{b}›."), opened(f"‹{b}› {between} ‹{a}›.")
+        exchanged = tree.replaced((subject.first, subject.last, other.text), (other.first, other.last, subject.text))
+        yield Crossing("comparison", tree.lower[word], ({}, {i: exchanged}), (right, wrong), (i,), heads)
+
+
+# ---------------------------------------------------------------------------------------------------- superlatives
+
+_COMPARATIVE = {"best": "better", "worst": "worse", "most": "more", "least": "less"}
+
+
+def superlatives(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
+    """Set "the largest" against "the second largest"."""
+    tree = scene.trees[i]
+    clause = tree.clause(tree.root) if tree else None
+    attribute = tree.child(tree.root, "attr") if tree else None
+    if tree is None or clause is None or clause.subject is None or attribute is None or clause.negated:
+        return
+    if tree.lemmas[clause.verb] != "be" or clause.finite != clause.verb or not clause.tense or clause.subject.plural:
+        return
+    word = tree.first[attribute] + 1
+    is_superlative = tree.lower[word - 1] == "the" and tree.tags[word] in ("JJS", "RBS")
+    if not clause.finite < word - 1 or not is_superlative or clause.closes != clause.finite - 1:
+        return
+    superlative, adjective = tree.lower[word], word
+    comparative = _COMPARATIVE.get(superlative, f"{superlative[:-3]}er")
+    if superlative in ("most", "least"):
+        adjective += 1
+        comparative += f" {tree.lower[adjective]}"
+    thing = tree.text(adjective + 1, clause.end)
+    is_adjective = tree.tags[adjective].startswith("JJ") and tree.tags[adjective + 1].startswith(("NN", "JJ"))
+    if not is_adjective or superlative in ("last", "eldest") or not superlative.endswith("st"):
+        return
+    if (
+        "," in thing
+        or len(thing.split()) > 14
+        or re.search(r"\b(?:one of|ever|second|third|by far)\b", tree.parsed.text)
+    ):
+        return
+    who, be = clause.subject.text, tree.lower[clause.finite]
+    best = tree.text(word, adjective)
+    ranks = ("ranked", "did not rank") if clause.tense == "past" else ("ranks", "does not rank")
+    article = "an" if comparative[0] in "aeiou" else "a"
+    ways = [
+        (f"‹No other› {thing} {be} {comparative} than {who}.", f"‹Another› {thing} {be} {comparative} than {who}."),
+        (f"{who} ‹{ranks[0]} first› as the {best} {thing}.", f"{who} ‹{ranks[1]} first› as the {best} {thing}."),
+        (
+            f"‹There {be} no› {comparative} {thing} than {who}.",
+            f"‹There {be} {article}› {comparative} {thing} than {who}.",
+        ),
+    ]
+    place = draw.choice(("second", "third"))
+    versions: list[tuple[Version, Version]] = [({}, {i: tree.replaced((word, word, f"{place} {superlative}"))})]
+    statements = [(opened(a), opened(b)) for a, b in ways]
+    yield from crossings("comparison", superlative, scene.text, versions, statements, (i,), draw)
+
+
+# ---------------------------------------------------------------------------------------------------- numbers
+
+_COUNT = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})*|[0-9]+")
+_YEAR = re.compile("1[0-9]{3}|20[0-9]{2}")
+_SMALL = {word: n for n, word in enumerate(("zero", "one", *COUNTS))}
+_UNITS = word_set("""
+acres cents days degrees dollars euros feet grams hectares hours inches inhabitants kilograms kilometers kilometres km
+liters litres m meters metres miles millions minutes months pages percent points pounds seconds thousands times tonnes
+tons votes weeks years
+""")
+_MORE = (
+    "The number of {} is higher than the number of {}.",
+    "There are more {} than {}.",
+    "{} outnumber {}.",
+    "There are not as many {1} as {0}.",
+)
+
+
+def numbers(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
+    """Compare two counts: in "12 goals and 5 assists", there are more goals than assists."""
+    tree = scene.trees[i]
+    for (one, noun), (two, other) in pairwise(_counted(tree)) if tree else ():
+        if tree is None or tree.deps[other] != "conj" or tree.heads[other] != noun or two - noun > 4:
+            continue
+        values = [_value(tree.lower[token]) for token in (one, two)]
+        words = {tree.lower[noun], tree.lower[other]}
+        if values[0] == values[1] or min(values) < 2 or words & _UNITS or len(words) < 2:
+            continue
+        if any(tree.lower.count(word) > 1 for word in words):
+            continue
+        more, less = (tree.text(one + 1, noun), tree.text(two + 1, other))[:: 1 if values[0] > values[1] else -1]
+        owners = (
+            f for f in scene.facts(i) if f.verb == one - 1 and tree.child(f.verb, "dobj") == noun and not f.passive
+        )
+        owner = next(owners, None)
+        template = draw.choice(_MORE)
+        if owner is not None:
+            template = f"{owner.subject.said} {owner.until(owner.verb)} more {{}} than {{}}."
+        right, wrong = (opened(template.format(f"‹{a}›", f"‹{b}›")) for a, b in ((more, less), (less, more)))
+        texts = [tree.text(token, token) for token in (one, two)]
+        version = {i: tree.replaced((one, one, texts[1]), (two, two, texts[0]))}
+        touched = (i,) if owner is None else owner.touched
+        yield Crossing("comparison", "numbers", ({}, version), (right, wrong), touched)
+
+
+def _counted(tree: Tree) -> Iterator[tuple[int, int]]:
+    """Yield the number and the noun of each count, such as "12 late goals"."""
+    for token in range(1, len(tree) - 2):
+        noun = tree.heads[token]
+        if tree.deps[token] != "nummod" or tree.tags[noun] != "NNS" or not token < noun <= token + 3:
+            continue
+        is_owner = tree.child(noun, "case") is not None  # "52 men's matches"
+        is_count = not is_owner and tree.kinds[token] in ("CARDINAL", "") and _value(tree.lower[token]) >= 0
+        is_joined = tree.tags[token - 1] in ("CD", "HYPH", "$") or tree.tags[token + 1] in ("CD", "HYPH")
+        if is_count and not is_joined and all(tree.tags[t] in ("JJ", "NN", "VBN") for t in range(token + 1, noun)):
+            yield token, noun
+
+
+def _value(word: str) -> int:
+    """Return the value of a count; -1 for other words and years."""
+    if word in _SMALL:
+        return _SMALL[word]
+    return int(word.replace(",", "")) if _COUNT.fullmatch(word) and not _YEAR.fullmatch(word) else -1

@@ -1,0 +1,157 @@
+"""Makes four labelled examples of two sources and two statements, and checks that words alone tell nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from random import Random
+
+from veridical.records.spans import Span
+from veridical.records.types import Case, Example, Judgement, Source, Verdict
+from veridical.text.stopwords import STOP_WORDS
+
+__all__ = ["Crossing", "Text", "Version", "crossings", "examples_of", "is_balanced", "read_marks"]
+
+Version = Mapping[int, str]
+"""New texts of some sentences, by their number in the text."""
+
+_PASSAGE = (3, 8)  # the fewest and the most sentences of a source
+_ALONE = 0.3  # the share of sources that have only the sentences that matter
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_MARKS = re.compile("[‹›]")
+_BROKEN = re.compile(r" [,.;]|,[,.]|\(|\)|  |\.\.$")
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """Two versions of some sentences of a text, and two statements, each of which is right for one version.
+
+    Attributes:
+        kind: The kind of relation.
+        form: How the crossing was made, such as the verb.
+        versions: The first and the second source.
+        statements: The statement that is right for the first source, and the statement that is right for the second
+            source. The words that are wrong for the other source stand between ‹ and ›.
+        touched: The numbers of the sentences that the statements rest on.
+        apart: Words that must not occur together in any other sentence of a source.
+    """
+
+    kind: str
+    form: str
+    versions: tuple[Version, Version]
+    statements: tuple[str, str]
+    touched: tuple[int, ...]
+    apart: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """The sentences of a document; `breaks` has the numbers of those that open a paragraph."""
+
+    sentences: Sequence[str]
+    breaks: frozenset[int]
+
+    def passage(self, numbers: Iterable[int], version: Version) -> str:
+        """Return some sentences as a text, in this version."""
+        parts = [(i, version.get(i, self.sentences[i])) for i in numbers]
+        return "".join(("\n" if i in self.breaks else " ") + part for i, part in parts if part).strip()
+
+
+def read_marks(text: str) -> tuple[str, list[Span]]:
+    """Return a statement without its marks, and the spans between them.
+
+    >>> read_marks("‹Anna› beat ‹Eva›.")
+    ('Anna beat Eva.', [Span(start=0, end=4), Span(start=10, end=13)])
+    """
+    pieces = _MARKS.split(text)
+    spans, at = [], 0
+    for i, piece in enumerate(pieces):
+        if i % 2 and piece:
+            spans.append(Span(at, at + len(piece)))
+        at += len(piece)
+    return "".join(pieces), spans
+
+
+@lru_cache(maxsize=1024)
+def _words(text: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the distinct words of a text in lower case, and the content words among them."""
+    everything = frozenset(_WORD.findall(text.lower()))
+    return everything, everything - STOP_WORDS
+
+
+def is_balanced(sources: Sequence[str], statements: Sequence[str]) -> bool:
+    """Return whether right and wrong statements lack as many words of their sources, and as many content words.
+
+    >>> is_balanced(["A beat B.", "B beat A."], ["A lost to B.", "B lost to A."])
+    True
+    >>> is_balanced(["All left.", "Some left."], ["All left.", "Some left."])
+    False
+    """
+    for kind in (0, 1):
+        said = [_words(text)[kind] for text in statements]
+        known = [_words(text)[kind] for text in sources]
+        right = len(said[0] - known[0]) + len(said[1] - known[1])
+        if right != len(said[1] - known[0]) + len(said[0] - known[1]):
+            return False
+    return True
+
+
+def crossings(
+    kind: str,
+    form: str,
+    text: Text,
+    versions: Sequence[tuple[Version, Version]],
+    statements: Sequence[tuple[str, str]],
+    touched: tuple[int, ...],
+    draw: Random,
+) -> Iterator[Crossing]:
+    """Yield one crossing of a pair of versions and a pair of statements, drawn from those that are balanced, if any."""
+    choices = [(pair, said) for pair in versions for said in statements]
+    for pair, said in draw.sample(choices, len(choices)):
+        sources = [text.passage(touched, version) for version in pair]
+        if is_balanced(sources, [_MARKS.sub("", statement) for statement in said]):
+            yield Crossing(kind, form, pair, said, touched)
+            return
+
+
+def examples_of(crossing: Crossing, text: Text, id: str, document: str, draw: Random) -> Iterator[Example]:
+    """Yield the four examples of a crossing: each statement with the source that supports it and with the other source.
+
+    The sources are passages of three to eight sentences, or only the sentences that matter. Nothing is yielded if words
+    alone would tell right from wrong, or if a statement has stray punctuation. The ids of the examples begin with `id`.
+    """
+    plain = [read_marks(marked) for marked in crossing.statements]
+    if any(_BROKEN.search(statement) or statement.count('"') % 2 for statement, _ in plain):
+        return
+    low, high = min(crossing.touched), max(crossing.touched)
+    size = max(draw.randint(*_PASSAGE), high - low + 1)
+    first = max(0, draw.randint(high - size + 1, low))
+    passage: Sequence[int] = range(first, min(len(text.sentences), first + size))
+    others = (i for i in passage if i not in crossing.touched)
+    met = crossing.apart and any(crossing.apart <= _words(text.sentences[i])[0] for i in others)
+    if met or draw.random() < _ALONE:
+        passage = crossing.touched
+    sources = [text.passage(passage, version) for version in crossing.versions]
+    if not is_balanced(sources, [statement for statement, _ in plain]):
+        return
+    for number, source in enumerate(sources):
+        for said, (statement, spans) in enumerate(plain):
+            case_id, right = f"{id}/{number}{said}", number == said
+            others_text, others_spans = plain[1 - said]
+            corrections = [span.of(others_text) for span in others_spans]
+            if len(corrections) != len(spans):
+                corrections = []
+            verdicts = [
+                Verdict(span, 1.0, crossing.kind, correction=corrections[i] if corrections else None)
+                for i, span in enumerate(spans)
+            ]
+            gold = Judgement(case_id, "crossed", float(not right), verdicts=() if right else tuple(verdicts))
+            groups = {
+                "corrupted": "no" if right else crossing.kind,
+                "form": crossing.form,
+                "pair": id,
+                "relation": crossing.kind,
+            }
+            yield Example(Case(case_id, statement, (Source("text", source),)), gold, document, tuple(groups.items()))

@@ -1,0 +1,257 @@
+"""What is negated: which of two clauses, and in which words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from random import Random
+
+from veridical_lab.corrupt.crossed.crossing import Crossing, Version, crossings
+from veridical_lab.corrupt.crossed.lexicon import word_set
+from veridical_lab.corrupt.crossed.scenes import Fact, Scene
+from veridical_lab.corrupt.crossed.trees import Clause, Tree, opened
+from veridical_lab.corrupt.crossed.verbs import gerund, past
+
+__all__ = ["failures", "moved_negations", "never", "no_longer", "not_only", "without"]
+
+_AHEAD = 2  # sentences between two clauses
+_PUT_IN = 0.4  # the share of pairs of positive clauses that get a negation; others have one to move
+_AUXILIARIES = word_set(
+    "is are was were has have had can could will would should must did does do may might"
+)  # those before which "not" cannot stand
+_NEGATIVE = re.compile(
+    r"\b(?:not|no|never|nor|neither|none|nobody|nothing|hardly|without|cannot|only|unless|few|little|lack\w*|any|"
+    r"but|yet|still|even|already|if|whether|also|too|later|now|then)\b|n['’]t\b",
+    re.I,
+)
+"""Words that a negation changes in other ways."""
+# P is the positive clause, N the negative one
+_WAYS = (
+    ("N.", "P."),
+    ("‹It is not the case that› P.", "‹It is the case that› P."),
+    ("‹It is wrong that› P.", "‹It is right that› P."),
+    ("N.", "‹It is not true that› N."),
+    ("It would be false to say that P.", "It would be false to say that N."),
+)
+
+
+# ---------------------------------------------------------------------------------------------------- moved
+
+
+def moved_negations(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
+    """Move "not" from one clause to another one of the same or the next sentences."""
+    here = [(i, clause) for clause in _clauses(scene.trees[i])]
+    if not here:
+        return
+    ahead = range(i + 1, min(i + 1 + _AHEAD, len(scene)))
+    later = [(k, clause) for k in ahead for clause in _clauses(scene.trees[k])]
+    first, others = here[0], here[1:] + later
+    moved = [other for other in others if other[1].negated != first[1].negated]
+    positive = [other for other in others if not other[1].negated and not first[1].negated]
+    choices = moved or (positive if draw.random() < _PUT_IN else [])
+    if not choices:
+        return
+    second = draw.choice(choices)
+    told, rival = draw.choice(((first, second), (second, first)))
+    tree, clause = scene.trees[told[0]], told[1]
+    if tree is None:
+        return
+    versions: list[tuple[Version, Version]] = [(_negated(scene, told, rival), _negated(scene, rival, told))]
+    statements = [(_said(a, tree, clause), _said(b, tree, clause)) for a, b in _WAYS]
+    form, touched = ("moved" if moved else "put in"), tuple(sorted({told[0], rival[0]}))
+    yield from crossings("negation", form, scene.text, versions, statements, touched, draw)
+
+
+def _clauses(tree: Tree | None) -> Iterator[Clause]:
+    """Yield the coordinated main clauses that open with a noun phrase and an auxiliary, and can be negated."""
+    for verb in () if tree is None else (tree.root, *tree.all_children(tree.root, "conj")):
+        clause = tree.clause(verb) if tree else None
+        if tree is None or clause is None or clause.subject is None or clause.subject.last != clause.finite - 1:
+            continue
+        # without an adjunct that stands before it or is cut off, a negated clause would say more
+        before = clause.opens - 1
+        if before >= 0 and (verb == tree.root or tree.deps[before] not in ("cc", "punct")):
+            continue
+        if tree.child(verb, "mark", "advcl") is not None or tree.is_cut(verb, clause.end):
+            continue
+        finite, word = clause.finite, tree.lower[clause.finite]
+        if word not in _AUXILIARIES or (finite == verb and word in ("has", "have", "had")):
+            continue
+        if clause.negated != (tree.lower[finite + 1] == "not") or (
+            word in ("did", "does", "do") and not clause.negated
+        ):
+            continue
+        rest = tree.text(finite + 1 + clause.negated, clause.end)
+        if clause.end - clause.opens <= 18 and " " in rest and not _NEGATIVE.search(rest):
+            yield clause
+
+
+def _negated(scene: Scene, negative: tuple[int, Clause], positive: tuple[int, Clause]) -> Version:
+    """Return the sentences with "not" in the first clause, and none in the second one."""
+    parts: dict[int, list[tuple[int, int, str]]] = {negative[0]: [], positive[0]: []}
+    for (i, clause), wanted in ((negative, True), (positive, False)):
+        tree, finite = scene.trees[i], clause.finite
+        if tree is not None and wanted and not clause.negated:
+            word = tree.parsed.text[tree.parsed.starts[finite] : tree.parsed.ends[finite]]
+            parts[i].append((finite, finite, f"{word} not"))
+        elif clause.negated and not wanted:
+            parts[i].append((finite + 1, finite + 1, ""))
+    return {i: tree.replaced(*of_sentence) for i, of_sentence in parts.items() if (tree := scene.trees[i]) is not None}
+
+
+def _said(template: str, tree: Tree, clause: Clause) -> str:
+    """Fill a template; the auxiliary of the clause is marked unless other words are."""
+    subject = tree.text(clause.opens, clause.closes)
+    rest = tree.text(clause.finite + 1 + clause.negated, clause.end)
+
+    def filled(match: re.Match[str]) -> str:
+        verb = tree.lower[clause.finite] + (" not" if match[0] == "N" else "")
+        return f"{subject} {verb} {rest}" if "‹" in template else f"{subject} ‹{verb}› {rest}"
+
+    return opened(re.sub(r"\b[NP](?=\.)", filled, template))
+
+
+# ---------------------------------------------------------------------------------------------------- done or not
+
+_FAILED = {"fail": "managed", "refuse": "agreed", "decline": "agreed", "neglect": "remembered", "forget": "remembered"}
+_MANAGED = {"manage": "failed"}
+_ADJECTIVES = {"unable": "able", "able": "unable", "unwilling": "willing"}
+
+
+def failures(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
+    """Turn "failed to", "refused to", "was unable to" round, and state whether it was done."""
+    for fact in scene.facts(i):
+        tree, word = fact.tree, fact.verb
+        if fact.tense != "past" or fact.passive or tree.deps[word] not in ("ROOT", "conj"):
+            continue
+        if fact.lemma == "be":
+            word = tree.child(word, "acomp") or word
+        name = tree.lower[word] if word != fact.verb else fact.lemma
+        new = (_FAILED | _MANAGED | _ADJECTIVES).get(name)
+        action = tree.child(word, "xcomp")
+        if (
+            new is None
+            or action is None
+            or tree.tags[action] != "VB"
+            or action != word + 2
+            or tree.lower[action] == "be"
+        ):
+            continue
+        end = min(tree.end_of(action), fact.end)
+        rest = tree.text(action + 1, end)
+        if tree.lower[word + 1] == "to" and rest and tree.child(action, "conj") is None and not _NEGATIVE.search(rest):
+            was_done = name in ("manage", "able")
+            version = {i: tree.replaced((word, word, new))}
+            yield from _done_or_not(scene, fact, name, tree.lower[action], rest, was_done, version, draw)
+
+
+def without(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
+    """Set "without paying" against "after paying", in both directions."""
+    for fact in scene.facts(i):
+        tree = fact.tree
+        if fact.tense != "past" or tree.deps[fact.verb] not in ("ROOT", "conj") or not fact.subject.is_agent:
+            continue
+        for prep in tree.all_children(fact.verb, "prep"):
+            verb, word = tree.child(prep, "pcomp"), tree.lower[prep]
+            if word not in ("without", "after", "by") or verb != prep + 1 or tree.tags[verb] != "VBG":
+                continue
+            lemma, rest = tree.lemmas[verb].lower(), tree.text(verb + 1, tree.end_of(verb))
+            if tree.child(verb, "conj") is not None or not rest or _NEGATIVE.search(rest) or lemma in ("be", "have"):
+                continue
+            new = draw.choice(("after", "while also")) if word == "without" else "without"
+            version = {i: tree.replaced((prep, prep, new.capitalize() if tree.parsed.starts[prep] == 0 else new))}
+            yield from _done_or_not(scene, fact, word, lemma, rest, word != "without", version, draw)
+
+
+def _done_or_not(
+    scene: Scene, fact: Fact, form: str, verb: str, rest: str, was_done: bool, version: Version, draw: Random
+) -> Iterator[Crossing]:
+    """Yield a crossing that says whether the subject of a fact did something."""
+    who = fact.subject.said
+    done, undone = opened(f"{who} ‹{past(verb)}› {rest}."), opened(f"{who} ‹did not {verb}› {rest}.")
+    statements = [(done, undone) if was_done else (undone, done)]
+    yield from crossings("negation", form, scene.text, [({}, version)], statements, fact.touched, draw)
+
+
+# ---------------------------------------------------------------------------------------------------- adverbs
+
+
+def never(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
+    """Set "never went" against "often went"."""
+    tree = scene.trees[i]
+    at = tree.lower.index("never") if tree and "never" in tree.lower else 0
+    clause = tree.clause(tree.heads[at]) if tree and at else None
+    if tree is None or clause is None or clause.subject is None or not tree.asserted(clause.verb):
+        return
+    verb, rest = clause.verb, tree.text(clause.verb + 1, clause.end)
+    is_plain = clause.finite == verb == at + 1 and clause.closes == at - 1 and tree.tags[verb] == "VBD"
+    if not is_plain or not rest or _NEGATIVE.search(rest) or tree.lemmas[verb] == "be":
+        return
+    who, lemma, went = clause.subject.text, tree.lemmas[verb].lower(), tree.lower[verb]
+    statements = [
+        (f"‹At no time did› {who} ‹{lemma}› {rest}.", f"‹There was a time when› {who} ‹{went}› {rest}."),
+        (opened(f"{who} ‹did not {lemma}› {rest} ‹at any time›."), opened(f"{who} ‹{went}› {rest} ‹at least once›.")),
+    ]
+    versions: list[tuple[Version, Version]] = [
+        ({}, {i: tree.replaced((at, at, new))}) for new in ("often", "once", "sometimes")
+    ]
+    yield from crossings("negation", "never", scene.text, versions, statements, (i,), draw)
+
+
+def no_longer(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
+    """Set "no longer works" against "still works"."""
+    tree = scene.trees[i]
+    at = tree.lower.index("longer") - 1 if tree and "longer" in tree.lower else 0
+    if tree is None or at < 1 or tree.lower[at] != "no":
+        return
+    above = tree.heads[at + 1]
+    clause = tree.clause(above) if tree.tags[above][0] == "V" else None
+    if clause is None or clause.subject is None or not tree.asserted(above) or clause.tense != "present":
+        return
+    who, plural = clause.subject.text, clause.subject.plural
+    before, after = tree.text(clause.closes + 1, at - 1), tree.text(at + 2, clause.end)
+    lemma, rest = tree.lemmas[above].lower(), f" {tree.text(above + 1, clause.end)}".rstrip()
+    if not after or _NEGATIVE.search(after):
+        return
+    if before in ("is", "are"):
+        ing, infinitive = f"being {after}", f"be {after}"
+    elif not before and above == at + 2:
+        ing, infinitive = f"{gerund(lemma)}{rest}", f"{lemma}{rest}"
+    else:
+        return
+    has, keeps, goes_on = ("have", "keep", "continue") if plural else ("has", "keeps", "continues")
+    statements = [
+        (opened(f"{who} ‹{has} stopped› {ing}."), opened(f"{who} ‹{keeps} on› {ing}.")),
+        (
+            opened(f"{who} ‹used› to {infinitive}, ‹but that is over now›."),
+            opened(f"{who} ‹{goes_on}› to {infinitive}."),
+        ),
+    ]
+    versions: list[tuple[Version, Version]] = [({}, {i: tree.replaced((at, at + 1, "still"))})]
+    yield from crossings("negation", "no longer", scene.text, versions, statements, (i,), draw)
+
+
+def not_only(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
+    """Set "not only Anna but also Eva" against "not Anna but Eva"."""
+    tree = scene.trees[i]
+    at = tree.lower.index("only") - 1 if tree and "only" in tree.lower else 0
+    clause = tree.clause(tree.root) if tree and at > 1 and tree.lower[at] == "not" else None
+    if tree is None or clause is None or clause.subject is None or clause.subject.last != clause.finite - 1:
+        return
+    end, but = len(tree) - 2, next((t for t in range(at + 3, len(tree) - 3) if tree.lower[t] == "but"), 0)
+    if at <= clause.finite or not but:
+        return
+    also = int(tree.lower[but + 1] == "also")
+    comma = int(tree.lower[but - 1] == ",")
+    head = tree.text(clause.opens, at - 1)
+    one, other = tree.text(at + 2, but - 1 - comma), tree.text(but + 1 + also, end)
+    same_form = tree.tags[at + 2] == tree.tags[but + 1 + also]
+    if tree.lower[at:end].count(",") > comma or not same_form or max(len(p.split()) for p in (one, other)) > 14:
+        return
+    other = re.sub(r",? (?:as well|too)$", "", other)
+    statements = [
+        (opened(f"{head} {one} ‹as well as› {other}."), opened(f"{head} {other} ‹{instead}› {one}."))
+        for instead in ("rather than", "instead of")
+    ]
+    version = {i: tree.replaced((at, at + 1, "not"), (but, but + also, "but"))}
+    yield from crossings("negation", "not only", scene.text, [({}, version)], statements, (i,), draw)

@@ -1,0 +1,317 @@
+"""Read a document as the rules see it: its sentences, their trees, the facts that they state, and pronouns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from veridical_lab.corrupt.crossed.crossing import Text
+from veridical_lab.corrupt.crossed.lexicon import NEGATIONS, word_set
+from veridical_lab.corrupt.crossed.parsing import Document
+from veridical_lab.corrupt.crossed.trees import Phrase, Tree
+from veridical_lab.corrupt.crossed.verbs import conjugate
+
+__all__ = ["Fact", "Relation", "Scene"]
+
+_BACK = 4  # sentences between a pronoun and its antecedent
+_FACTUAL = word_set("after when while although though because since as whereas")  # conjunctions whose clause holds
+_LIMITING = NEGATIONS | word_set(
+    "only almost nearly just merely partly even allegedly reportedly possibly perhaps probably supposedly apparently "
+    "maybe likely too"
+)
+_REFERS = re.compile(
+    r"\b(?:he|she|it|they|him|her|his|hers|its|their|them|this|that|these|those|such|there|also|too|another|other|"
+    r"others|former|latter|respectively|both|each|own|together|same)\b",
+    re.I,
+)
+_ADJUNCTS = word_set("prep advmod npadvmod xcomp oprd prt agent")
+_NEEDED = ("ccomp", "xcomp", "dobj", "attr", "acomp", "oprd", "prep", "agent")
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A verb with its subject, in a clause that the text states or presupposes, without negation.
+
+    Attributes:
+        tree: The tree of the sentence.
+        sentence: The number of the sentence.
+        verb: The token of the verb.
+        opens: The first token of the verb group: an auxiliary, an adverb or the verb.
+        end: The last token of the clause (`Tree.end_of`).
+        subject: The subject of the verb.
+        tense: The tense, one of `TENSES`.
+        passive: Whether the verb is passive.
+        alone: Whether this is the main clause, and the subject has no other verb.
+    """
+
+    tree: Tree
+    sentence: int
+    verb: int
+    opens: int
+    end: int
+    subject: Phrase
+    tense: str
+    passive: bool
+    alone: bool
+
+    @property
+    def lemma(self) -> str:
+        """The base form of the verb."""
+        return self.tree.lemmas[self.verb].lower()
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this is the main clause."""
+        return self.verb == self.tree.root
+
+    @property
+    def finite(self) -> int:
+        """The first verb form: an auxiliary or the verb."""
+        auxiliaries = self.tree.all_children(self.verb, "aux", "auxpass")
+        return auxiliaries[0] if auxiliaries else self.verb
+
+    @property
+    def follows_subject(self) -> bool:
+        """Whether the verb group follows the subject at once."""
+        return self.subject.last == self.opens - 1
+
+    @property
+    def lead(self) -> str:
+        """The auxiliary that the verb shares with the one before it ("was built and [was] sold"), with a blank."""
+        if self.tree.tags[self.verb] != "VBN" or self.tree.child(self.verb, "aux", "auxpass") is not None:
+            return ""
+        if self.passive:
+            return conjugate("be", self.tense, self.subject.plural) + " "
+        return "had " if self.tense == "pluperfect" else conjugate("have", "present", self.subject.plural) + " "
+
+    @property
+    def predicate(self) -> str:
+        """The clause after the subject."""
+        return self.lead + self.tree.text(self.opens, self.end)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the clause has something after its verb, and all that the verb needs."""
+        needed = self.tree.all_children(self.verb, *_NEEDED)
+        if not any(self.verb < token <= self.end for token in needed):
+            return False
+        if any(token > self.end and self.tree.deps[token] != "prep" for token in needed):
+            return False
+        return not self.tree.is_cut(self.verb, self.end)
+
+    @property
+    def touched(self) -> tuple[int, ...]:
+        """The numbers of the sentences that have the fact and the antecedent of its subject."""
+        known_from = self.subject.known_from
+        return (self.sentence,) if known_from is None else (known_from, self.sentence)
+
+    def until(self, last: int) -> str:
+        """Return the clause after the subject up to the token `last`."""
+        return self.lead + self.tree.text(self.opens, last)
+
+    def rest(self, last: int) -> str:
+        """Return the clause after the token `last` with the blank before it; "" unless adjuncts of the verb follow."""
+        if last >= self.end:
+            return ""
+        top = last + 1
+        while self.tree.heads[top] not in (self.verb, top):
+            top = self.tree.heads[top]
+        is_adjunct = top > last and self.tree.heads[top] == self.verb and self.tree.deps[top] in _ADJUNCTS
+        ends = self.tree.tags[self.end] not in ("IN", "TO", "DT", "CC") and self.is_complete
+        return " " + self.tree.text(last + 1, self.end) if is_adjunct and ends else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """Two phrases that a fact relates in one direction.
+
+    Attributes:
+        fact: The fact that relates the phrases.
+        key: The verb ("beat", "take over"), also with a preposition ("lose to"), an object and a preposition ("buy X
+            from"), or a noun ("be father of").
+        a: The subject. For a passive verb with "by", the agent.
+        b: The object, or the phrase after the preposition.
+        extra: The object X.
+        is_direct: Whether `a` acts on `b` without a preposition.
+    """
+
+    fact: Fact
+    key: str
+    a: Phrase
+    b: Phrase
+    extra: str = ""
+    is_direct: bool = False
+
+    def exchanged(self) -> str:
+        """Return the sentence with both phrases exchanged."""
+        first, second = sorted((self.a, self.b), key=lambda phrase: phrase.first)
+        moved = first.as_object if self.fact.subject is first else first.text
+        return self.fact.tree.replaced((first.first, first.last, second.text), (second.first, second.last, moved))
+
+
+class Scene:
+    """The sentences of one document.
+
+    Attributes:
+        id: The id of the document.
+        text: Its sentences, through all paragraphs.
+    """
+
+    def __init__(self, document: Document) -> None:
+        self.id = document.id
+        self._parsed = [sentence for paragraph in document.paragraphs for sentence in paragraph]
+        starts, at = [], 0
+        for paragraph in document.paragraphs:
+            starts.append(at)
+            at += len(paragraph)
+        self.text = Text([sentence.text for sentence in self._parsed], frozenset(starts))
+        self._facts: dict[int, list[Fact]] = {}
+        self._clear: dict[int, list[Fact]] = {}
+        self._relations: dict[int, list[Relation]] = {}
+
+    def __len__(self) -> int:
+        return len(self._parsed)
+
+    @cached_property
+    def trees(self) -> Sequence[Tree | None]:
+        """The tree of each sentence; None for those that are no plain statement."""
+        return [Tree.of(sentence) for sentence in self._parsed]
+
+    def facts(self, i: int) -> list[Fact]:
+        """Return the facts that sentence `i` states."""
+        if i not in self._facts:
+            tree = self.trees[i]
+            verbs = () if tree is None else (t for t, tag in enumerate(tree.tags) if tag[0] == "V")
+            made = (self._fact(tree, i, verb) for verb in verbs if tree is not None)
+            self._facts[i] = [fact for fact in made if fact is not None]
+        return self._facts[i]
+
+    def clear_facts(self, i: int) -> list[Fact]:
+        """Return the facts that are whole and whose predicates refer to nothing before."""
+        if i not in self._clear:
+            facts = (fact for fact in self.facts(i) if fact.is_complete)
+            self._clear[i] = [fact for fact in facts if not _REFERS.search(fact.predicate)]
+        return self._clear[i]
+
+    def relations(self, i: int) -> list[Relation]:
+        """Return the related phrases in sentence `i`."""
+        if i not in self._relations:
+            self._relations[i] = [relation for fact in self.facts(i) for relation in _relations(fact)]
+        return self._relations[i]
+
+    def _fact(self, tree: Tree, i: int, verb: int) -> Fact | None:
+        dep = tree.deps[verb]
+        if dep not in ("ROOT", "conj", "relcl", "advcl", "acl") or not _holds(tree, verb):
+            return None
+        if any(tree.lower[child] in _LIMITING for child in tree.children[verb]):
+            return None
+        tense, passive = _form(tree, verb)
+        subject = self._subject(tree, i, verb) if tense else None
+        if subject is None or (dep in ("relcl", "acl") and subject.is_indefinite):
+            return None
+        opens = verb
+        for child in reversed(tree.all_children(verb, "aux", "auxpass", "advmod", "neg")):
+            if child < verb and tree.last[child] == opens - 1:
+                opens = tree.first[child]
+        commas = tree.lower[subject.last + 1 : opens].count(",") if dep == "ROOT" else 0
+        if commas % 2:  # "the winner, declared champion, …"
+            return None
+        alone = dep == "ROOT" and tree.child(verb, "conj") is None
+        return Fact(tree, i, verb, opens, tree.end_of(verb), subject, tense, passive, alone)
+
+    def _subject(self, tree: Tree, i: int, verb: int) -> Phrase | None:
+        """Return the subject of a verb: its own, that of the verb it is coordinated to, or the noun it describes."""
+        own = tree.child(verb, "nsubj", "nsubjpass", "csubj", "expl")
+        dep = tree.deps[verb]
+        if own is None and dep == "conj":
+            return self._subject(tree, i, tree.heads[verb])
+        if dep == "acl" and own is None:
+            return tree.phrase(tree.heads[verb])
+        if own is None or own > verb or tree.deps[own] in ("csubj", "expl") or tree.child(own, "conj") is not None:
+            return None
+        if dep == "relcl":
+            return tree.phrase(tree.heads[verb]) if tree.lower[own] in ("who", "which", "that") else None
+        return self.antecedent(i, own) if tree.tags[own] == "PRP" else tree.phrase(own)
+
+    def antecedent(self, i: int, pronoun: int) -> Phrase | None:
+        """Return "he" or "she" as a phrase with the name of the person that the pronoun stands for, if this is safe.
+
+        The sentences before must have the person or the same pronoun as their subject, and name nobody else.
+        """
+        tree = self.trees[i]
+        word = "" if tree is None else tree.lower[pronoun]
+        if tree is None or word not in ("he", "she") or "PERSON" in tree.kinds[:pronoun]:
+            return None
+        for k in range(i - 1, max(-1, i - 1 - _BACK), -1):
+            before = self.trees[k]
+            subject = None if before is None else before.child(before.root, "nsubj", "nsubjpass")
+            if before is None or subject is None or k + 1 in self.text.breaks:
+                return None
+            span = range(before.first[subject], before.last[subject] + 1)
+            if any(kind == "PERSON" and token not in span for token, kind in enumerate(before.kinds)):
+                return None
+            if before.lower[subject] != word:
+                phrase = before.phrase(subject)
+                if phrase is None or phrase.kind != "person" or before.tags[subject] != "NNP":
+                    return None
+                return Phrase(pronoun, pronoun, pronoun, word, False, "person", phrase.text, k)
+        return None
+
+
+def _holds(tree: Tree, verb: int) -> bool:
+    """Return whether the text says or takes for granted that a clause holds."""
+    top = verb
+    while tree.deps[top] == "conj":
+        top = tree.heads[top]
+    if tree.deps[top] in ("ROOT", "relcl"):
+        return tree.child(top, "mark") is None
+    if tree.deps[top] == "advcl":
+        marker = tree.child(top, "mark", "advmod")
+        return marker is not None and tree.lower[marker] in _FACTUAL
+    return tree.deps[top] == "acl" and tree.tags[top] == "VBN" and tree.child(top, "agent") is not None
+
+
+def _form(tree: Tree, verb: int) -> tuple[str, bool]:
+    """Return the tense of a verb, "" if it has another form, and whether it is passive."""
+    auxiliaries = tree.all_children(verb, "aux", "auxpass")
+    if tree.deps[verb] == "acl":
+        return "past", True
+    if tree.deps[verb] == "conj" and not auxiliaries and tree.tags[verb] == "VBN":
+        above = tree.heads[verb]
+        return _form(tree, above) if tree.tags[above] == "VBN" else ("", False)
+    return tree.tense_of(verb, auxiliaries), tree.child(verb, "auxpass") is not None
+
+
+def _relations(fact: Fact) -> Iterator[Relation]:
+    """Yield the phrases that a fact relates."""
+    tree, verb, subject = fact.tree, fact.verb, fact.subject
+
+    def phrase_of(above: int | None, *deps: str) -> Phrase | None:
+        """Return the phrase with one of these labels below a token of the clause."""
+        noun = None if above is None else tree.child(above, *deps)
+        phrase = None if noun is None or noun < verb else tree.phrase(noun)
+        return None if phrase is None or phrase.last > fact.end else phrase
+
+    particle = tree.child(verb, "prt")
+    key = fact.lemma if particle is None else f"{fact.lemma} {tree.lower[particle]}"
+    thing = phrase_of(verb, "dobj")
+    if thing is not None and not fact.passive:
+        yield Relation(fact, key, subject, thing, is_direct=True)
+    if fact.passive and (agent := phrase_of(tree.child(verb, "agent"), "pobj")) is not None:
+        yield Relation(fact, key, agent, subject, is_direct=True)
+    if thing is not None or tree.child(verb, "dobj") is None:
+        for prep in tree.all_children(verb, "prep", "dative"):
+            other = phrase_of(prep, "pobj")
+            if other is not None and (thing is None or thing.last < other.first):
+                via = f"{'be ' if fact.passive else ''}{key} {'X ' if thing else ''}{tree.lower[prep]}"
+                yield Relation(fact, via, subject, other, thing.text if thing else "")
+    attribute = tree.child(verb, "attr", "advmod", "acomp") if fact.lemma == "be" else None
+    of = None if attribute is None or attribute < verb else tree.child(attribute, "prep")
+    other = phrase_of(of, "pobj")
+    modifiers = () if attribute is None else tree.all_children(attribute, "amod", "compound", "nmod")
+    if any(tree.lower[token] != "current" for token in modifiers):  # "deputy chairman of"
+        return
+    if attribute is not None and of is not None and other is not None and tree.last[attribute] == other.last:
+        yield Relation(fact, f"be {tree.lower[attribute]} {tree.lower[of]}", subject, other)

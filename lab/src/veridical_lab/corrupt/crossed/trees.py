@@ -1,0 +1,382 @@
+"""Read noun phrases, clauses and their tense from the dependency tree of a sentence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from veridical.records.spans import Span
+from veridical.text.names import is_name
+from veridical_lab.corrupt.crossed.lexicon import (
+    GROUPS,
+    NEGATIONS,
+    NOT_PEOPLE,
+    ONE_THING,
+    PEOPLE,
+    PEOPLE_ENDINGS,
+    VAGUE,
+    word_set,
+)
+from veridical_lab.corrupt.crossed.parsing import ParsedSentence
+
+__all__ = ["Clause", "Phrase", "Tree", "opened"]
+
+_SIZE = range(5, 46)  # tokens of a sentence
+_ODD = re.compile(r"[−“”«»\[\]{}|*‹›?!;:/…]|--| [–—] |''|``|\.\.")
+_TITLES = re.compile(r'[^"]*(?:"[^" ]+(?: [^" ]+){0,5}"[^"]*)*')
+_ENTITIES = {"PERSON": "person", "ORG": "group", "NORP": "group", "GPE": "group", "FAC": "place", "LOC": "place"}
+_OTHER_NAMES = word_set("EVENT WORK_OF_ART PRODUCT LAW DATE LANGUAGE")
+_SCORE = re.compile(r"[0-9][–-][0-9]|[0-9] ?(?:mm|cm|km|kg|m)\b")
+_OBJECTS = {"he": "him", "she": "her", "they": "them"}
+_DEPENDENTS = word_set("det amod compound nummod poss case nmod quantmod prep cc conj punct advmod pobj")
+_NOT_INSIDE = word_set("PRP PRP$ WP WDT , -LRB- -RRB- RB")
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """A noun phrase without relative clauses and appositions.
+
+    Attributes:
+        first: The first token of the phrase.
+        last: The last token of the phrase.
+        head: The head of the phrase.
+        text: The text of the phrase as it stands inside a sentence.
+        plural: Whether verbs agree with the phrase in the plural.
+        kind: The kind of thing: person, group (teams, firms, countries …), place, name (of unknown kind) or thing.
+        name: The antecedent, if the phrase is a pronoun.
+        known_from: The number of the sentence that has this antecedent.
+    """
+
+    first: int
+    last: int
+    head: int
+    text: str
+    plural: bool
+    kind: str
+    name: str = ""
+    known_from: int | None = None
+
+    @property
+    def said(self) -> str:
+        """What statements call it."""
+        return self.name or self.text
+
+    @property
+    def as_object(self) -> str:
+        """Its text after a verb: "him" for "he"."""
+        return _OBJECTS.get(self.text, self.text)
+
+    @property
+    def is_agent(self) -> bool:
+        """Whether it can act."""
+        return self.kind in ("person", "group")
+
+    @property
+    def is_indefinite(self) -> bool:
+        """Whether it has an indefinite article."""
+        return self.text.startswith(("a ", "an "))
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A finite clause that opens with its subject, a noun phrase or a pronoun.
+
+    Attributes:
+        verb: The verb.
+        finite: The first verb form, an auxiliary or the verb.
+        subject: The subject; None for a pronoun and for a phrase that `Tree.phrase` does not read.
+        opens: The first token of the subject.
+        closes: The last token of the subject.
+        end: The last token of the clause (`Tree.end_of`).
+        tense: One of `TENSES`; "" for another verb form.
+        passive: Whether the verb is passive.
+        negated: Whether it is negated.
+    """
+
+    verb: int
+    finite: int
+    subject: Phrase | None
+    opens: int
+    closes: int
+    end: int
+    tense: str
+    passive: bool
+    negated: bool
+
+
+def opened(text: str) -> str:
+    """Return a text with a capital as its first letter.
+
+    >>> opened("‹the dog› barked.")
+    '‹The dog› barked.'
+    """
+    at = 1 if text.startswith("‹") else 0
+    return text[:at] + text[at : at + 1].upper() + text[at + 1 :]
+
+
+class Tree:
+    """The dependency tree of one sentence; tokens are numbers.
+
+    Attributes:
+        parsed: The parse.
+        root: The root.
+        deps: `parsed.deps`.
+        tags: `parsed.tags`.
+        heads: `parsed.heads`.
+        lemmas: `parsed.lemmas`.
+        kinds: `parsed.kinds`.
+        lower: The tokens in lower case.
+        children: The children of each token, in order.
+        first: The first token below each token, or itself.
+        last: The last token below each token, or itself.
+    """
+
+    def __init__(self, parsed: ParsedSentence, root: int) -> None:
+        self.parsed, self.root = parsed, root
+        self.deps, self.tags, self.heads = parsed.deps, parsed.tags, parsed.heads
+        self.lemmas, self.kinds = parsed.lemmas, parsed.kinds
+        self.lower = [parsed.text[a:b].lower() for a, b in zip(parsed.starts, parsed.ends, strict=True)]
+        self.children: list[list[int]] = [[] for _ in self.heads]
+        for i, head in enumerate(self.heads):
+            if head != i:
+                self.children[head].append(i)
+        tokens = range(len(self.heads))
+        self.first, self.last = list(tokens), list(tokens)
+        for i in tokens:  # pass each token on to the heads above that do not reach as far
+            above = self.heads[i]
+            while self.first[above] > i:
+                self.first[above] = i
+                above = self.heads[above]
+        for i in reversed(tokens):
+            above = self.heads[i]
+            while self.last[above] < i:
+                self.last[above] = i
+                above = self.heads[above]
+        self._clauses: dict[int, Clause | None] = {}
+        self._phrases: dict[int, Phrase | None] = {}
+
+    @classmethod
+    def of(cls, parsed: ParsedSentence) -> Tree | None:
+        """Return the tree of a plain statement; None for questions, speech, lists, fragments and long sentences."""
+        text = parsed.text
+        if len(parsed.deps) not in _SIZE or not text[0].isupper() or _ODD.search(text):
+            return None
+        if parsed.tags[-1] != "." or parsed.starts[-1] != len(text) - 1:  # a final stop of its own, not of "U.S."
+            return None
+        if text.count("(") != text.count(")") or not _TITLES.fullmatch(text):
+            return None
+        roots = [i for i, head in enumerate(parsed.heads) if head == i]
+        return cls(parsed, roots[0]) if len(roots) == 1 and parsed.tags[roots[0]][0] == "V" else None
+
+    def __len__(self) -> int:
+        return len(self.deps)
+
+    # ------------------------------------------------------------------------------------------------ tokens
+
+    def child(self, i: int, *deps: str) -> int | None:
+        """Return the first child of a token with one of these labels."""
+        for child in self.children[i]:
+            if self.deps[child] in deps:
+                return child
+        return None
+
+    def all_children(self, i: int, *deps: str) -> list[int]:
+        """Return the children of a token with one of these labels."""
+        return [child for child in self.children[i] if self.deps[child] in deps]
+
+    def text(self, first: int, last: int) -> str:
+        """Return the text of some tokens as it stands inside a sentence, without parts in brackets; "" for none."""
+        if last < first:
+            return ""
+        text = self.parsed.text[self.parsed.starts[first] : self.parsed.ends[last]]
+        if "(" in text:
+            text = re.sub(r"(?<!\s)\s*+\([^()]*+\)", "", text)
+        return self.inside(text) if first == 0 else text
+
+    def inside(self, text: str) -> str:
+        """Return a text that opens this sentence as it stands inside a sentence: in lower case unless it is a name."""
+        tag = self.tags[0]
+        is_entity = self.kinds[0] in _ENTITIES or self.kinds[0] in ("EVENT", "WORK_OF_ART", "LANGUAGE")
+        if tag in ("NNP", "NNPS") or (is_entity and tag not in ("DT", "PRP$", "IN")) or self.lower[0] == "i":
+            return text
+        if re.match(r"\w\S*[A-Z]", text):
+            return text
+        word = Span(0, self.parsed.ends[0])
+        keeps = tag in ("NN", "VB") and is_name(self.parsed.text, word)  # tags of names that the tagger does not know
+        return text if keeps else text[:1].lower() + text[1:]
+
+    def replaced(self, *parts: tuple[int, int, str]) -> str:
+        """Return the sentence with the tokens `first` to `last` replaced by a text, for each of `parts`.
+
+        A replaced beginning gets a capital letter. If a part is removed, the blank before it is removed, too.
+        """
+        text, at, pieces = self.parsed.text, 0, []
+        for first, last, new in sorted(parts):
+            before = text[at : self.parsed.starts[first]]
+            pieces += [before if new else before.rstrip(), new]
+            at = self.parsed.ends[last]
+        return opened("".join([*pieces, text[at:]]).lstrip())
+
+    def is_whole(self, i: int) -> bool:
+        """Return whether the tokens below a token are one run."""
+        count, below = 0, [i]
+        while below:
+            count += 1
+            below += self.children[below.pop()]
+        return count == self.last[i] - self.first[i] + 1
+
+    # ------------------------------------------------------------------------------------------------ noun phrases
+
+    def phrase(self, head: int) -> Phrase | None:
+        """Return the noun phrase of a head, up to its first clause, apposition or adjunct.
+
+        The result is None for pronouns, lists, vague or long phrases, and phrases whose parts are not contiguous.
+        """
+        if head not in self._phrases:
+            last = self._last_of_phrase(head)
+            if last is None or not self._is_good(head, last):
+                self._phrases[head] = None
+            else:
+                tag, word = self.tags[head], self.lower[head]
+                plural = tag == "NNS" or (tag == "NNPS" and self.kinds[head] != "GPE" and word not in ONE_THING)
+                text = self.text(self.first[head], last)
+                self._phrases[head] = Phrase(self.first[head], last, head, text, plural, self.kind_of(head))
+        return self._phrases[head]
+
+    def _last_of_phrase(self, head: int) -> int | None:
+        if self.tags[head] not in ("NN", "NNS", "NNP", "NNPS") or self.lower[head] in VAGUE:
+            return None
+        last = head
+        for child in self.children[head]:
+            dep, word = self.deps[child], self.lower[child]
+            if child < head:
+                if not self._is_plain(child):
+                    return None
+            elif dep in ("cc", "conj", "case"):
+                return None
+            elif dep == "appos" and child == last + 1:  # "the app Lumo"
+                if not all(map(self._is_plain, self.children[child])):
+                    return None
+                last = self.last[child]
+            elif dep == "prep" and word in ("of", "in", "for", "from") and child == last + 1:
+                dated = word != "of" and self.kinds[self.last[child]] == "DATE"
+                if self._is_plain(child) and not dated:
+                    last = self.last[child]
+                elif word == "of":
+                    return None
+                else:
+                    break
+            else:
+                break
+        return last
+
+    def _is_plain(self, token: int) -> bool:
+        """Return whether a part of a noun phrase has only nouns and their attributes, and nothing vague."""
+        if self.deps[token] not in _DEPENDENTS or self.lower[token] in VAGUE or self.tags[token] in _NOT_INSIDE:
+            return False
+        return all(map(self._is_plain, self.children[token]))
+
+    def _is_good(self, head: int, last: int) -> bool:
+        first = self.first[head]
+        if last - first >= 8 or not self.is_whole(head) or self.tags[first] in ("IN", "RB"):
+            return False
+        if self.child(head, "conj") is not None or _SCORE.search(self.text(first, last)):
+            return False
+        if self.parsed.text[self.parsed.ends[last]] not in ' ,."':  # "Odeon–Morton"
+            return False
+        after = self.tags[last + 1]
+        if after in ("NNP", "NNPS", "CD"):
+            return False
+        goes_on = self.lower[last + 1] in (",", "with", "and", "upon", "&")  # "Detroit, Michigan"
+        if goes_on and self.tags[last] in ("NNP", "NNPS") and self.tags[last + 2 : last + 3] in (["NNP"], ["NNPS"]):
+            return self.lower[last + 1] == "," and self.deps[last + 2] in ("nsubj", "nsubjpass")
+        return True
+
+    def kind_of(self, head: int) -> str:
+        """Return the kind of a noun, as in `Phrase`."""
+        lemma, word = self.lemmas[head].lower(), self.lower[head]
+        if any(char.isdigit() for char in word):
+            return "thing"
+        if self.tags[head] in ("NN", "NNS"):
+            if lemma in GROUPS or word in GROUPS:
+                return "group"
+            is_role = lemma.endswith(PEOPLE_ENDINGS) and lemma not in NOT_PEOPLE and len(lemma) > 4
+            return "person" if lemma in PEOPLE or is_role else "thing"
+        entity = self.kinds[head]
+        return _ENTITIES.get(entity, "thing" if entity in _OTHER_NAMES else "name")
+
+    # ------------------------------------------------------------------------------------------------ clauses
+
+    def asserted(self, verb: int) -> bool:
+        """Return whether a clause is the main one, or coordinated to it."""
+        token = verb
+        while self.deps[token] == "conj":
+            token = self.heads[token]
+        return token == self.root and self.child(verb, "mark") is None
+
+    def clause(self, verb: int) -> Clause | None:
+        """Return the clause of a verb; None if it is not finite, or does not open with a subject of its own."""
+        if verb not in self._clauses:
+            self._clauses[verb] = self._clause(verb)
+        return self._clauses[verb]
+
+    def _clause(self, verb: int) -> Clause | None:
+        subject = self.child(verb, "nsubj", "nsubjpass")
+        if subject is None or subject > verb or self.tags[subject] in ("WP", "WDT", "EX", "WP$"):
+            return None
+        auxiliaries = self.all_children(verb, "aux", "auxpass")
+        finite = auxiliaries[0] if auxiliaries else verb
+        opens, closes = self.first[subject], self.last[subject]
+        if self.tags[finite] not in ("VBD", "VBZ", "VBP", "MD") or not closes < finite <= verb:
+            return None
+        return Clause(
+            verb,
+            finite,
+            self.phrase(subject),
+            opens,
+            closes,
+            self.end_of(verb),
+            self.tense_of(verb, auxiliaries),
+            self.deps[subject] == "nsubjpass",
+            any(self.deps[child] == "neg" or self.lower[child] in NEGATIONS for child in self.children[verb]),
+        )
+
+    def end_of(self, verb: int) -> int:
+        """Return the last token before the first adverbial or coordinated clause, or comma, after the verb."""
+        end = self.last[verb]
+        for child in self.children[verb]:
+            stops = self.deps[child] in ("advcl", "conj", "cc", "parataxis", "punct", "ccomp", "dep")
+            if child > verb and stops and self.lower[child] not in ("-", "–", "(", '"'):
+                end = min(end, self.first[child] - 1)
+        for token in range(verb + 1, end + 1):
+            if self.lower[token] == "," and not self._in_list_or_date(token):
+                end = token - 1
+                break
+        while end > verb and self.deps[end] in ("punct", "cc") and self.lower[end] not in (")", '"'):
+            end -= 1
+        return end
+
+    def _in_list_or_date(self, comma: int) -> bool:
+        head = self.heads[comma]
+        if "DATE" in (self.kinds[comma], self.kinds[comma - 1]) and self.kinds[comma + 1] == "DATE":
+            return True
+        before_noun = head > comma and self.tags[head][0] == "N"  # "carved, arched tops"
+        return self.deps[comma] == "punct" and (before_noun or self.child(head, "conj") is not None)
+
+    def is_cut(self, verb: int, end: int) -> bool:
+        """Return whether a list, or a clause without its verb, stands at the end of a clause that is cut there."""
+        return any(
+            (self.deps[t] == "conj" and verb < self.heads[t] <= end) or verb < self.first[t] <= end
+            for t in range(end + 1, self.last[verb] + 1)
+        )
+
+    def tense_of(self, verb: int, auxiliaries: Sequence[int]) -> str:
+        """Return the tense of a verb with these auxiliaries, one of `TENSES`; "" for other forms."""
+        forms = [self.lower[aux] for aux in auxiliaries if self.deps[aux] == "aux"]
+        first = next((aux for aux in auxiliaries if self.deps[aux] == "auxpass"), verb)
+        if not forms:
+            return {"VBD": "past", "VBZ": "present", "VBP": "present"}.get(self.tags[first], "")
+        if len(forms) > 1 or self.tags[first] != "VBN":
+            return ""
+        return {"has": "perfect", "have": "perfect", "had": "pluperfect"}.get(forms[0], "")

@@ -1,0 +1,159 @@
+"""Make training examples in many languages: short answers with their rivals, exchanged answers, paraphrases.
+
+Passages of XQuAD are translations of each other, so an answer is also shown with its passage in another language.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+
+from veridical.datasets import read
+from veridical.datasets.reading import group, text_id
+from veridical.datasets.split import split_by_document
+from veridical.detectors.default.reading import with_question
+from veridical.records.spans import Span
+from veridical.records.types import Case, Example, Judgement, Source, Verdict
+from veridical.text.segment import sentences
+from veridical_lab.datasets.plain import read_texts
+from veridical_lab.datasets.rivals import frequent_words, rival
+
+__all__ = ["in_languages"]
+
+_LONGEST_SENTENCE = 400  # characters
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*+")
+
+
+def in_languages(
+    data: Path, part: str, seed: int, *, languages: Sequence[str] | None = None
+) -> dict[str, list[Example]]:
+    """Return the examples in one part of the split by document, by set.
+
+    The sets are "answers_XX" by language, with "exchanged_XX" (sentences of their passages, half of them with the rival
+    in the answer's place, or with another number), "answers_translated", "answer_statements" and "pawsx_XX".
+
+    Args:
+        data: The folder with the public sets, including `languages/`, `plain/qa_passages/` and `entailment/pawsx_en/`.
+        part: "train" or "valid".
+        seed: The random seed.
+        languages: The languages to include. Default: all languages.
+    """
+    draw = random.Random(f"{seed}\0languages")
+    files = (data / "languages", data / "plain" / "qa_passages" / "tydiqa.goldp.en.train.json.gz")
+    answers = [example for file in files for example in read(f"short_answers:{file}")]
+    answers = [e for e in answers if languages is None or dict(e.group)["language"] in languages]
+    sets: dict[str, list[Example]] = {"answers_translated": _translated(answers, draw)}
+    if languages is None or "en" in languages:
+        sets["answer_statements"] = [e for file in files for e in read(f"short_answer_statements:{file}")]
+    for example in answers:
+        sets.setdefault(f"answers_{dict(example.group)['language']}", []).append(_asked(example))
+    for right, wrong in zip(answers[::2], answers[1::2], strict=True):
+        sets.setdefault(f"exchanged_{dict(right.group)['language']}", []).extend(_exchanged(right, wrong, draw))
+    for file in sorted((data / "languages").glob("tydi_dev.*")):  # published without answers
+        language = file.name.split(".")[1]
+        if languages is not None and language not in languages:
+            continue
+        sets.setdefault(f"exchanged_{language}", []).extend(_other_numbers(list(read_texts(file)), language, draw))
+    sets = {name: split_by_document(examples)[part] for name, examples in sets.items()}
+    english = split_by_document(read(f"pawsx_en:{data / 'entailment' / 'pawsx_en'}"))[part]
+    rows = {example.case.id.rpartition("/")[2] for example in english}
+    for example in read(f"pawsx:{data / 'languages'}"):
+        language = example.case.id.partition("/")[0]
+        if example.document in rows and (languages is None or language in languages):
+            sets.setdefault(f"pawsx_{language}", []).append(example)
+    return {name: examples for name, examples in sets.items() if examples}
+
+
+def _asked(example: Example) -> Example:
+    """Put the question before a short answer, in the form in which the default detector reads it."""
+    case, length = with_question(example.case)
+    verdicts = tuple(replace(verdict, span=verdict.span.shift(length)) for verdict in example.gold.verdicts)
+    return replace(example, case=case, gold=replace(example.gold, verdicts=verdicts))
+
+
+def _translated(answers: Sequence[Example], draw: random.Random) -> list[Example]:
+    """Return the answers about XQuAD's passages, each with its passage in another language."""
+    passages: dict[str, dict[str, Source]] = {}
+    for example in answers:
+        if dict(example.group)["set"] == "xquad":
+            languages = passages.setdefault(_number(example), {})
+            languages[dict(example.group)["language"]] = example.case.sources[0]
+    made = []
+    for example in answers:
+        language = dict(example.group)["language"]
+        others = sorted(passages.get(_number(example), {}).items())
+        others = [(name, source) for name, source in others if name != language]
+        if dict(example.group)["set"] == "xquad" and others:
+            _, source = draw.choice(others)
+            made.append(
+                _asked(_example(example, "translated", example.case.response, example.gold.verdicts, source=source))
+            )
+    return made
+
+
+def _number(example: Example) -> str:
+    """Return the number of a question, which is the same in all languages of XQuAD."""
+    return example.case.id.split("/")[1]
+
+
+def _exchanged(right: Example, wrong: Example, draw: random.Random) -> Iterator[Example]:
+    """Yield the sentence of the passage that has the answer, and the same with the rival in the answer's place."""
+    passage, answer, other = right.case.sources[0].text, right.case.response, wrong.case.response
+    sentence = _sentence(passage, passage.find(answer), answer)
+    if sentence is None or sentence.count(answer) != 1 or other in sentence:
+        return
+    start = sentence.index(answer)
+    if draw.random() < 0.4:
+        yield _example(right, "sentence", sentence, (), question=False)
+    mark = Verdict(Span(start, start + len(other)), 1.0, correction=answer)
+    yield _example(wrong, "exchanged", sentence.replace(answer, other), (mark,), question=False)
+
+
+def _other_numbers(passages: Sequence[str], language: str, draw: random.Random) -> Iterator[Example]:
+    """Yield sentences of the passages, as they are and with another number of the passage in place of one."""
+    frequent = frequent_words(passages)
+    for passage in passages:
+        numbers = [Span(*match.span()) for match in _NUMBER.finditer(passage)]
+        if not numbers:
+            continue
+        number = draw.choice(numbers)
+        found = rival(passage, "", number, (), frequent, draw)
+        sentence = _sentence(passage, number.start, number.of(passage))
+        if found is None or sentence is None or sentence.count(number.of(passage)) != 1 or found.text in sentence:
+            continue
+        id = f"{language}/{text_id(passage)}"
+        case = Case(id, sentence, (Source("passage", passage),))
+        kept = Example(case, Judgement(id, "rule"), text_id(passage), group(language=language))
+        start = sentence.index(number.of(passage))
+        mark = Verdict(Span(start, start + len(found.text)), 1.0, correction=number.of(passage))
+        yield _example(kept, "sentence", sentence, ())
+        yield _example(kept, "exchanged", sentence.replace(number.of(passage), found.text), (mark,))
+
+
+def _sentence(passage: str, start: int, text: str) -> str | None:
+    """Return the sentence of the passage around the text at `start`; None if it is cut by its end, or is long."""
+    around = (span for span in sentences(passage) if span.start <= start and start + len(text) <= span.end)
+    sentence = next(around, None)
+    return sentence.of(passage) if sentence and len(sentence) <= _LONGEST_SENTENCE else None
+
+
+def _example(
+    example: Example,
+    version: str,
+    response: str,
+    verdicts: Sequence[Verdict],
+    *,
+    source: Source | None = None,
+    question: bool = True,
+) -> Example:
+    """Return an example of the same document with another response, source or no question."""
+    id = f"{example.case.id}/{version}"
+    sources = example.case.sources if source is None else (source,)
+    case = Case(id, response, sources, example.case.question if question else None)
+    gold = Judgement(id, "rule", float(bool(verdicts)), verdicts=tuple(verdicts))
+    groups = {key: value for key, value in chain(example.group, [("version", version)]) if key != "label"}
+    return Example(case, gold, example.document, tuple(sorted(groups.items())))

@@ -1,1 +1,0 @@
-"""Fit thresholds and probabilities for any detector on labelled data."""

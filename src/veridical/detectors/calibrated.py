@@ -1,0 +1,240 @@
+"""Wrap any detector with thresholds and probabilities that were fitted for it on validation data.
+
+`veridical calibrate` writes the folder, which contains `detector.json` but no weights. It belongs to one detector with
+its options and its model. With another detector, an error names the difference. Scores of levels without a fit are left
+out of the judgements, because a raw score beside a probability would be taken for a probability.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from veridical.inference.artifact import DETECTOR, description
+from veridical.io.serialization import TAG, decode, encode, tag_of
+from veridical.io.strict_json import parse
+from veridical.metrics.calibrators import Isotonic, Platt
+from veridical.metrics.thresholding import with_response_scores
+from veridical.records.detector import Detector, DetectorContext, DetectorInfo, digest_of, fingerprint_of, info_of
+from veridical.records.errors import DataError, InputError, WireError
+from veridical.records.judging import judge_with_maps
+from veridical.records.spans import Span
+from veridical.records.spec import Spec
+from veridical.records.types import Case, Judgement, Level, Omission, Verdict, check_threshold
+
+if TYPE_CHECKING:
+    from veridical.records.salience_map import SalienceMap
+
+__all__ = ["KIND", "Calibrated", "FittedCalibration", "Scale", "difference", "load_calibration"]
+
+KIND = "calibrated"
+Scored = TypeVar("Scored", Verdict, Omission)
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The threshold and the calibration that were fitted for one level.
+
+    `threshold` lies in [0, 1]. It applies to the calibrated scores, or to the raw scores if there is no calibration.
+    """
+
+    threshold: float
+    calibration: Platt | Isotonic | None = None
+
+    def __post_init__(self) -> None:
+        check_threshold(self.threshold)
+
+    def apply(self, scores: Sequence[float]) -> list[float]:
+        """Return the probability of each score, in [0, 1]. Without a calibration, the scores are returned unchanged."""
+        if self.calibration is None:
+            return list(scores)
+        return [min(max(score, 0.0), 1.0) for score in self.calibration.apply(list(scores)).tolist()]
+
+    def calibrate(self, items: Sequence[Scored]) -> tuple[Scored, ...]:
+        """Return `items` with calibrated scores."""
+        probabilities = self.apply([item.score for item in items])
+        return tuple(replace(item, score=score) for item, score in zip(items, probabilities, strict=True))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FittedCalibration:
+    """Holds everything that was fitted for a detector, as stored in the folder's `detector.json`.
+
+    Attributes:
+        detector: The spec of the detector.
+        fingerprint: The detector's fingerprint when it was fitted (`records.detector.fingerprint_of`).
+        scales: The fitted threshold and calibration of each level.
+        training: The data, options and date of fitting, for people to read.
+        validation: The validation figures by level, for people to read.
+    """
+
+    detector: str
+    fingerprint: dict[str, Any]
+    scales: dict[Level, Scale]
+    training: dict[str, Any] = field(default_factory=dict)
+    validation: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.scales:
+            raise InputError(f"nothing is fitted for the detector {self.detector!r}")
+
+
+class Calibrated:
+    """Any detector with thresholds and probabilities fitted on your labels (`veridical calibrate`).
+
+    Probabilities and thresholds are fitted for each of four levels: responses, content words, coverage and source
+    words. Scores of levels without a fit are left out, with a note. `info.levels` lists the fitted levels.
+
+    Args:
+        path: The folder that `veridical calibrate` wrote.
+        detector: The detector for which the folder was fitted.
+        name: The name of the detector. Default: "calibrated:PATH".
+    """
+
+    info = DetectorInfo(needs_sources=False, needs_chat_model=True)  # the class; an object has its detector's info
+
+    def __init__(self, path: str | Path, detector: Detector, *, name: str | None = None) -> None:
+        self.path = Path(path)
+        self.name = name or f"{KIND}:{path}"
+        self.fitted = load_calibration(path)
+        self.detector = detector
+        self.info = replace(info_of(detector), levels=tuple(self.fitted.scales))
+        self.explains: bool = getattr(detector, "explains", False)
+        self._compared = False
+
+    @classmethod
+    def from_spec(cls, spec: Spec, context: DetectorContext) -> Calibrated:
+        """Make the detector of `calibrated:FOLDER[,detector=SPEC]`; put a SPEC with commas in double quotes.
+
+        Without `detector`, the folder names the detector to wrap. The user did not write that spec, so it must not say
+        how a chat model is reached (`DetectorContext.artifact`).
+        """
+        outer, inner = spec.split(["detector"])
+        if spec.value is None:
+            raise InputError(f"{KIND} needs a folder", hint=f"{KIND}:FOLDER, as `veridical calibrate` wrote it")
+        folder = spec.value
+        if "detector" in outer.options:  # all other options are those of that detector
+            detector = context.load(replace(inner, values=(outer.options["detector"], *spec.values[1:])).nested(""))
+        else:
+            spec.accept(["detector"], values=1)
+            detector = context.inside(folder).load(load_calibration(folder).detector)
+        return cls(folder, detector, name=str(spec))
+
+    @property
+    def thresholds(self) -> dict[Level, float]:
+        """The threshold of each fitted level."""
+        return {level: scale.threshold for level, scale in self.fitted.scales.items()}
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return what the scores depend on: the fitted scales and the fingerprint of the wrapped detector."""
+        return {"fitted": digest_of(parse(encode(self.fitted))["scales"]), "detector": fingerprint_of(self.detector)}
+
+    def judge(self, cases: Sequence[Case]) -> list[Judgement]:
+        """Return the wrapped detector's judgements with fitted scores.
+
+        Raises:
+            InputError: The folder was fitted for another detector.
+        """
+        return [judgement for judgement, _ in self.judge_with_maps(cases)]
+
+    def judge_with_maps(self, cases: Sequence[Case]) -> list[tuple[Judgement, SalienceMap | None]]:
+        """Return the judgements of `judge`, each with the wrapped detector's salience map, or with None if it makes no
+        map.
+        """
+        if cases and not self._compared:  # only now, because a fingerprint may load a model
+            differs = difference(self.fitted.fingerprint, fingerprint_of(self.detector))
+            if differs is not None:
+                raise InputError(
+                    f"{self.path} was fitted for {self.fitted.detector!r} and does not fit "
+                    f"{self.detector.name!r}: {differs}",
+                    hint="give the detector that it was fitted for (,detector=SPEC), or fit again: veridical calibrate",
+                )
+            self._compared = True
+        pairs = judge_with_maps(self.detector, cases)
+        return [
+            (self.calibrate(case, judgement), salience_map)
+            for case, (judgement, salience_map) in zip(cases, pairs, strict=True)
+        ]
+
+    def calibrate(self, case: Case, raw: Judgement) -> Judgement:
+        """Replace the raw scores in a judgement of `case` by fitted scores.
+
+        Scores of levels without a fit are left out, with a note.
+        """
+        scales, scored = self.fitted.scales, with_response_scores(raw)
+        response, coverage = scales.get(Level.RESPONSE), scales.get(Level.COVERAGE)
+        span, source = scales.get(Level.SPAN), scales.get(Level.SOURCE)
+        hallucination = scored.hallucination if response else None
+        omission = scored.omission if coverage else None
+        omissions = source.calibrate(raw.omissions) if source else ()
+        left_out = {
+            "the score of the whole response": not response and scored.hallucination is not None,
+            "the scores of words": not span and bool(raw.verdicts),
+            "coverage": omission is None and not omissions and scored.omission is not None,
+            "the scores of source words": omission is not None and not omissions and bool(raw.omissions),
+        }
+        notes = [f"{part}: left out, for nothing was fitted for it" for part, applies in left_out.items() if applies]
+        judged = raw.judged
+        if judged != () and not (response or span):
+            judged = None  # the judgement is about coverage alone
+        elif judged is None and not response and (raw.hallucination is not None or raw.verdicts):
+            judged = (Span(0, len(case.response)),)  # no response score: say that words without a verdict were judged
+        return replace(
+            raw,
+            by=self.name,
+            hallucination=response.apply([hallucination])[0] if response and hallucination is not None else None,
+            omission=coverage.apply([omission])[0] if coverage and omission is not None else None,
+            verdicts=span.calibrate(raw.verdicts) if span else (),
+            sentences=response.calibrate(raw.sentences) if response else (),
+            omissions=omissions,
+            judged=judged,
+            notes=(*raw.notes, *notes),
+        )
+
+
+_TITLES = {"layers": "number of layers", "config": "configuration", "name": "detector"}
+
+
+def difference(fitted: Mapping[str, Any], current: Mapping[str, Any]) -> str | None:
+    """Describe the first difference between two fingerprints.
+
+    The result is None if the scores of both detectors mean the same.
+
+    >>> difference({"weights": "abc", "layers": 2}, {"weights": None, "layers": 6})
+    'the number of layers differs (2, here 6)'
+    """
+    left, right = _facts(fitted), _facts(current)
+    for name in {**left, **right}:
+        one, two = left.get(name), right.get(name)
+        if one != two and not (name == "weights" and None in (one, two)):
+            return f"the {_TITLES.get(name, name)} differs ({one}, here {two})"
+    return None
+
+
+def _facts(fingerprint: Mapping[str, Any]) -> dict[str, Any]:
+    """Flatten a fingerprint, without the address of the chat model's server, which may change."""
+    facts: dict[str, Any] = {}
+    for name, value in fingerprint.items():
+        facts |= _facts(value) if isinstance(value, Mapping) else {name: value}
+    return {name: value for name, value in facts.items() if name != "server"}
+
+
+def load_calibration(folder: str | Path) -> FittedCalibration:
+    """Read the calibration that `veridical calibrate` wrote to a folder.
+
+    Raises:
+        DataError: The folder contains no trained detector, a detector of another kind, or a damaged file.
+    """
+    document = description(folder, KIND)
+    if document.pop("kind", None) is not None:  # written before this kind of document existed
+        document[TAG] = tag_of(KIND)
+        if isinstance(document.get("fingerprint"), dict):
+            document["fingerprint"].pop("method", None)
+    try:
+        fitted: FittedCalibration = decode(document, KIND)
+    except WireError as error:
+        hint = error.hint or "copy the folder again, or fit again: veridical calibrate"
+        raise DataError(error.message, path=Path(folder) / DETECTOR, hint=hint) from None
+    return fitted

@@ -1,0 +1,159 @@
+"""Combine the sentence scores of the default detector with those of another detector, the reader.
+
+The combined log-odds are the weighted mean of both log-odds, each measured from its detector's threshold. So a sentence
+on both thresholds stays on the threshold, and a sentence's score rises if either score rises.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from veridical.metrics.ranking import roc_auc
+from veridical.metrics.thresholding import pairs
+from veridical.records.detector import Detector
+from veridical.records.judging import judge, thresholds_in_force
+from veridical.records.spans import Span
+from veridical.records.types import Case, Example, Judgement, Level, Verdict
+from veridical.text.segment import has_words
+
+__all__ = ["best_weight", "combined", "log_odds_of", "with_reader"]
+
+_LEAST = 1e-4  # a probability nearer to 0 or 1 counts as this, so that neither detector overrules the other
+
+
+def log_odds_of(score: float, threshold: float) -> float:
+    """Return the log-odds of a score, minus the log-odds of a threshold.
+
+    >>> log_odds_of(0.3, 0.3), log_odds_of(0.9, 0.5) > 0
+    (0.0, True)
+    """
+    above, below = (np.clip(each, _LEAST, 1.0 - _LEAST) for each in (score, threshold))
+    return float(np.log(above / (1.0 - above)) - np.log(below / (1.0 - below)))
+
+
+def combined(score: float, reading: float, threshold: float, weight: float) -> float:
+    """Combine a score in [0, 1] with a reading, which is the reader's log-odds measured from its threshold.
+
+    >>> round(combined(0.4, 0.0, 0.4, 0.5), 6), combined(0.4, 2.0, 0.4, 0.5) > combined(0.4, 1.0, 0.4, 0.5) > 0.4
+    (0.4, True)
+    """
+    mean = (1.0 - weight) * log_odds_of(score, threshold) + weight * reading
+    return float(1.0 / (1.0 + np.exp(-(log_odds_of(threshold, 0.5) + mean))))
+
+
+def with_reader(
+    cases: Sequence[Case],
+    judgements: Sequence[Judgement],
+    undecided: Sequence[Sequence[Span]],
+    reader: Detector,
+    *,
+    threshold: float,
+    weight: float,
+) -> list[Judgement]:
+    """Return the judgements with combined scores for the undecided sentences.
+
+    Args:
+        cases: The cases that were judged.
+        judgements: The default detector's judgements of the cases.
+        undecided: For each case, the sentences whose scores are combined. All other sentences keep their scores.
+        reader: The other detector.
+        threshold: The default detector's threshold for responses.
+        weight: The weight of the reader, in [0, 1].
+    """
+    spans = [
+        [sentence.span for sentence in judgement.sentences if sentence.span in set(chosen)]
+        for judgement, chosen in zip(judgements, undecided, strict=True)
+    ]
+    results = list(judgements)
+    to_read = [i for i, of_case in enumerate(spans) if of_case]
+    readings = _readings(reader, [cases[i] for i in to_read], [spans[i] for i in to_read])
+    for i, of_case in zip(to_read, readings, strict=True):
+        by_span = dict(zip(spans[i], of_case, strict=True))
+        sentences = [
+            sentence
+            if (reading := by_span.get(sentence.span)) is None
+            else replace(sentence, score=combined(sentence.score, reading, threshold, weight))
+            for sentence in judgements[i].sentences
+        ]
+        unread = of_case.count(None)
+        note = f"{unread} of {len(of_case)} sentences were not judged by {reader.name}: default's own scores count"
+        results[i] = replace(
+            judgements[i],
+            hallucination=max(sentence.score for sentence in sentences),
+            sentences=tuple(sentences),
+            notes=(*judgements[i].notes, *([note] if unread else [])),
+        )
+    return results
+
+
+def best_weight(examples: Sequence[Example], scored: Sequence[tuple[Judgement, Judgement]]) -> float | None:
+    """Return the weight of the reader that ranks responses best, by ROC AUC.
+
+    Of several best weights, it is the weight nearest to 0.5.
+
+    Args:
+        examples: The labelled examples.
+        scored: The judgements of each example with the weights 0 and 1. The log-odds of all other weights lie on a line
+            between them.
+
+    Returns:
+        A multiple of 0.1 in [0, 1]. None if all responses have the same label.
+    """
+    labels, sentences = [], []
+    for example, (own, read) in zip(examples, scored, strict=True):
+        rows = pairs(Level.RESPONSE, example, own)
+        if rows is not None and len(rows) and own.sentences:
+            labels.append(rows[0, 0])
+            both = ([log_odds_of(sentence.score, 0.5) for sentence in each.sentences] for each in (own, read))
+            sentences.append(np.array(list(both)))
+    if len(set(labels)) < 2:
+        return None
+    weights = sorted((i / 10 for i in range(11)), key=lambda weight: abs(weight - 0.5))
+    return max(weights, key=lambda w: roc_auc(labels, [((1 - w) * own + w * read).max() for own, read in sentences]))
+
+
+def _readings(reader: Detector, cases: Sequence[Case], sentences: Sequence[Sequence[Span]]) -> list[list[float | None]]:
+    """Return the reader's log-odds for each sentence, counted from its threshold; None where it did not judge one.
+
+    The reader judges each response as a whole. Sentences that get no score of their own are judged again, one by one.
+    """
+    thresholds = thresholds_in_force(reader)
+    readings: list[list[float | None]] = []
+    alone: list[tuple[int, int]] = []
+    for case_i, (judgement, spans) in enumerate(zip(judge(reader, cases), sentences, strict=True)):
+        text = cases[case_i].response
+        verdicts, threshold = judgement.sentences, thresholds.response
+        if judgement.verdicts and not verdicts:
+            verdicts, threshold = judgement.verdicts, thresholds.span
+        elif judgement.hallucination is not None and not verdicts:
+            verdicts = (Verdict(Span(0, len(text)), judgement.hallucination),)
+        scores = _by_sentence(text, verdicts, spans)
+        readings.append([None if score is None else log_odds_of(score, threshold) for score in scores])
+        alone += [(case_i, i) for i, score in enumerate(scores) if score is None]
+    single = [
+        replace(cases[case_i], id=f"{cases[case_i].id}/{i}", response=sentences[case_i][i].of(cases[case_i].response))
+        for case_i, i in alone
+    ]
+    for (case_i, i), judgement in zip(alone, judge(reader, single), strict=True):
+        if judgement.hallucination is not None:
+            readings[case_i][i] = log_odds_of(judgement.hallucination, thresholds.response)
+    return readings
+
+
+def _by_sentence(text: str, verdicts: Sequence[Verdict], sentences: Sequence[Span]) -> list[float | None]:
+    """Return the highest score of the verdicts in each sentence; None without one, or if one covers other words."""
+    starts, ends = [span.start for span in sentences], [span.end for span in sentences]
+    scores: list[float | None] = [None] * len(sentences)
+    shared: set[int] = set()
+    for verdict in verdicts:
+        start, end = verdict.span.start, verdict.span.end
+        inside = range(bisect_right(ends, start), bisect_left(starts, end))
+        for i in inside:
+            scores[i] = max(verdict.score, scores[i] or 0.0)
+            if len(inside) > 1 or has_words(text[start : starts[i]]) or has_words(text[ends[i] : end]):
+                shared.add(i)
+    return [None if i in shared else score for i, score in enumerate(scores)]

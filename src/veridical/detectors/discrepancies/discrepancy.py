@@ -1,0 +1,92 @@
+"""A place of a response that differs from the sources, as a rule can tell with certainty."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from veridical.detectors.explanation.kinds import CONTRADICTION
+from veridical.records.spans import Span, furthest_end, overlapping
+from veridical.records.types import Evidence, Source, Verdict
+from veridical.text.segment import sentences
+
+__all__ = ["Discrepancy", "passage", "sentence_at", "with_verdicts"]
+
+
+@dataclass(frozen=True, slots=True)
+class Discrepancy:
+    """A place of a response that differs from the sources, with what the sources say instead.
+
+    Attributes:
+        span: The place, in characters of the response.
+        kind: The kind of error (`explanation.kinds.KINDS`).
+        reason: What the sources say there, or that no source says anything.
+        correction: The text that should replace the place. None if this text is not clear.
+        evidence: The passage that contradicts the response. Empty if no source says anything.
+    """
+
+    span: Span
+    kind: str
+    reason: str
+    correction: str | None = None
+    evidence: tuple[Evidence, ...] = ()
+
+    def verdict(self, score: float) -> Verdict:
+        """Return the verdict on the place, with a score in [0, 1]."""
+        return Verdict(
+            self.span,
+            score,
+            CONTRADICTION if self.evidence else None,
+            evidence=self.evidence,
+            reason=self.reason,
+            correction=self.correction,
+            kind=self.kind,
+        )
+
+
+def passage(source: Source, span: Span) -> tuple[Evidence, ...]:
+    """Return the source sentence that contains the beginning of `span`, as evidence."""
+    return (Evidence(source.id, sentence_at(source.text, span.start)),)
+
+
+def sentence_at(text: str, position: int) -> Span:
+    """Return the sentence of a text that holds the character at `position`."""
+    spans = sentences(text)
+    i = bisect_right(spans, position, key=lambda sentence: sentence.start) - 1
+    return spans[max(i, 0)]
+
+
+def with_verdicts(
+    text: str, found: Sequence[Discrepancy], words: Sequence[Verdict], scored: Sequence[Verdict] = ()
+) -> tuple[tuple[Verdict, ...], tuple[Verdict, ...]]:
+    """Add the verdicts on discrepancies to the verdicts on words and on sentences.
+
+    A discrepancy has the score of its sentence, or 1 if no sentence has a score. It replaces the verdicts on the words
+    in it, and its sentence is extended to contain it.
+    """
+    spans = sentences(text)
+    sentences_scored: list[Verdict] = []
+    first_of: dict[Span, int] = {}  # the first scored sentence that overlaps each sentence of the text
+
+    def put(i: int, sentence: Verdict) -> None:
+        sentences_scored[i : i + 1] = [sentence]
+        for around in overlapping(spans, sentence.span):
+            first_of[around] = min(i, first_of.get(around, i))
+
+    for i, sentence in enumerate(scored):
+        put(i, sentence)
+    added = []
+    for each in found:
+        i = first_of.get(sentence_at(text, each.span.start), len(sentences_scored))
+        if i == len(sentences_scored):
+            added.append(each.verdict(1.0))
+            put(i, Verdict(each.span, 1.0))  # a link alone makes no claim otherwise
+        else:
+            span, score = sentences_scored[i].span, sentences_scored[i].score
+            put(i, Verdict(Span(min(span.start, each.span.start), max(span.end, each.span.end)), score))
+            added.append(each.verdict(score))
+    end_before = furthest_end(verdict.span for verdict in added)
+    others = [word for word in words if end_before(word.span.start + 1) < word.span.end]
+    verdicts = tuple(sorted((*others, *added), key=lambda verdict: verdict.span))
+    return verdicts, tuple(sorted(sentences_scored, key=lambda sentence: sentence.span))

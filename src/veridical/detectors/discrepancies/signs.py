@@ -1,0 +1,133 @@
+"""Find symbols of a response that contradict the sources, such as "p > 0.05" where a source has "p < 0.05"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from veridical.detectors.discrepancies.discrepancy import Discrepancy, passage
+from veridical.detectors.explanation.kinds import SIGN
+from veridical.records.spans import Span
+from veridical.records.types import Case, Source
+from veridical.text.segment import sentences
+from veridical.text.signs import SignedText, contradicts, signed
+from veridical.text.stopwords import STOP_WORDS
+
+__all__ = ["has_more_units", "sign_differences", "sign_discrepancies"]
+
+_SHORTEST = 2  # words of a sentence whose words a source has in the same order
+
+
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    """Other signs around the same words: the signs of both texts, each with the word that they belong to."""
+
+    ours: Span
+    theirs: Span
+
+
+def sign_discrepancies(case: Case) -> Iterator[Discrepancy]:
+    """Yield the symbols of the response that a source contradicts and that no source has.
+
+    The words of the sentence must stand in a source in the same order, or at least the words beside the symbol.
+
+    >>> case = Case("1", "It was small (p > 0.05).", (Source("s", "An effect was found, p < 0.05."),))
+    >>> [(each.span.of(case.response), each.reason) for each in sign_discrepancies(case)]
+    [('>', 'the source has <, not >')]
+    """
+    for span in sentences(case.response):
+        ours = signed(span.of(case.response))
+        found = _of_sentence(ours, case.sources)
+        for source, difference in _of_places(ours, case.sources) if found is None else found:
+            old, new = difference.ours.shift(span.start), difference.theirs.of(source.text)
+            reason = f"the source has {new}, not {old.of(case.response)}"
+            yield Discrepancy(old, SIGN, reason, new, passage(source, difference.theirs))
+
+
+def _of_sentence(ours: SignedText, sources: Sequence[Source]) -> list[tuple[Source, _Difference]] | None:
+    """Return the differences from the passage with the same words that has the fewest; None if no source has one."""
+    best: list[tuple[Source, _Difference]] | None = None
+    has_signs = any(ours.gap(i).operator for i in range(len(ours.forms) + 1))
+    for source in sources if len(ours.forms) >= (1 if has_signs else _SHORTEST) else ():
+        theirs = signed(source.text)
+        for place in theirs.places(ours.forms):
+            found = [(source, difference) for difference in sign_differences(ours, theirs, place)]
+            if best is None or len(found) < len(best):
+                best = found
+            if not best:
+                return []
+    return best
+
+
+def sign_differences(ours: SignedText, theirs: SignedText, place: int) -> Iterator[_Difference]:
+    """Yield the symbols of a sentence that contradict those of a text with the same words from word `place` on."""
+    for i in range(len(ours.forms)):
+        if ours.word(i)[:1].isdigit():
+            one, other = _units(ours, i), _units(theirs, place + i)
+            if one and other and set(one) != set(other):
+                yield _difference(ours, i, theirs, place + i, ("prefix", "unit_after"), ("unit_before",))
+                continue
+        yield from _differences(ours, i, theirs, place + i)
+    yield from _differences(ours, len(ours.forms), theirs, place + len(ours.forms))
+
+
+def has_more_units(ours: SignedText, theirs: SignedText, place: int) -> bool:
+    """Check whether a sentence has units or currencies ("$90") that the same words from word `place` on lack ("90")."""
+    return any(_units(ours, i) and not _units(theirs, place + i) for i in range(len(ours.forms)))
+
+
+def _units(text: SignedText, i: int) -> str:
+    return text.gap(i).unit_after + text.gap(i + 1).unit_before
+
+
+def _differences(ours: SignedText, i: int, theirs: SignedText, k: int) -> Iterator[_Difference]:
+    """Yield the contradictions between the signs before word `i` of one text and those before word `k` of another."""
+    part = contradicts(ours.gap(i), theirs.gap(k), ours.word(i - 1), ours.word(i))
+    if part == "operator":
+        one, other = ours.signs(i, part), theirs.signs(k, part)
+        if one is not None and other is not None:
+            yield _Difference(one, other)
+    elif part == "prefix":
+        yield _difference(ours, i, theirs, k, ("prefix", "unit_after"), ("unit_before",))
+    elif part == "suffix":
+        yield _difference(ours, i - 1, theirs, k - 1, (), ("suffix",))
+
+
+def _difference(
+    ours: SignedText, i: int, theirs: SignedText, k: int, before: Sequence[str], after: Sequence[str]
+) -> _Difference:
+    spans = []
+    for text, word in ((ours, i), (theirs, k)):
+        signs = [text.signs(word, part) for part in before] + [text.signs(word + 1, part) for part in after]
+        around = [text.span(word, word), *(span for span in signs if span is not None)]
+        first, last = min(span.start for span in around), max(span.end for span in around)
+        spans.append(Span(first, last))
+    return _Difference(*spans)
+
+
+def _of_places(ours: SignedText, sources: Sequence[Source]) -> Iterator[tuple[Source, _Difference]]:
+    """Yield the operators and suffixes of a sentence that stand in no source, beside words that have others there."""
+    for i in range(1, len(ours.forms) + 1):
+        gap = ours.gap(i)
+        if gap.operator and i < len(ours.forms) and not STOP_WORDS.issuperset(ours.forms[i - 1 : i + 1]):
+            yield from _of_place(ours, i, ours.forms[i - 1 : i + 1], 1, sources, "operator")
+        if gap.suffix and ours.word(i - 1)[:1].isupper():
+            yield from _of_place(ours, i, ours.forms[i - 1 : i], 1, sources, "suffix")
+
+
+def _of_place(
+    ours: SignedText, i: int, forms: Sequence[str], before: int, sources: Sequence[Source], part: str
+) -> Iterator[tuple[Source, _Difference]]:
+    """Yield the difference of one part of gap `i` if a source has other signs there and none has the same."""
+    found: tuple[Source, _Difference] | None = None
+    for source in sources:
+        theirs = signed(source.text)
+        for place in theirs.places(forms):
+            one, other = getattr(ours.gap(i), part), getattr(theirs.gap(place + before), part)
+            if one == other:
+                return
+            if other and theirs.word(place) == ours.word(i - 1) and found is None:
+                difference = next(_differences(ours, i, theirs, place + before), None)
+                found = None if difference is None else (source, difference)
+    if found is not None:
+        yield found

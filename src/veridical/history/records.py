@@ -1,0 +1,323 @@
+"""The records that go into a history and come out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import ConfigDict, Field, StrictBool, StrictInt
+
+from veridical.records.errors import InputError
+
+__all__ = [
+    "ORIGINS",
+    "SORTS",
+    "Action",
+    "AuditLine",
+    "CasePage",
+    "CaseQuery",
+    "CaseRow",
+    "ComparedCase",
+    "Comparison",
+    "NewRun",
+    "NotKeptError",
+    "PlaceDecision",
+    "Row",
+    "RunPage",
+    "RunRow",
+    "Share",
+    "StaleError",
+    "StoredCase",
+    "TrendPoint",
+]
+
+Action = Literal["wrong", "replace", "remove", "add", "keep", "rest"]
+ORIGINS = ("check", "import", "proxy")
+SORTS = ("number", "name", "outcome", "score", "omission", "flagged", "cause", "decided")
+_Text = Annotated[str, Field(min_length=0)]  # without a limit, pydantic accepts half of a surrogate pair
+
+
+class NotKeptError(InputError):
+    """Raised if the history has no such run or case."""
+
+
+class StaleError(InputError):
+    """Raised if the decisions have changed since they were read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRun:
+    """A run that begins.
+
+    Attributes:
+        origin: The origin of the cases: "check" over page or API, "import" of a file, or "proxy".
+        by: The name of the key that sent the request. "" without keys.
+        name: The name of the imported file. "" without a file.
+        about: How the run judges: detectors with their fingerprints, thresholds, and the fields of the request.
+    """
+
+    origin: str
+    by: str = ""
+    name: str = ""
+    about: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRow:
+    """A run as a list shows it. `cases` has the number of cases by outcome, including "waiting" and "failed"."""
+
+    id: str
+    created: str
+    name: str
+    origin: str
+    by: str
+    state: str
+    problem: str
+    about: dict[str, Any]
+    cases: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPage:
+    """A page of runs, newest first. `next` is the cursor of the next page, or None on the last page."""
+
+    runs: tuple[RunRow, ...]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A row of an imported file.
+
+    Attributes:
+        row: The number of the row in the file, from 1.
+        name: The id of the row's case.
+        body: The JSON of the case. "" if the row contains no case.
+        text: The text of the response.
+        search: The words by which the case is found.
+        fields: The labels and the group of the row, or the "row" itself if it contains no case.
+        label: The label to filter by. None if the row has no label.
+        problem: Why the row contains no case. "" if it contains one.
+    """
+
+    row: int
+    name: str
+    body: str = ""
+    text: str = ""
+    search: str = ""
+    fields: dict[str, Any] = field(default_factory=dict)
+    label: str | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseRow:
+    """A case as a table shows it.
+
+    Attributes:
+        number: The number of the case in the run, from 1.
+        name: The id of the case.
+        outcome: The outcome of the case, "waiting" or "failed".
+        score: The highest score of the response or of a flagged passage. None if there is no score.
+        omission: The highest omission score. None if there is no score.
+        flagged: The number of flagged passages.
+        cause: Why the case failed. "" if the cause was not requested.
+        decided: The number of places that people decided about.
+        beginning: The beginning of the response.
+        problem: Why the case is not judged.
+    """
+
+    number: int
+    name: str
+    outcome: str
+    score: float | None
+    omission: float | None
+    flagged: int
+    cause: str
+    decided: int
+    beginning: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseQuery:
+    """Selects cases of a run, and sets their order.
+
+    Attributes:
+        sort: The column to sort by, one of `SORTS`.
+        descending: Whether the highest values come first.
+        outcome: The outcomes to select. Empty for all outcomes.
+        cause: The causes to select. Empty for all causes.
+        score_min: The lowest score to select. Cases without a score are left out.
+        score_max: The highest score to select.
+        source: The ids of sources, at least one of which the case must have.
+        kind: The kinds of error, at least one of which must be flagged.
+        label: The labels of imported rows to select.
+        detector: The names of detectors, at least one of which must flag the case.
+        decided: Whether people decided about the case. None selects both.
+        search: Words that the response, the question or the id must contain.
+        limit: The largest number of cases on a page.
+        cursor: The cursor of the page. None for the first page.
+    """
+
+    sort: str = "number"
+    descending: bool = False
+    outcome: Sequence[str] = ()
+    cause: Sequence[str] = ()
+    score_min: float | None = None
+    score_max: float | None = None
+    source: Sequence[str] = ()
+    kind: Sequence[str] = ()
+    label: Sequence[str] = ()
+    detector: Sequence[str] = ()
+    decided: bool | None = None
+    search: str = ""
+    limit: int = 50
+    cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CasePage:
+    """A page of cases, with the number of all matching cases, and the cursor of the next page."""
+
+    cases: tuple[CaseRow, ...]
+    total: int
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceDecision:
+    """A person's decision about a place in a case. Offsets count code points.
+
+    Attributes:
+        action: "wrong" (an error, without a change), "replace", "remove" (the sentence), "add" (a left-out passage),
+            "keep" (a false alarm), or "rest" (everything else is right).
+        start: The beginning of the place. None for "rest".
+        end: The end of the place.
+        source: The id of the source that contains the place. None for a place in the response.
+        text: The text that a replacement or addition puts in.
+        cut: The sentence that a removal takes out, as [start, end].
+        reason: The reason in the person's words.
+        label: The label of the finding.
+        error: The kind of error.
+        missed: Whether no detector found the error.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    action: Action
+    start: StrictInt | None = None
+    end: StrictInt | None = None
+    source: _Text | None = None
+    text: _Text | None = None
+    cut: tuple[StrictInt, StrictInt] | None = None
+    reason: _Text | None = None
+    label: _Text | None = None
+    error: _Text | None = None
+    missed: StrictBool = False
+
+    @property
+    def place(self) -> tuple[str | None, int | None, int | None]:
+        """The source, start and end of the place. One decision is kept for each place."""
+        return self.source, self.start, self.end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredCase:
+    """A case with its texts.
+
+    Attributes:
+        row: The case as a table shows it.
+        document: The result ("check"), or the case itself while it waits. None for a row that contains no case.
+        fields: The labels and the group of the imported row, or the "row" itself if it contains no case.
+        decisions: People's decisions about the case.
+        version: The number of times that the decisions have changed.
+    """
+
+    row: CaseRow
+    document: dict[str, Any] | None
+    fields: dict[str, Any]
+    decisions: tuple[PlaceDecision, ...]
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedCase:
+    """A case of two runs that has different outcomes: its number, outcome and score in each, first and second."""
+
+    name: str
+    numbers: tuple[int, int]
+    outcomes: tuple[str, str]
+    scores: tuple[float | None, float | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """A share of cases with its 95% interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Two runs over the same cases.
+
+    Attributes:
+        runs: The ids of both.
+        pairs: The number of cases in both, by their ids.
+        unpaired: The number of cases in only the first and only the second.
+        outcomes: The number of pairs by both outcomes.
+        judged: The number of pairs with a decision in both runs. The figures below are about them.
+        agreement: The share with the same decision, flagged or not. None without any.
+        kappa: Cohen's kappa of the decisions. None if it is undefined.
+        flagged: The share that each run flags.
+        difference: How much more the second run flags, with an interval by paired bootstrap.
+        only: The number that only the first, and only the second, flags.
+        p: The two-sided p-value of McNemar's exact test that both flag equally many.
+        score_difference: How much higher the scores of the second run are on average, with a normal interval.
+        changed: The number of pairs with different outcomes.
+        cases: Some of them, those whose scores differ most first.
+    """
+
+    runs: tuple[str, str]
+    pairs: int
+    unpaired: tuple[int, int]
+    outcomes: dict[str, dict[str, int]]
+    judged: int
+    agreement: float | None
+    kappa: float | None
+    flagged: tuple[Share, Share] | None
+    difference: Share | None
+    only: tuple[int, int]
+    p: float | None
+    score_difference: Share | None
+    changed: int
+    cases: tuple[ComparedCase, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrendPoint:
+    """The share of flagged cases among those that a run decided on. `share` is None if there are none."""
+
+    run: str
+    created: str
+    detectors: tuple[str, ...]
+    judged: int
+    share: Share | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditLine:
+    """Records who decided, withdrew or deleted something, and when. It never contains texts."""
+
+    at: str
+    by: str
+    what: str
+    run: str
+    number: int | None = None
+    start: int | None = None
+    end: int | None = None
+    in_source: bool = False

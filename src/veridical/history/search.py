@@ -1,0 +1,82 @@
+"""Index the words in the cases of a history, with FTS5 of SQLite or a text search vector of PostgreSQL.
+
+Both get words as Veridical segments them, without marks and capitals, so that both find the same words, also in scripts
+without spaces.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+from sqlalchemy import Connection, Select, column, func, select, table, text
+
+from veridical.text.segment import word_forms
+
+__all__ = ["add", "create", "delete", "matching", "purge"]
+
+_INDEX = table("search", column("rowid"), column("words"))
+_STEP = 500  # pages of the index that are merged at once
+_LONGEST = 20_000  # characters of a text that are indexed
+
+
+def create(connection: Connection) -> None:
+    """Make the index."""
+    if connection.dialect.name == "sqlite":
+        options = "tokenize = \"unicode61 remove_diacritics 0\", prefix = '1 2 3'"
+        connection.execute(text(f"CREATE VIRTUAL TABLE search USING fts5(words, {options})"))
+    else:
+        key = "bigint PRIMARY KEY REFERENCES cases (id) ON DELETE CASCADE"
+        connection.execute(text(f"CREATE TABLE search (rowid {key}, words tsvector NOT NULL)"))
+        connection.execute(text("CREATE INDEX search_words ON search USING gin (words)"))
+
+
+def add(connection: Connection, texts: Iterable[tuple[int, str]]) -> None:
+    """Index the words of cases, given as (id, text)."""
+    rows = [{"id": id, "words": " ".join(_words(each[:_LONGEST]))} for id, each in texts]
+    value = ":words" if connection.dialect.name == "sqlite" else "to_tsvector('simple', :words)"
+    if rows:
+        connection.execute(text(f"INSERT INTO search (rowid, words) VALUES (:id, {value})"), rows)
+
+
+def delete(connection: Connection, ids: Sequence[int]) -> None:
+    """Remove cases from the index. In PostgreSQL, their words are deleted together with their rows."""
+    if connection.dialect.name == "sqlite":
+        connection.execute(text("DELETE FROM search WHERE rowid = :id"), [{"id": id} for id in ids])
+
+
+def purge(connection: Connection, *, begin: bool) -> bool:
+    """Take a step to remove the words of deleted cases, which SQLite only marks. Returns whether more is left.
+
+    The first step has `begin`. It merges all parts of the index into one, and the others continue.
+    """
+    if connection.dialect.name != "sqlite":
+        return False
+    changes = text("SELECT total_changes()")
+    before = connection.execute(changes).scalar_one()
+    step = {"pages": -_STEP if begin else _STEP}
+    connection.execute(text("INSERT INTO search (search, rank) VALUES ('merge', :pages)"), step)
+    return bool(connection.execute(changes).scalar_one() - before >= 2)  # one change is the command itself
+
+
+def matching(wanted: str, dialect: str) -> Select[tuple[int]] | None:
+    """Return a query for the ids of cases that contain all words of `wanted`.
+
+    The last word may be incomplete. Without a word, the result is None.
+    """
+    words = _words(wanted)
+    if not words:
+        return None
+    if dialect == "sqlite":
+        query = " ".join(f'"{word}"' for word in words) + "*"
+        return select(_INDEX.c.rowid).where(_INDEX.c.words.op("MATCH")(query))
+    query = " & ".join("'" + word.replace("'", "''") + "'" for word in words) + ":*"
+    return select(_INDEX.c.rowid).where(_INDEX.c.words.op("@@")(func.to_tsquery("simple", query)))
+
+
+def _words(text: str) -> list[str]:
+    words = word_forms(text)
+    if text.isascii():
+        return words
+    bare = (filter(lambda c: not unicodedata.combining(c), unicodedata.normalize("NFD", word)) for word in words)
+    return ["".join(word).casefold() for word in bare]

@@ -1,0 +1,495 @@
+"""Store runs, their cases and decisions in a database, and find, page and delete them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, fields
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, RowMapping, delete, func, insert, or_, select, tuple_, update
+from sqlalchemy.exc import DBAPIError
+
+from veridical.history import search
+from veridical.history.comparing import compare, trend
+from veridical.history.database import open_database
+from veridical.history.deciding import check_places, decisions_of, note, now, written
+from veridical.history.labelling import example_of
+from veridical.history.records import (
+    SORTS,
+    AuditLine,
+    CasePage,
+    CaseQuery,
+    CaseRow,
+    Comparison,
+    NewRun,
+    NotKeptError,
+    PlaceDecision,
+    Row,
+    RunPage,
+    RunRow,
+    StaleError,
+    StoredCase,
+    TrendPoint,
+)
+from veridical.history.tables import AUDIT, CASES, DECISIONS, DOCUMENTS, FACETS, NO_SCORE, RUNS, UPLOADS, prepare
+from veridical.history.writing import clean, insert_rows, store_results
+from veridical.io.serialization import decode
+from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.types import Case, Checked, Example
+
+__all__ = ["History"]
+
+_AT_ONCE = 1000  # cases that are deleted at once
+_PAUSE = 0.01  # seconds between two steps; a lock is not fair, and who waits for it would get it only by chance
+_PAGES = 2000  # free pages of a file that are given back at once
+_TREND = 100  # runs
+_FACETS = 50  # values of one kind that a run offers as filters
+
+
+class History:
+    """Keeps runs in a database. Several threads may share it.
+
+    Args:
+        place: The path of an SQLite file, or a URL such as postgresql://host/name.
+        days: The age in days after which runs are deleted. None deletes no runs.
+        cases: The largest number of cases to keep. None keeps all cases.
+
+    Raises:
+        InputError: The place is neither a path nor such a URL, or the database cannot be opened.
+        DataError: The database is not a history, or is a history of a later version.
+        MissingExtraError: The driver for PostgreSQL is not installed.
+    """
+
+    def __init__(self, place: str | Path, *, days: float | None = None, cases: int | None = None) -> None:
+        self.days, self.most_cases = days, cases
+        self._engine = open_database(place)
+        self._dialect = self._engine.dialect.name
+        self._writing = threading.Lock()
+        try:
+            with self._write() as connection:
+                prepare(connection)
+            self._count = self._counted()
+        except DBAPIError as error:
+            self.close()
+            problem = str(error.orig).strip().partition("\n")[0]
+            raise InputError(f"the history cannot be opened: {problem}", hint="check the path or URL") from None
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._engine.dispose()
+
+    @contextmanager
+    def _write(self) -> Iterator[Connection]:
+        with self._writing, self._engine.connect() as connection:
+            connection = connection.execution_options(writes=True)
+            with connection.begin():
+                yield connection
+
+    @contextmanager
+    def _read(self) -> Iterator[Connection]:
+        with self._engine.connect() as connection:
+            yield connection
+
+    def _counted(self) -> int:
+        with self._read() as connection:
+            return int(connection.execute(select(func.count()).select_from(CASES)).scalar_one())
+
+    # runs
+
+    def keep(self, run: NewRun, results: Sequence[Checked]) -> str:
+        """Store a finished run with its results, and return its id."""
+        with self._write() as connection:
+            id = _begin(connection, run, "done")
+            rows = [Row(row=i, name=checked.case.id) for i, checked in enumerate(results, 1)]
+            keys = insert_rows(connection, id, rows, first=1)
+            store_results(connection, id, list(zip(keys, results, strict=True)), index=True)
+        self._count += len(results)
+        self._trim()
+        return id
+
+    def begin_import(self, run: NewRun, file: str, body: bytes) -> str:
+        """Store an uploaded file as a run whose rows are still to be read, and return the run's id."""
+        with self._write() as connection:
+            id = _begin(connection, run, "reading")
+            connection.execute(insert(UPLOADS).values(run=id, file=clean(file), body=body))
+        return id
+
+    def upload(self, run: str) -> tuple[str, bytes]:
+        """Return the name and the bytes of a run's file, whose rows are still to be read."""
+        with self._read() as connection:
+            file, body = connection.execute(select(UPLOADS.c.file, UPLOADS.c.body).where(UPLOADS.c.run == run)).one()
+        return str(file), bytes(body)
+
+    def rows_read(self, run: str) -> int:
+        """Return the number of the last stored row of a run's file, or 0 if no row is stored."""
+        with self._read() as connection:
+            return int(connection.execute(select(func.coalesce(func.max(CASES.c.row), 0)).where(_of(run))).scalar_one())
+
+    def add_rows(self, run: str, rows: Sequence[Row]) -> None:
+        """Store rows of a file as cases that wait to be judged."""
+        with self._write() as connection:
+            last = connection.execute(select(func.coalesce(func.max(CASES.c.number), 0)).where(_of(run))).scalar_one()
+            insert_rows(connection, run, rows, first=last + 1)
+        self._count += len(rows)
+
+    def all_read(self, run: str, problem: str = "") -> None:
+        """Mark all rows of a file as stored, and delete the file. `problem` says which rows could not be stored."""
+        with self._write() as connection:
+            connection.execute(delete(UPLOADS).where(UPLOADS.c.run == run))
+        self.set_state(run, "judging", problem)
+        self._trim()
+
+    def waiting(self, run: str, count: int) -> list[tuple[int, Case]]:
+        """Return the first cases of a run that wait to be judged, with their keys."""
+        wanted = select(CASES.c.id, DOCUMENTS.c.body).join_from(CASES, DOCUMENTS)
+        wanted = wanted.where(_of(run), CASES.c.outcome == "waiting").order_by(CASES.c.number).limit(count)
+        with self._read() as connection:
+            return [(key, decode(body, "case")) for key, body in connection.execute(wanted)]
+
+    def store(self, run: str, results: Sequence[tuple[int, Checked | str]]) -> None:
+        """Store the results of waiting cases by their keys, or the reasons why cases have no result."""
+        with self._write() as connection:
+            store_results(connection, run, results)
+
+    def set_state(self, run: str, state: str, problem: str = "") -> None:
+        """Set the state of a run to "reading", "judging", "paused" or "done".
+
+        `problem` says what keeps it from continuing.
+        """
+        with self._write() as connection:
+            connection.execute(update(RUNS).where(RUNS.c.id == run).values(state=state, problem=clean(problem)))
+
+    def unfinished(self) -> list[str]:
+        """Return the runs whose import is not done, oldest first."""
+        wanted = select(RUNS.c.id).where(RUNS.c.state != "done").order_by(RUNS.c.created, RUNS.c.id)
+        with self._read() as connection:
+            return list(connection.execute(wanted).scalars())
+
+    def runs(self, *, limit: int = 50, cursor: str | None = None, name: str = "") -> RunPage:
+        """Return a page of runs, newest first. `name` is a part of a file's name or of a run's id."""
+        wanted = select(RUNS).order_by(RUNS.c.created.desc(), RUNS.c.id.desc()).limit(limit + 1)
+        if name:
+            parts = (func.lower(RUNS.c.name), RUNS.c.id)
+            wanted = wanted.where(or_(*(part.contains(clean(name.lower()), autoescape=True) for part in parts)))
+        if cursor is not None:
+            wanted = wanted.where(tuple_(RUNS.c.created, RUNS.c.id) < tuple_(*_read_cursor(cursor, str, str)))
+        with self._read() as connection:
+            rows = list(connection.execute(wanted).mappings())
+            runs = _run_rows(connection, rows[:limit])
+        following = _cursor(runs[-1].created, runs[-1].id) if len(rows) > limit else None
+        return RunPage(runs=tuple(runs), next=following)
+
+    def run(self, id: str) -> RunRow:
+        """Return the run with this id.
+
+        Raises:
+            NotKeptError: There is no such run.
+        """
+        with self._read() as connection:
+            rows = _run_rows(connection, list(connection.execute(select(RUNS).where(RUNS.c.id == id)).mappings()))
+        if not rows:
+            raise NotKeptError(f"there is no run {id!r}", hint="it may have been deleted")
+        return rows[0]
+
+    def facets(self, run: str) -> dict[str, dict[str, int]]:
+        """Return the most common values to filter by (causes, sources, kinds of error and others), with their numbers
+        of cases.
+        """
+        facets: dict[str, dict[str, int]] = {kind: {} for kind in ("cause", "source", "kind", "label", "detector")}
+        count = func.count().label("n")
+        causes = select(CASES.c.cause, count).where(_of(run), CASES.c.cause != "").group_by(CASES.c.cause)
+        values = select(FACETS.c.kind, FACETS.c.value, count).where(FACETS.c.run == run)
+        values = values.group_by(FACETS.c.kind, FACETS.c.value).order_by(count.desc(), FACETS.c.value)
+        with self._read() as connection:
+            facets["cause"] = dict(map(tuple, connection.execute(causes.order_by(count.desc()))))
+            for kind, value, n in connection.execute(values):
+                if len(facets[kind]) < _FACETS:
+                    facets[kind][value] = n
+        return facets
+
+    def delete_run(self, id: str, *, by: str = "") -> None:
+        """Delete a run, its cases and decisions. Nothing of their texts stays in the database."""
+        self.run(id)
+        self._delete_run(id, by)
+        self._purge()
+
+    def _delete_run(self, id: str, by: str) -> None:
+        self.set_state(id, "done")
+        self._delete_cases(_of(id))
+        with self._write() as connection:
+            connection.execute(delete(RUNS).where(RUNS.c.id == id))
+            note(connection, by, "delete run", id)
+
+    # cases
+
+    def cases(self, run: str, query: CaseQuery) -> CasePage:
+        """Return a page of the cases of a run.
+
+        Raises:
+            NotKeptError: There is no such run.
+        """
+        if query.sort not in SORTS:
+            raise UnknownNameError("order", query.sort, SORTS)
+        conditions = [_of(run), *self._conditions(query)]
+        ends = [CASES.c[name] for name in dict.fromkeys((query.sort, "number"))]
+        wanted = select(CASES).where(*conditions).limit(query.limit + 1)
+        wanted = wanted.order_by(*(end.desc() if query.descending else end for end in ends))
+        if query.cursor is not None:
+            kinds = [str if end.name in ("name", "outcome", "cause") else float for end in ends]
+            place, last = tuple_(*ends), tuple_(*_read_cursor(query.cursor, *kinds))
+            wanted = wanted.where(place < last if query.descending else place > last)
+        with self._read() as connection:
+            if not connection.execute(select(RUNS.c.id).where(RUNS.c.id == run)).first():
+                raise NotKeptError(f"there is no run {run!r}", hint="it may have been deleted")
+            total = connection.execute(select(func.count()).select_from(CASES).where(*conditions)).scalar_one()
+            rows = list(connection.execute(wanted).mappings())
+        page = rows[: query.limit]
+        following = _cursor(*(page[-1][end.name] for end in ends)) if len(rows) > query.limit else None
+        return CasePage(cases=tuple(map(_case_row, page)), total=total, next=following)
+
+    def _conditions(self, query: CaseQuery) -> Iterator[ColumnElement[bool]]:
+        if query.outcome:
+            yield CASES.c.outcome.in_(query.outcome)
+        if query.cause:
+            yield CASES.c.cause.in_(query.cause)
+        if query.score_min is not None:
+            yield CASES.c.score >= max(query.score_min, 0.0)
+        if query.score_max is not None:
+            yield CASES.c.score.between(0.0, query.score_max)
+        if query.decided is not None:
+            yield CASES.c.decided > 0 if query.decided else CASES.c.decided == 0
+        for kind in ("source", "kind", "label", "detector"):
+            values = [clean(value) for value in getattr(query, kind)]
+            if values:
+                of_case = (FACETS.c.case == CASES.c.id, FACETS.c.kind == kind, FACETS.c.value.in_(values))
+                yield select(FACETS.c.case).where(*of_case).exists()
+        matching = search.matching(query.search, self._dialect)
+        if matching is not None:
+            yield CASES.c.id.in_(matching)
+
+    def case(self, run: str, number: int) -> StoredCase:
+        """Return a case with its texts and decisions.
+
+        Raises:
+            NotKeptError: There is no such case.
+        """
+        wanted = select(CASES, DOCUMENTS.c.body, DOCUMENTS.c.fields).join_from(CASES, DOCUMENTS)
+        with self._read() as connection:
+            row = connection.execute(wanted.where(_of(run), CASES.c.number == number)).mappings().one_or_none()
+            if row is None:
+                raise NotKeptError(f"run {run!r} has no case {number}", hint="it may have been deleted")
+            decisions = tuple(decision for decision, _ in decisions_of(connection, row["id"]).values())
+        return StoredCase(
+            row=_case_row(row),
+            document=json.loads(row["body"]) if row["body"] else None,
+            fields=json.loads(row["fields"] or "{}"),
+            decisions=decisions,
+            version=row["version"],
+        )
+
+    def delete_case(self, run: str, number: int, *, by: str = "") -> None:
+        """Delete a case and the decisions about it. Nothing of its texts stays in the database."""
+        if not self._delete_cases(_of(run) & (CASES.c.number == number)):
+            raise NotKeptError(f"run {run!r} has no case {number}", hint="it may have been deleted")
+        with self._write() as connection:
+            note(connection, by, "delete case", run, number)
+        self._purge()
+
+    def examples(self, run: str) -> Iterator[Example]:
+        """Yield the decided cases of a run, with the decisions as gold."""
+        self.run(run)
+        wanted = select(CASES.c.number).where(_of(run), CASES.c.decided > 0).order_by(CASES.c.number)
+        with self._read() as connection:
+            numbers = list(connection.execute(wanted).scalars())
+        for number in numbers:
+            yield example_of(self.case(run, number))
+
+    def compare(self, first: str, second: str, *, limit: int = 50, offset: int = 0) -> Comparison:
+        """Compare two runs, and list `limit` cases with different outcomes, after `offset` of them."""
+        self.run(first)
+        self.run(second)
+        wanted = select(CASES).order_by(CASES.c.number)
+        with self._read() as connection:
+            rows = [
+                map(_case_row, connection.execute(wanted.where(_of(run))).mappings().all()) for run in (first, second)
+            ]
+        return compare((first, second), *rows, limit=limit, offset=offset)
+
+    def trend(self, run: str) -> list[TrendPoint]:
+        """Return the shares of flagged cases of a run and of those of the same name before and after, oldest first."""
+        name = self.run(run).name
+        wanted = select(RUNS).order_by(RUNS.c.created.desc(), RUNS.c.id.desc()).limit(_TREND)
+        with self._read() as connection:
+            condition = (RUNS.c.name == name) if name else (RUNS.c.id == run)
+            return trend(_run_rows(connection, list(connection.execute(wanted.where(condition)).mappings())))
+
+    # decisions
+
+    def decide(
+        self, run: str, number: int, decisions: Sequence[PlaceDecision], *, version: int | None = None, by: str = ""
+    ) -> int:
+        """Store people's decisions about a case in place of all earlier decisions, and return their new version.
+
+        Each change adds one line to the audit.
+
+        Raises:
+            StaleError: `version` is given and is not the current version.
+            InputError: A place does not lie in its text or is decided twice, or the case is not judged.
+        """
+        check_places(self.case(run, number), decisions)
+        with self._write() as connection:
+            wanted = select(CASES.c.id, CASES.c.version).where(_of(run), CASES.c.number == number)
+            key, present = connection.execute(wanted).one()
+            if version is not None and version != present:
+                raise StaleError(f"the decisions have version {present}, not {version}", hint="read the case again")
+            earlier = decisions_of(connection, key)
+            new = {decision.place: decision for decision in decisions}
+            changed = [one for place, one in new.items() if place not in earlier or earlier[place][0] != one]
+            withdrawn = [one for place, (one, _) in earlier.items() if place not in new]
+            if not changed and not withdrawn:
+                return int(present)
+            gone = [earlier[one.place][1] for one in (*changed, *withdrawn) if one.place in earlier]
+            connection.execute(delete(DECISIONS).where(DECISIONS.c.id.in_(gone)))
+            if changed:
+                rows = [{"case": key, "by": by, "at": now(), "body": written(one)} for one in changed]
+                connection.execute(insert(DECISIONS), rows)
+            for one in changed:
+                note(connection, by, one.action, run, number, one)
+            for one in withdrawn:
+                note(connection, by, "withdraw", run, number, one)
+            values = {"version": present + 1, "decided": len(new)}
+            connection.execute(update(CASES).where(CASES.c.id == key).values(**values))
+        return int(present) + 1
+
+    def audit(self, run: str, *, limit: int = 1000) -> list[AuditLine]:
+        """Return the last lines of the audit about a run, newest first. They are kept even if the run is deleted."""
+        wanted = select(*(AUDIT.c[each.name] for each in fields(AuditLine))).where(AUDIT.c.run == run)
+        with self._read() as connection:
+            rows = connection.execute(wanted.order_by(AUDIT.c.id.desc()).limit(limit)).mappings()
+            return [AuditLine(**{**row, "in_source": bool(row["in_source"])}) for row in rows]
+
+    # limits
+
+    def sweep(self) -> int:
+        """Delete runs older than `days`, and the oldest cases beyond `cases`, and return the number of deleted cases.
+
+        If there are too many cases, a tenth more than necessary is deleted, so that not every new case deletes another.
+        """
+        before = self._count
+        if self.days is not None:
+            oldest = (datetime.now(UTC) - timedelta(days=self.days)).isoformat(timespec="milliseconds")
+            with self._read() as connection:
+                old = list(connection.execute(select(RUNS.c.id).where(RUNS.c.created < oldest)).scalars())
+            for id in old:
+                self._delete_run(id, "the limit of age")
+        if self.most_cases is not None and self._count > self.most_cases:
+            keep = self.most_cases - self.most_cases // 10
+            with self._read() as connection:
+                newest = select(CASES.c.id).order_by(CASES.c.id.desc()).offset(keep).limit(1)
+                last = connection.execute(newest).scalar_one()
+            self._delete_cases(CASES.c.id <= last)
+            with self._write() as connection:
+                is_empty = ~select(CASES.c.id).where(CASES.c.run == RUNS.c.id).exists()
+                connection.execute(delete(RUNS).where(RUNS.c.state == "done", is_empty))
+        if self._count < before:
+            self._purge()
+        return before - self._count
+
+    def _trim(self) -> None:
+        if self.most_cases is not None and self._count > self.most_cases:
+            self.sweep()
+
+    def _delete_cases(self, condition: ColumnElement[bool]) -> int:
+        """Delete the cases for which `condition` holds, and return their number."""
+        before = self._count
+        while True:
+            with self._write() as connection:
+                keys = list(connection.execute(select(CASES.c.id).where(condition).limit(_AT_ONCE)).scalars())
+                if not keys:
+                    break
+                search.delete(connection, keys)
+                connection.execute(delete(CASES).where(CASES.c.id.between(min(keys), max(keys)), condition))
+            time.sleep(_PAUSE)
+        self._count = self._counted()
+        return before - self._count
+
+    def _purge(self) -> None:
+        """Overwrite what was deleted, in the file and in its log, and give the room back.
+
+        It takes steps, so that others can write between them.
+        """
+        begin, is_left = True, True
+        while is_left:
+            with self._write() as connection:
+                is_left = search.purge(connection, begin=begin)
+            begin = False
+            time.sleep(_PAUSE)
+        if self._dialect != "sqlite":
+            return
+        free = None
+        while free != 0:
+            before, free = free, self._vacuum()
+            time.sleep(_PAUSE)
+            if free == before:  # another process is in the way
+                break
+
+    def _vacuum(self) -> int:
+        """Give some free pages of the file back, and empty its log. Returns the number of free pages that are left."""
+        with self._writing:
+            raw = self._engine.raw_connection()
+            try:
+                cursor = raw.cursor()
+                # unlike `execute`, a script takes every step of the vacuum, each of which frees one page
+                cursor.executescript(f"PRAGMA incremental_vacuum({_PAGES}); PRAGMA wal_checkpoint(TRUNCATE)")
+                return int(cursor.execute("PRAGMA freelist_count").fetchone()[0])
+            finally:
+                raw.close()
+
+
+def _of(run: str) -> ColumnElement[bool]:
+    return CASES.c.run == run
+
+
+def _begin(connection: Connection, run: NewRun, state: str) -> str:
+    id = secrets.token_hex(6)
+    values = {**asdict(run), "about": json.dumps(run.about), "name": clean(run.name)}
+    connection.execute(insert(RUNS).values(id=id, created=now(), state=state, problem="", **values))
+    return id
+
+
+def _run_rows(connection: Connection, rows: Sequence[RowMapping]) -> list[RunRow]:
+    wanted = select(CASES.c.run, CASES.c.outcome, func.count()).group_by(CASES.c.run, CASES.c.outcome)
+    counts: dict[str, dict[str, int]] = defaultdict(dict)
+    for run, outcome, count in connection.execute(wanted.where(CASES.c.run.in_([row["id"] for row in rows]))):
+        counts[run][outcome] = count
+    return [RunRow(**{**row, "about": json.loads(row["about"]), "cases": counts[row["id"]]}) for row in rows]
+
+
+def _case_row(row: RowMapping) -> CaseRow:
+    values = {each.name: row[each.name] for each in fields(CaseRow)}
+    scores = {name: None if values[name] == NO_SCORE else values[name] for name in ("score", "omission")}
+    return CaseRow(**{**values, **scores})
+
+
+def _cursor(*values: Any) -> str:
+    return base64.urlsafe_b64encode(json.dumps(values).encode()).decode()
+
+
+def _read_cursor(cursor: str, *kinds: type[Any]) -> list[Any]:
+    try:
+        values = json.loads(base64.urlsafe_b64decode(cursor.encode()))
+        return [clean(str(value)) if kind is str else kind(value) for kind, value in zip(kinds, values, strict=True)]
+    except (ValueError, TypeError, OverflowError):
+        raise InputError("the cursor is not one of a page before", hint="leave it out for the first page") from None

@@ -1,0 +1,161 @@
+"""Define the tables of the history, their version, and the steps from one version to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from sqlalchemy import (
+    Column,
+    Connection,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    insert,
+    inspect,
+    select,
+    update,
+)
+
+from veridical.history import search
+from veridical.records.errors import DataError
+
+__all__ = [
+    "AUDIT",
+    "CASES",
+    "DECISIONS",
+    "DOCUMENTS",
+    "FACETS",
+    "MIGRATIONS",
+    "NO_SCORE",
+    "RUNS",
+    "UPLOADS",
+    "prepare",
+]
+
+NO_SCORE = -1.0
+"""Stands for a missing score, so that the column sorts alike in every database and a page can begin after any value."""
+
+_METADATA = MetaData()
+
+
+def _run() -> Column[str]:
+    return Column("run", ForeignKey("runs.id", ondelete="CASCADE"), nullable=False)
+
+
+def _case(*, key: bool = False) -> Column[int]:
+    return Column("case", ForeignKey("cases.id", ondelete="CASCADE"), primary_key=key, nullable=False)
+
+
+RUNS = Table(
+    "runs",
+    _METADATA,
+    Column("id", String, primary_key=True),
+    Column("created", String, nullable=False),
+    Column("name", String, nullable=False),
+    Column("origin", String, nullable=False),
+    Column("by", String, nullable=False),
+    Column("state", String, nullable=False),
+    Column("problem", String, nullable=False),
+    Column("about", Text, nullable=False),
+    Index("runs_by_time", "created", "id"),
+)
+CASES = Table(
+    "cases",
+    _METADATA,
+    Column("id", Integer, primary_key=True),
+    _run(),
+    Column("number", Integer, nullable=False),
+    Column("row", Integer, nullable=False),
+    Column("name", String, nullable=False),
+    Column("outcome", String, nullable=False),
+    Column("score", Float, nullable=False),
+    Column("omission", Float, nullable=False),
+    Column("flagged", Integer, nullable=False),
+    Column("cause", String, nullable=False),
+    Column("decided", Integer, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("beginning", String, nullable=False),
+    Column("problem", String, nullable=False),
+    Index("cases_by_number", "run", "number", unique=True),
+    Index("cases_by_name", "run", "name", "number"),
+    Index("cases_by_outcome", "run", "outcome", "number"),
+    Index("cases_by_score", "run", "score", "number"),
+    sqlite_autoincrement=True,  # an id is never used again
+)
+DOCUMENTS = Table("documents", _METADATA, _case(key=True), Column("body", Text, nullable=False), Column("fields", Text))
+FACETS = Table(
+    "facets",
+    _METADATA,
+    _case(),
+    _run(),
+    Column("kind", String, nullable=False),
+    Column("value", String, nullable=False),
+    Index("facets_by_value", "run", "kind", "value", "case"),
+    Index("facets_by_case", "case", "kind", "value"),
+)
+DECISIONS = Table(
+    "decisions",
+    _METADATA,
+    Column("id", Integer, primary_key=True),
+    _case(),
+    Column("by", String, nullable=False),
+    Column("at", String, nullable=False),
+    Column("body", Text, nullable=False),
+    Index("decisions_by_case", "case"),
+)
+UPLOADS = Table(
+    "uploads",
+    _METADATA,
+    Column("run", ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
+    Column("file", String, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+)
+AUDIT = Table(  # outlives what it tells of, so it holds no texts
+    "audit",
+    _METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("at", String, nullable=False),
+    Column("by", String, nullable=False),
+    Column("what", String, nullable=False),
+    Column("run", String, nullable=False),
+    Column("number", Integer),
+    Column("start", Integer),
+    Column("end", Integer),
+    Column("in_source", Integer),
+    Index("audit_by_run", "run", "id"),
+    sqlite_autoincrement=True,
+)
+_META = Table("veridical", _METADATA, Column("version", Integer, nullable=False))
+
+MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {}
+"""The step from each version of the tables to the next."""
+
+
+def prepare(connection: Connection, migrations: Mapping[int, Callable[[Connection], None]] = MIGRATIONS) -> None:
+    """Create the tables in an empty database, or bring the tables of an earlier version up to date.
+
+    Raises:
+        DataError: The database has a later version, or contains only other tables.
+    """
+    newest = 1 + len(migrations)
+    names = inspect(connection).get_table_names()
+    if _META.name not in names:
+        if names:
+            hint = "name a database of its own"
+            raise DataError(f"the database holds other tables, such as {names[0]!r}", hint=hint)
+        _METADATA.create_all(connection)
+        search.create(connection)
+        connection.execute(insert(_META).values(version=newest))
+        return
+    version = connection.execute(select(_META.c.version)).scalar_one()
+    if version > newest:
+        raise DataError(f"the history has version {version}, and this Veridical reads up to {newest}", hint="update it")
+    for number in range(version, newest):
+        migrations[number](connection)
+    connection.execute(update(_META).values(version=newest))

@@ -1,0 +1,124 @@
+"""Write cases as rows of the tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, insert, select, update
+
+from veridical.history import search
+from veridical.history.records import Row
+from veridical.history.tables import CASES, DOCUMENTS, FACETS, NO_SCORE
+from veridical.io.serialization import encode
+from veridical.records.strings import shorten
+from veridical.records.types import Case, Checked
+from veridical.workflows.batch.records import JudgedRow, judged_row
+
+__all__ = ["clean", "insert_rows", "search_text", "store_results"]
+
+_BEGINNING = 160  # characters of a response in the table of cases
+
+
+def clean(text: str) -> str:
+    """Return a text without the character that PostgreSQL cannot hold."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def insert_rows(connection: Connection, run: str, rows: Sequence[Row], first: int) -> list[int]:
+    """Store rows as cases and return their keys."""
+    if not rows:
+        return []
+    empty = {"score": NO_SCORE, "omission": NO_SCORE, "flagged": 0, "cause": "", "decided": 0, "version": 0}
+    values = [
+        {
+            **empty,
+            "run": run,
+            "number": number,
+            "row": row.row,
+            "name": clean(row.name),
+            "outcome": "failed" if row.problem else "waiting",
+            "beginning": clean(shorten(row.text, _BEGINNING)),
+            "problem": clean(row.problem),
+        }
+        for number, row in enumerate(rows, first)
+    ]
+    connection.execute(insert(CASES), values)
+    wanted = select(CASES.c.id).where(CASES.c.run == run, CASES.c.number >= first).order_by(CASES.c.number)
+    keyed = list(zip(connection.execute(wanted).scalars(), rows, strict=True))
+    documents = [
+        {"case": key, "body": clean(row.body), "fields": json.dumps(row.fields) if row.fields else None}
+        for key, row in keyed
+    ]
+    connection.execute(insert(DOCUMENTS), documents)
+    search.add(connection, [(key, row.search) for key, row in keyed if row.search])
+    labels = [{"case": key, "value": clean(shorten(row.label, 100))} for key, row in keyed if row.label is not None]
+    if labels:
+        connection.execute(insert(FACETS).values(run=run, kind="label"), labels)
+    return [key for key, _ in keyed]
+
+
+def store_results(
+    connection: Connection, run: str, results: Sequence[tuple[int, Checked | str]], *, index: bool = False
+) -> None:
+    """Store results in the rows of their cases. With `index`, their texts are also indexed if this is still missing.
+
+    A case that was deleted in the meantime is left out.
+    """
+    wanted = select(CASES.c.id).where(CASES.c.id.in_([key for key, _ in results]))
+    present = set(connection.execute(wanted).scalars())
+    facets: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
+    bodies: list[dict[str, Any]] = []
+    texts: list[tuple[int, str]] = []
+    for key, checked in results:
+        if key not in present:
+            continue
+        if isinstance(checked, str):
+            failed = update(CASES).where(CASES.c.id == key).values(outcome="failed", problem=clean(checked))
+            connection.execute(failed)
+            continue
+        judged = judged_row(0, None, checked)
+        rows.append({"key": key, **_columns(checked, judged)})
+        bodies.append({"key": key, "body": encode(checked)})
+        texts.append((key, search_text(checked.case)))
+        facets += (
+            {"case": key, "run": run, "kind": kind, "value": value} for kind, value in _facets(checked, judged.kinds)
+        )
+    if rows:
+        connection.execute(update(CASES).where(CASES.c.id == bindparam("key")), rows)
+        connection.execute(update(DOCUMENTS).where(DOCUMENTS.c.case == bindparam("key")), bodies)
+    if facets:
+        connection.execute(insert(FACETS), facets)
+    if index:
+        search.add(connection, texts)
+
+
+def search_text(case: Case) -> str:
+    """Return the words by which a case is found."""
+    return f"{case.id} {case.question or ''} {case.response}"
+
+
+def _columns(checked: Checked, judged: JudgedRow) -> dict[str, Any]:
+    pairs = zip(checked.judgements, checked.decisions, strict=True)
+    flagged = (judgement.verdicts[i].score for judgement, decision in pairs for i in decision.verdicts)
+    scores = [score for score in (judged.hallucination, *flagged) if score is not None]
+    return {
+        "outcome": checked.outcome.value,
+        "score": max(scores, default=NO_SCORE),
+        "omission": NO_SCORE if judged.omission is None else judged.omission,
+        "flagged": judged.flagged + judged.left_out,
+        "cause": "" if checked.cause is None else checked.cause.kind.value,
+        "beginning": clean(shorten(checked.case.response, _BEGINNING)),
+    }
+
+
+def _facets(checked: Checked, kinds: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for source in checked.case.sources:
+        yield "source", clean(source.id)
+    for kind in kinds:
+        yield "kind", kind
+    pairs = zip(checked.judgements, checked.decisions, strict=True)
+    for name in {judgement.by for judgement, decision in pairs if decision.outcome.value == "flagged"}:
+        yield "detector", name

@@ -1,0 +1,1 @@
+"""Run trained detectors with NumPy and ONNX, without torch: artifacts, prompts, pairs, heads."""

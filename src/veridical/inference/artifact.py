@@ -1,0 +1,159 @@
+"""Read a trained detector from its folder: `detector.json` (everything but the weights) and `weights.safetensors`.
+
+A detector that was trained on the internals of a model fits only this model, so the artifact records its base model
+(`base_model.check_base` rejects any other model). Nothing is pickled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from veridical.io.strict_json import read_object
+from veridical.records.errors import DataError
+from veridical.records.strings import shorten
+
+__all__ = [
+    "DETECTOR",
+    "FORMAT",
+    "WEIGHTS",
+    "Artifact",
+    "Base",
+    "described_kind",
+    "description",
+    "load_artifact",
+    "read_base",
+    "read_folder",
+]
+
+FORMAT = 1
+DETECTOR, WEIGHTS = "detector.json", "weights.safetensors"
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """Identifies the model that an artifact belongs to.
+
+    `tokenizer` is a hash of the tokenizer, and `config` a hash of configuration and tokenizer together. `weights` is a
+    hash of numbers from all matrices, rounded to bf16 so that fp32 and bf16 copies agree. It is None for a model in
+    fp16, which rounds differently. `name` is the user's name for the model. It says where to look for the model, but
+    does not identify it.
+    """
+
+    name: str
+    revision: str | None
+    architecture: str
+    layers: int
+    width: int
+    vocabulary: int
+    tokenizer: str
+    config: str
+    weights: str | None
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Artifact:
+    """A detector of `kind` trained on `base`: `settings` (JSON), `tensors` by name, and records of its training."""
+
+    kind: str
+    base: Base
+    settings: dict[str, Any]
+    tensors: dict[str, NDArray[Any]]
+    training: dict[str, Any] = field(default_factory=dict)
+    validation: dict[str, Any] = field(default_factory=dict)
+
+
+def read_folder(folder: str | Path, kind: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Read the object in `detector.json` and the tensors of the detector in a folder.
+
+    Raises:
+        DataError: The folder contains no detector, or a detector that is damaged, of another kind or of a newer format.
+    """
+    folder = Path(folder)
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    document = description(folder, kind)
+    path = folder / WEIGHTS
+    if not path.is_file():
+        raise DataError("no such file", path=path, hint="copy the whole folder of the detector")
+    data = path.read_bytes()
+    if hashlib.sha256(data).hexdigest() != document.get("weights"):
+        raise DataError(f"not the weights that {DETECTOR} names (damaged or of another run)", path=path)
+    try:
+        return document, load(data)
+    except SafetensorError as error:
+        raise DataError(f"cannot be read: {error}", path=path) from None
+
+
+def read_base(value: Any, path: Path) -> Base:
+    """Read the base model that an artifact records.
+
+    Raises:
+        DataError: A field is missing or unknown.
+    """
+    try:
+        return Base(**value)
+    except TypeError:
+        expected = ", ".join(f.name for f in fields(Base))
+        raise DataError("a field is missing or unknown", path=path, hint=f"base: {expected}") from None
+
+
+def load_artifact(folder: str | Path, kind: str) -> Artifact:
+    """Read the artifact of a given kind from a folder.
+
+    Raises:
+        DataError: The folder contains no detector, or a detector that is damaged, of another kind or of a newer format.
+    """
+    path = Path(folder) / DETECTOR
+    document, tensors = read_folder(folder, kind)
+    base = read_base(document.get("base"), path)
+    try:
+        parts = {name: dict(document[name]) for name in ("settings", "training", "validation")}
+    except (KeyError, TypeError, ValueError):
+        raise DataError(
+            "a field is missing or not an object", path=path, hint="it needs settings, training and validation"
+        ) from None
+    return Artifact(kind, base, tensors=tensors, **parts)
+
+
+def description(folder: str | Path, kind: str) -> dict[str, Any]:
+    """Read the `detector.json` in a folder.
+
+    Raises:
+        DataError: The file does not describe a detector of this kind.
+    """
+    folder = Path(folder)
+    if not (folder / DETECTOR).is_file():
+        raise DataError(f"no {DETECTOR} in it", path=folder, hint="name the folder that `veridical train` wrote")
+    path = folder / DETECTOR
+    document = read_object(path)
+    tag, _, number = str(document.get("veridical")).partition("/")
+    if tag not in ("detector", "calibrated") or not number.isdecimal():
+        raise DataError("not the description of a trained detector", path=path)
+    if number != str(FORMAT):
+        problem = f"of format {shorten(number, 20)}; this Veridical reads {FORMAT}"
+        raise DataError(problem, path=path, hint="install the Veridical that wrote it")
+    described = document.get("kind") if tag == "detector" else tag
+    if described != kind:
+        raise DataError(f"a detector of the kind {described!r}, not {kind!r}", path=path)
+    return document
+
+
+def described_kind(folder: str | Path) -> str | None:
+    """Return the kind of the detector in a folder.
+
+    The result is None if the folder contains no detector, and "" if its description cannot be read.
+    """
+    path = Path(folder) / DETECTOR
+    if not path.is_file():
+        return None
+    try:
+        return str(read_object(path).get("kind", ""))
+    except DataError:
+        return ""

@@ -1,0 +1,106 @@
+"""List the checkpoints that `veridical models` recommends (`catalogue.json`), and tell what their licences allow.
+
+If a revision or a hash is missing in the list, the first download records it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from veridical.io.strict_json import read_object
+
+__all__ = ["Checkpoint", "Part", "catalogue", "forbids_commerce", "repository_of"]
+
+_NON_COMMERCIAL = re.compile(r"(?<![a-z])(nc|non-?commercial)(?![a-z])", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A set of files from a repository of the hub.
+
+    Attributes:
+        repository: The name of the repository, "owner/model".
+        revision: The commit. Default: the newest commit at the first download.
+        sha256: The SHA-256 hashes of the files for which the list has one.
+    """
+
+    repository: str
+    revision: str | None = None
+    sha256: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A recommended checkpoint.
+
+    Attributes:
+        part: The files of the checkpoint.
+        licence: The licence, as the hub names it.
+        languages: The languages that the checkpoint was trained for.
+        parameters: The number of its weights, as text.
+        megabytes: The approximate size of the download, in megabytes.
+        onnx: Whether its publisher offers an ONNX file, which runs without torch.
+        figures: The publisher's measurements. "" if they are only in the source.
+        source: Where the measurements are published.
+        inside: The repository whose files with a hash are put into a folder inside, because the checkpoint needs them.
+    """
+
+    part: Part
+    licence: str
+    languages: tuple[str, ...]
+    parameters: str
+    megabytes: int
+    onnx: bool
+    figures: str
+    source: str
+    inside: Part | None = None
+
+    @property
+    def pinning(self) -> str:
+        """Says whether the commit and the hash of the weights are known. The first download records what is missing."""
+        if self.part.revision is None:
+            return "commit and hash as first downloaded"
+        known = any(name.endswith(".safetensors") for name in self.part.sha256)
+        return "commit and hash known" if known else "commit known, hash as first downloaded"
+
+
+@cache
+def catalogue() -> dict[str, Checkpoint]:
+    """Return the recommended checkpoints by name."""
+    entries = read_object(Path(__file__).with_name("catalogue.json"))
+    return {
+        name: Checkpoint(
+            Part(entry["repository"], entry.get("revision"), entry.get("sha256", {})),
+            entry["licence"],
+            tuple(entry["languages"]),
+            entry["parameters"],
+            entry["megabytes"],
+            entry.get("onnx", False),
+            entry["figures"],
+            entry["source"],
+            Part(**entry["inside"]) if "inside" in entry else None,
+        )
+        for name, entry in entries.items()
+    }
+
+
+def repository_of(name: str) -> str:
+    """Return the repository that a name in the catalogue stands for. Any other name is returned unchanged.
+
+    >>> repository_of("hhem-2.1-open"), repository_of("owner/model")
+    ('vectara/hallucination_evaluation_model', 'owner/model')
+    """
+    return catalogue()[name].part.repository if name in catalogue() else name
+
+
+def forbids_commerce(licence: str | None) -> bool:
+    """Check whether the name of a licence says that it forbids commercial use.
+
+    >>> [forbids_commerce(name) for name in ("cc-by-nc-4.0", "CC BY-NC-SA 4.0", "apache-2.0", None)]
+    [True, True, False, False]
+    """
+    return licence is not None and _NON_COMMERCIAL.search(licence) is not None

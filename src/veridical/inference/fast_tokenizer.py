@@ -1,0 +1,158 @@
+"""Read a tokenizer from `tokenizer.json` without transformers. It offers only the calls that reading pairs needs.
+
+If `matches` is True, its ids, offsets and segment ids equal those of the Hugging Face class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from veridical.inference.local_model import require_models
+from veridical.io.files import read_text
+from veridical.io.strict_json import read_object
+from veridical.records.errors import DataError
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+__all__ = ["TOKENIZER", "FastTokenizer", "plain_backend"]
+
+TOKENIZER = "tokenizer.json"
+_UNBOUNDED = int(1e30)  # the Hugging Face classes' number for "no limit"
+_SPECIAL = ("bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id")
+
+
+class FastTokenizer:
+    """Reads a tokenizer from a Hugging Face folder with the `tokenizers` library alone.
+
+    Truncation and padding that were saved in the folder are switched off.
+
+    Args:
+        folder: A folder with `tokenizer.json`. It also needs `tokenizer_config.json` if special tokens have a role.
+
+    Attributes:
+        model_max_length: The largest number of tokens that the model reads. A huge number if the folder does not say.
+        chat_template: The chat template, or None.
+        bos_token_id: The token that begins a text, or None. `eos_token_id`, `pad_token_id` and `sep_token_id` are
+            similar.
+
+    Raises:
+        DataError: A file is missing or cannot be read.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        path = self.folder / TOKENIZER
+        if not path.is_file():
+            raise DataError(f"no {TOKENIZER} in it", path=self.folder, hint="copy it from the model's own folder")
+        try:
+            self._backend = plain_backend(read_text(path))
+        except DataError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the library raises nothing more specific
+            raise DataError(f"cannot be read: {error}", path=path, hint="copy it again") from None
+        self._backend.encode_special_tokens = True
+        config: dict[str, Any] = {}
+        for name in ("special_tokens_map.json", "tokenizer_config.json"):
+            config |= _object(self.folder / name)
+        self.model_max_length = int(config.get("model_max_length") or _UNBOUNDED)
+        template = self.folder / "chat_template.jinja"
+        self.chat_template = read_text(template) if template.is_file() else config.get("chat_template")
+        ids = {}
+        for name in _SPECIAL:
+            token = config.get(name.removesuffix("_id"))
+            text = token.get("content") if isinstance(token, dict) else token
+            ids[name] = None if text is None else self._backend.token_to_id(str(text))
+        self.bos_token_id, self.eos_token_id, self.pad_token_id, self.sep_token_id = ids.values()
+
+    @property
+    def backend_tokenizer(self) -> Tokenizer:
+        """The tokenizer of the `tokenizers` library."""
+        return self._backend
+
+    @cached_property
+    def _markup_backend(self) -> Tokenizer:
+        """A second tokenizer that reads special tokens as such, so that no call has to change the first one."""
+        return plain_backend(self._backend.to_str())
+
+    @cached_property
+    def _special(self) -> list[str]:
+        """The special tokens in lower case."""
+        return [token.content.lower() for token in self.added_tokens_decoder.values() if token.special]
+
+    @cached_property
+    def added_tokens_decoder(self) -> dict[int, Any]:
+        """The added tokens by id; each has an attribute `special`."""
+        return dict(self._backend.get_added_tokens_decoder())
+
+    def __call__(
+        self,
+        text: str | Sequence[str],
+        text_pair: str | None = None,
+        *,
+        add_special_tokens: bool = True,
+        split_special_tokens: bool = False,
+        **_: Any,
+    ) -> dict[str, Any]:
+        """Tokenise a text, a pair, or several texts; return the result as a Hugging Face tokenizer does.
+
+        Args:
+            text: One text, or several.
+            text_pair: The second text of a pair.
+            add_special_tokens: Whether to add special tokens around the text.
+            split_special_tokens: Whether to read special tokens that are written out in the text as plain characters.
+
+        Returns:
+            "input_ids", "token_type_ids" and "offset_mapping": a list each for one text, lists of lists for several.
+        """
+        one = isinstance(text, str)
+        batch = [(text, text_pair) if text_pair else text] if one else list(text)
+        backend = self._backend
+        if not split_special_tokens:
+            written = f"{text if one else ' '.join(text)} {text_pair or ''}".lower()
+            if any(token in written for token in self._special):  # only then: making it takes as long as loading this
+                backend = self._markup_backend
+        encodings = backend.encode_batch(batch, add_special_tokens=add_special_tokens)
+        columns: dict[str, list[Any]] = {
+            "input_ids": [encoding.ids for encoding in encodings],
+            "token_type_ids": [encoding.type_ids for encoding in encodings],
+            "offset_mapping": [encoding.offsets for encoding in encodings],
+        }
+        return {name: values[0] for name, values in columns.items()} if one else columns
+
+    def apply_chat_template(self, turns: list[dict[str, str]], **options: Any) -> Any:
+        """Render a conversation with the Hugging Face class; raise `MissingExtraError` without transformers."""
+        require_models(f"the chat template of {self.folder}")
+        import transformers
+
+        tokenizer = transformers.AutoTokenizer.from_pretrained(
+            self.folder, local_files_only=True, trust_remote_code=False
+        )
+        return tokenizer.apply_chat_template(turns, **options)
+
+    def matches(self, tokenizer: Any) -> bool:
+        """Check whether a Hugging Face tokenizer gives the same results, because some classes change what
+        `tokenizer.json` says.
+        """
+        roles = all(getattr(self, name) == getattr(tokenizer, name) for name in _SPECIAL)
+        return roles and self._backend.to_str() == plain_backend(tokenizer.backend_tokenizer.to_str()).to_str()
+
+
+def plain_backend(document: str) -> Tokenizer:
+    """Make a tokenizer from a JSON document, without the truncation and padding that an earlier call may have left in
+    it.
+    """
+    from tokenizers import Tokenizer
+
+    backend = Tokenizer.from_str(document)
+    backend.no_truncation()
+    backend.no_padding()
+    return backend
+
+
+def _object(path: Path) -> dict[str, Any]:
+    """Read the JSON object in a file; return an empty one if there is no file."""
+    return read_object(path) if path.is_file() else {}

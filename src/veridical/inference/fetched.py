@@ -1,0 +1,283 @@
+"""Manage the checkpoints that `veridical models get` has downloaded, in one folder with a record for each.
+
+The record (`veridical.json`) has the repository, the commit, the licence, and the size and hash of every file. Reading
+a model needs neither the network nor this record. `verify` compares the files with the record.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
+from glob import escape
+from pathlib import Path, PurePosixPath
+
+from veridical.inference.catalogue import Part, catalogue, repository_of
+from veridical.inference.hub import HUB_NAME, Hub, HubFile, Listing, digest_of_file
+from veridical.inference.onnx_runtime import PUBLISHED
+from veridical.io.files import write_whole
+from veridical.io.strict_json import read_object
+from veridical.records.errors import DataError, InputError, OutputError, UnknownNameError
+
+__all__ = [
+    "FILES",
+    "RECORD",
+    "Fetched",
+    "Plan",
+    "fetch",
+    "fetched",
+    "find_fetched",
+    "models_folder",
+    "plan",
+    "remove",
+    "verify",
+]
+
+RECORD = "veridical.json"
+FILES = ("*.json", "*.safetensors", "*.txt", "*.model")
+"""The files of a checkpoint that are read: neither pickles nor code."""
+_ONNX = (PUBLISHED, f"{PUBLISHED}_data")
+_SPARE = 50_000_000  # bytes of the disk that stay free
+
+
+def models_folder() -> Path:
+    """Return the folder of downloaded models: `$VERIDICAL_HOME/models`, or else the system's folder for data."""
+    home = os.environ.get("VERIDICAL_HOME")
+    if home:
+        return Path(home).expanduser() / "models"
+    if sys.platform == "win32":
+        data = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        data = Path.home() / "Library" / "Application Support"
+    else:
+        data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    return data / "veridical" / "models"
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A downloaded model, with its repository, commit and licence, and the SHA-256 hash of each file."""
+
+    folder: Path
+    repository: str
+    revision: str
+    asked: str
+    licence: str | None
+    files: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """Its name in the catalogue, else that of its repository."""
+        names = [name for name, entry in catalogue().items() if entry.part.repository == self.repository]
+        return names[0] if names else self.repository
+
+    @property
+    def is_onnx(self) -> bool:
+        """Whether the publisher's ONNX file was downloaded in place of weights in safetensors."""
+        return PUBLISHED in self.files
+
+    @property
+    def bytes(self) -> int:
+        """The size of its files that are there."""
+        return sum(path.stat().st_size for name in self.files if (path := self.folder / name).is_file())
+
+
+def fetched() -> Iterator[Fetched]:
+    """Yield the fetched models, by name of their folders."""
+    for path in sorted(models_folder().glob(f"*/{RECORD}")):
+        yield _read(path)
+
+
+def find_fetched(name: str) -> Fetched | None:
+    """Return the downloaded model for a name in the catalogue or a repository, or None if there is no such model."""
+    path = _folder(repository_of(name)) / RECORD
+    return _read(path) if path.is_file() else None
+
+
+def _folder(repository: str) -> Path:
+    return models_folder() / repository.replace("/", "--")
+
+
+def _read(path: Path) -> Fetched:
+    record = read_object(path)
+    try:
+        return Fetched(path.parent, **record)
+    except TypeError:
+        raise DataError(
+            "not the record of a fetched model", path=path, hint="remove its folder, and get it again"
+        ) from None
+
+
+def remove(name: str) -> list[Path]:
+    """Delete a model, and the remains of interrupted downloads of it, and return the deleted folders.
+
+    Raises:
+        UnknownNameError: There is no model of this name.
+        OutputError: A folder cannot be deleted.
+    """
+    target = _folder(repository_of(name))
+    folders = [folder for folder in (target, *_parts(target)) if folder.is_dir()]
+    if not folders:
+        raise UnknownNameError("fetched model", name, [model.name for model in fetched()])
+    for folder in folders:
+        try:
+            shutil.rmtree(folder)
+        except OSError as error:
+            raise OutputError(f"cannot remove {folder}: {error.strerror or error}") from None
+    return folders
+
+
+def _parts(target: Path) -> list[Path]:
+    """Return the folders of unfinished downloads of the model with the folder `target`."""
+    return sorted(target.parent.glob(f".{escape(target.name)}.*.part"))
+
+
+def verify(model: Fetched) -> list[str]:
+    """Return what is wrong with the files of a model, one line each.
+
+    There are no lines if they are as they were downloaded.
+    """
+    problems = []
+    for name, sha256 in model.files.items():
+        path = model.folder / name
+        if not path.is_file():
+            problems.append(f"{path} is missing")
+        elif digest_of_file(path) != sha256:
+            problems.append(f"{path} has changed since it was downloaded")
+    return problems
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Lists what `fetch` downloads: files of a model by their place in its folder, with the repository and commit of
+    each.
+    """
+
+    repository: str
+    listing: Listing
+    asked: str
+    files: Mapping[str, tuple[str, str, HubFile]]
+
+    @property
+    def bytes(self) -> int:
+        """The size of the files."""
+        return sum(file.size for _, _, file in self.files.values())
+
+
+def plan(name: str, revision: str | None = None, *, hub: Hub, onnx: bool = False) -> Plan:
+    """Ask the hub for the files of a model.
+
+    Args:
+        name: A name in the catalogue, or a repository ("owner/model").
+        revision: A commit, branch or tag. Default: the commit in the catalogue, or the newest commit.
+        hub: The hub to ask.
+        onnx: Whether to take the publisher's ONNX file in place of weights in safetensors.
+
+    Raises:
+        UnknownNameError: The name is neither in the catalogue nor the name of a repository.
+        InputError: The hub cannot be reached, does not have the model, or does not have such weights of it.
+    """
+    repository = repository_of(name)
+    if not HUB_NAME.fullmatch(repository):
+        raise UnknownNameError("model", name, catalogue())
+    entries = [entry for entry in catalogue().values() if entry.part.repository == repository]
+    part = entries[0].part if entries else Part(repository)
+    asked = revision or part.revision or "main"
+    listing = hub.listing(repository, asked)
+    known = part.sha256 if asked == part.revision else {}
+    files = {
+        file.path: (repository, listing.commit, _pinned(file, known, repository))
+        for file in listing.files
+        if _is_wanted(file.path, onnx)
+    }
+    if onnx and PUBLISHED not in files:
+        raise InputError(f"{repository} has no {PUBLISHED} at {asked}", hint="leave out --onnx; torch runs its weights")
+    if not (onnx or any(path.endswith(".safetensors") for path in files)):
+        raise InputError(
+            f"{repository} has no weights in safetensors at {asked}",
+            hint="try --revision refs/pr/1, where the hub puts what it converted, or convert them where you trust "
+            "them (docs/detectors/entailment.md)",
+        )
+    inside = entries[0].inside if entries else None
+    if inside is not None:
+        below = hub.listing(inside.repository, inside.revision or "main")
+        folder = PurePosixPath(inside.repository).name
+        for file in below.files:
+            if file.path in inside.sha256:
+                pinned = _pinned(file, inside.sha256, inside.repository)
+                files[f"{folder}/{file.path}"] = (inside.repository, below.commit, pinned)
+    return Plan(repository, listing, asked, files)
+
+
+def _is_wanted(path: str, onnx: bool) -> bool:
+    """Check whether the file at `path` of a repository is downloaded."""
+    if path in _ONNX:
+        return onnx
+    if path == RECORD or re.search(r"[/\\]", path) or (onnx and path.endswith(".safetensors")):
+        return False
+    return any(fnmatchcase(path, pattern) for pattern in FILES)
+
+
+def _pinned(file: HubFile, known: Mapping[str, str], repository: str) -> HubFile:
+    """Return `file` with the hash that is known here; raise `InputError` if the hub lists another one."""
+    sha256 = known.get(file.path)
+    if sha256 is None:
+        return file
+    if file.sha256 not in (None, sha256):
+        raise InputError(
+            f"the hub lists another {file.path} of {repository} than the one that Veridical recommends",
+            hint="the mirror may have changed it: check HF_ENDPOINT",
+        )
+    return HubFile(file.path, file.size, sha256)
+
+
+def fetch(plan: Plan, *, hub: Hub, progress: Callable[[int, int], None] = lambda done, total: None) -> Fetched:
+    """Download a model to its folder. If an earlier call was interrupted, its downloaded files are used.
+
+    Args:
+        plan: The files to download.
+        hub: The hub to download from.
+        progress: A function that receives the number of bytes downloaded so far, and their total.
+
+    Raises:
+        InputError: A file cannot be downloaded, or is not the file that the hub lists.
+        OutputError: The folder cannot be written, or the disk is too small.
+    """
+    target = _folder(plan.repository)
+    part = target.with_name(f".{target.name}.{plan.listing.commit[:12]}.part")
+    digests: dict[str, str] = {}
+    try:
+        part.mkdir(parents=True, exist_ok=True)
+        there = sum(path.stat().st_size for path in part.rglob("*") if path.is_file())
+        if shutil.disk_usage(part).free < plan.bytes - there + _SPARE:
+            raise OutputError(
+                f"{plan.repository} needs {plan.bytes / 1e6:,.0f} MB, which are not free in {part.parent}",
+                hint="name another folder in VERIDICAL_HOME",
+            )
+        done = 0
+        for name, (repository, commit, file) in plan.files.items():
+            path = part / name
+            if path.is_file():  # only whole files get this name
+                digests[name] = digest_of_file(path)
+            else:
+
+                def received(there: int, before: int = done) -> None:
+                    progress(before + there, plan.bytes)
+
+                digests[name] = hub.download(repository, commit, file, path, received)
+            done += file.size
+            progress(done, plan.bytes)
+        model = Fetched(target, plan.repository, plan.listing.commit, plan.asked, plan.listing.licence, digests)
+        record = {name: value for name, value in asdict(model).items() if name != "folder"}
+        write_whole(part / RECORD, json.dumps(record, indent=1) + "\n", follow_link=False)
+        part.replace(target)
+        for other in _parts(target):
+            shutil.rmtree(other)
+    except OSError as error:
+        raise OutputError(f"cannot write {error.filename or part}: {error.strerror or error}") from None
+    return model

@@ -1,0 +1,231 @@
+"""Compute logits from the states of a backbone or from feature rows, with small heads in NumPy.
+
+Training uses torch and scikit-learn. `PairHead` follows Liu et al. 2022, §4.2: the states of a span are pooled (max or
+mean), and a perceptron with tanh scores them. A span may be a token, a word, or a marked phrase. A second head scores
+the response as a whole. A third head tells whether the sources contradict the response or say nothing about it. The
+second and the third head may share a layer of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridical.records.errors import DataError, InputError, UnknownNameError
+
+__all__ = ["POOLINGS", "WHOLES", "HeadSettings", "LinearClassifier", "LogisticLayer", "PairHead", "pool"]
+
+States = NDArray[np.float32]
+Floats = NDArray[np.float64]
+POOLINGS = ("max", "mean")
+WHOLES = ("state", "both")
+_FARTHEST = 5.0  # deviations; a feature that hardly varied in training must not decide alone
+_ARRAYS = ("mean", "scale", "weights", "intercept")
+
+
+@dataclass(frozen=True, slots=True)
+class HeadSettings:
+    """The form of the heads in a `PairHead`.
+
+    Attributes:
+        unit: The unit to score: "word" (with its tokens pooled) or "token".
+        pooling: The pooling over the tokens of a unit: "max" or "mean".
+        hidden: The number of hidden units of the perceptron. With 0, the head is linear.
+        features: The number of features of each unit that are appended to its pooled state.
+        contradiction: Whether there is a head that tells contradiction from absence.
+        whole: The input of the heads for the whole response: "state" for its own state, or "both" for this state and
+            the mean of its tokens' states.
+        whole_hidden: The number of hidden units in the tanh layer that these heads share. With 0, they are linear.
+    """
+
+    unit: Literal["word", "token"] = "word"
+    pooling: Literal["max", "mean"] = "mean"
+    hidden: int = 0
+    features: int = 0
+    contradiction: bool = False
+    whole: Literal["state", "both"] = "state"
+    whole_hidden: int = 0
+
+    def __post_init__(self) -> None:
+        if self.pooling not in POOLINGS:
+            raise UnknownNameError("pooling", self.pooling, POOLINGS)
+        if self.unit not in ("word", "token"):
+            raise UnknownNameError("unit", self.unit, ("word", "token"))
+        if self.whole not in WHOLES:
+            raise UnknownNameError("whole", self.whole, WHOLES)
+        if min(self.hidden, self.features, self.whole_hidden) < 0:
+            raise InputError(
+                f"heads of {self.hidden} and {self.whole_hidden} hidden units, and {self.features} features",
+                hint="0 or more",
+            )
+
+    def shapes(self, width: int) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the tensors of a head, for states of `width` numbers."""
+        size = width + self.features
+        shapes: dict[str, tuple[int, ...]] = {"units.weight": (1, self.hidden or size), "units.bias": (1,)}
+        if self.hidden:
+            shapes |= {"hidden.weight": (self.hidden, size), "hidden.bias": (self.hidden,)}
+        whole = size + (width if self.whole == "both" else 0)
+        if self.whole_hidden:
+            shapes |= {"whole.weight": (self.whole_hidden, whole), "whole.bias": (self.whole_hidden,)}
+        for head in ("pair", "contradiction") if self.contradiction else ("pair",):
+            shapes |= {f"{head}.weight": (1, self.whole_hidden or whole), f"{head}.bias": (1,)}
+        return shapes
+
+
+def pool(states: States, units: Sequence[tuple[int, int]], pooling: str) -> States:
+    """Pool the states of each unit into one state.
+
+    Args:
+        states: The states of all tokens. *Shape:* (tokens, width)
+        units: The first and the end token of each unit. No unit may be empty.
+        pooling: "max" or "mean".
+
+    Returns:
+        The pooled states. *Shape:* (units, width)
+    """
+    if all(end - first == 1 for first, end in units):
+        return states[[first for first, _ in units]]
+    reduce = np.max if pooling == "max" else np.mean
+    return np.stack([states[first] if end - first == 1 else reduce(states[first:end], axis=0) for first, end in units])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairHead:
+    """Computes logits from states with the weights of the heads. Any engine may compute the states.
+
+    Attributes:
+        settings: The form of the heads.
+        tensors: The weights by name (`HeadSettings.shapes`).
+        transform: The layers that a published checkpoint has before its classifier. They are applied to states before
+            pooling.
+    """
+
+    settings: HeadSettings
+    tensors: dict[str, States]
+    transform: Callable[[States], States] | None = None
+
+    def unit_logits(self, states: States, units: Sequence[tuple[int, int]], features: States | None) -> States:
+        """Return, for each unit, the logit of being hallucinated.
+
+        *Shape:* `states` is (tokens, width), and the result is (units,).
+        """
+        x = pool(states if self.transform is None else self.transform(states), units, self.settings.pooling)
+        if self.settings.features:
+            x = np.concatenate([x, features], axis=1)
+        if self.settings.hidden:
+            x = np.tanh(x @ self.tensors["hidden.weight"].T + self.tensors["hidden.bias"])
+        logits: States = (x @ self.tensors["units.weight"].T + self.tensors["units.bias"])[:, 0]
+        return logits
+
+    def whole_logits(self, whole: States, tokens: States, features: States | None) -> tuple[float, float]:
+        """Return the two logits of a whole response.
+
+        The first is the logit of being hallucinated. The second is the logit of being contradicted by the sources, if
+        it is hallucinated. The second is NaN if there is no contradiction head.
+
+        Args:
+            whole: The state of the whole response. *Shape:* (width,)
+            tokens: The states of its tokens. *Shape:* (tokens, width)
+            features: The mean features of its units. None if the heads take no features. *Shape:* (features,)
+        """
+        parts = [whole, *([tokens.mean(0)] if self.settings.whole == "both" else [])]
+        x = np.concatenate([*parts, *([features] if self.settings.features and features is not None else [])])
+        if self.settings.whole_hidden:
+            x = np.tanh(self.tensors["whole.weight"] @ x + self.tensors["whole.bias"])
+
+        def logit(head: str) -> float:
+            return float(x @ self.tensors[f"{head}.weight"][0] + self.tensors[f"{head}.bias"][0])
+
+        return logit("pair"), logit("contradiction") if self.settings.contradiction else np.nan
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LogisticLayer:
+    """A logistic classifier with `weight` (features,) and `bias`, on raw features."""
+
+    weight: Floats
+    bias: float
+
+    def scores(self, rows: Floats) -> Floats:
+        """Return the probability for each row of features. *Shape:* (rows,)"""
+        logits = np.clip(rows @ self.weight + self.bias, -500.0, 500.0)
+        probability: Floats = 1.0 / (1.0 + np.exp(-logits))
+        return probability
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearClassifier:
+    """A linear classifier, which computes weights @ ((row - mean) / scale) + intercept.
+
+    A missing value (NaN) counts as the mean. A value more than five deviations away counts as five deviations. All
+    arrays have the *shape* (features,), except `intercept`, which has (1,).
+    """
+
+    mean: Floats
+    scale: Floats
+    weights: Floats
+    intercept: Floats
+
+    @classmethod
+    def standardising(cls, rows: Floats) -> LinearClassifier:
+        """Make a classifier with the means and deviations of `rows`, and with weights of 0.
+
+        *Shape:* `rows` is (n, features).
+        """
+        present = ~np.isnan(rows)
+        count = np.maximum(present.sum(axis=0), 1)
+        mean = np.where(present, rows, 0.0).sum(axis=0) / count
+        deviation = np.sqrt(np.where(present, (rows - mean) ** 2, 0.0).sum(axis=0) / count)
+        zero = np.zeros(rows.shape[1])
+        return cls(mean, np.where(deviation > 1e-9, deviation, 1.0), zero, np.zeros(1))
+
+    def standardise(self, rows: Floats) -> Floats:
+        """Return each value's distance from the mean in deviations, from -5 to 5.
+
+        A missing value has the distance 0.
+        """
+        values: Floats = np.clip(np.nan_to_num((rows - self.mean) / self.scale, nan=0.0), -_FARTHEST, _FARTHEST)
+        return values
+
+    def contributions(self, rows: Floats) -> Floats:
+        """Return the amount that each feature adds to the distance of each row.
+
+        The result has the shape of `rows`.
+        """
+        parts: Floats = self.standardise(rows) * self.weights
+        return parts
+
+    def decide(self, rows: Floats) -> Floats:
+        """Return the signed distance of each row from the boundary. Positive distances mean hallucinated.
+
+        The unit is that of the loss.
+        """
+        distance: Floats = self.standardise(rows) @ self.weights + self.intercept[0]
+        return distance
+
+    def arrays(self) -> dict[str, Floats]:
+        """Return the four arrays by name."""
+        return {name: getattr(self, name) for name in _ARRAYS}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], features: int, path: Path) -> LinearClassifier:
+        """Make a classifier from arrays by name. Errors name `path`.
+
+        Raises:
+            DataError: An array is missing, not finite, or has the wrong shape.
+        """
+        for name in _ARRAYS:
+            shape = (1,) if name == "intercept" else (features,)
+            array = arrays.get(name)
+            if array is None or array.shape != shape or not np.isfinite(array).all():
+                problem = "missing" if array is None else f"of shape {array.shape}, or not finite"
+                raise DataError(f"{name} of the classifier is {problem}", path=path, hint="train the detector again")
+        if not (arrays["scale"] > 0).all():
+            raise DataError("scale of the classifier is not above 0", path=path, hint="train the detector again")
+        return cls(*(arrays[name].astype(np.float64) for name in _ARRAYS))

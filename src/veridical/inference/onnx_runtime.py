@@ -1,0 +1,299 @@
+"""Run backbones and sequence classifiers from ONNX files with numpy, onnxruntime and tokenizers, without torch.
+
+This module reads and runs the files; `veridical_lab.models.onnx` writes them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass, fields
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from veridical.inference.fast_tokenizer import TOKENIZER, FastTokenizer
+from veridical.inference.local_model import Kind, LocalModel, positions_of, require_models
+from veridical.inference.pair_runner import Batch, Floats, inputs_of
+from veridical.inference.telemetry import import_without_telemetry
+from veridical.io.strict_json import read_object
+from veridical.records.errors import DataError, InputError, UnknownNameError
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = [
+    "FILES",
+    "KEPT",
+    "PRECISIONS",
+    "PUBLISHED",
+    "OnnxEngine",
+    "OnnxExport",
+    "described",
+    "description_file",
+    "load_onnx",
+    "load_published",
+    "open_session",
+    "parts_of",
+    "split",
+    "threads",
+]
+
+FILES = {"fp32": "model.onnx", "int8": "model.int8.onnx"}
+PRECISIONS = tuple(FILES)
+PUBLISHED = "onnx/model.onnx"
+"""Where publishers put the ONNX file of a checkpoint, in fp32."""
+KEPT = "kept"
+"""The name of the input that lists the positions of the tokens whose states are returned. *Shape:* (tokens,)"""
+_ERRORS_ONLY = 3
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxExport:
+    """The description of an ONNX file.
+
+    Attributes:
+        precision: "fp32" or "int8".
+        sha256: The SHA-256 hash of the file.
+        weights: The hash of the original model's weights (`inference.artifact.Base`).
+        bytes: The size of the file, in bytes.
+        difference: The largest difference between its states and the original's, on the texts for the check at export.
+            For a sequence classifier, the largest difference between logits.
+        cosine: The lowest cosine similarity between the states of a token. For a sequence classifier, the similarity of
+            all logits.
+        kind: The kind of model (`inference.local_model.Kind`). None in files of earlier versions.
+        max_positions: The largest number of tokens that the model reads at once. None in files of earlier versions.
+        tokenizer: The hash of the model's `tokenizer.json`. None if only transformers can read the tokenizer.
+    """
+
+    precision: str
+    sha256: str
+    weights: str
+    bytes: int
+    difference: float
+    cosine: float
+    kind: str | None = None
+    max_positions: int | None = None
+    tokenizer: str | None = None
+
+
+def description_file(folder: Path, precision: str) -> Path:
+    """Return the path of the `OnnxExport` of the ONNX file in `folder`."""
+    return folder / f"{FILES[precision]}.json"
+
+
+class OnnxEngine:
+    """An engine (`pair_runner.Engine`) that computes in an ONNX session. `model` only provides the configuration.
+
+    Each row runs separately, on one of as many threads as `threads` returns, and contains windows of one case. So
+    nothing is padded, and the scores of a case do not depend on the cases beside it. In int8 they otherwise would,
+    because another rounding in another batch can move a number to the next of its 255 steps.
+    """
+
+    alone = True
+
+    def __init__(self, model: LocalModel, session: Any) -> None:
+        self.model = model
+        self.session = session
+        self.classifies = model.kind == "classifier"
+        self.threads = threads()
+        ranks = {argument.name: len(argument.shape) for argument in session.get_inputs()}
+        self.takes_mask = ranks.get("attention_mask") == 4
+        self._names = set(ranks) - {KEPT}
+        self._keeps = KEPT in ranks
+
+    def states(self, batch: Batch) -> Floats:
+        """Compute the states at the wanted places. A file with the input `KEPT` computes only these states."""
+        inputs = inputs_of(self.model, batch)
+        if "attention_mask" not in self._names:
+            del inputs["attention_mask"]  # a row by itself has no padding
+        if "token_type_ids" in self._names:
+            inputs.setdefault("token_type_ids", batch.types)  # files of publishers may list it and ignore it
+        if set(inputs) != self._names or (batch.allowed is not None and not self.takes_mask):
+            raise InputError(
+                f"the ONNX file reads {', '.join(sorted(self._names))}, not {', '.join(sorted(inputs))}",
+                hint="export it again: veridical export FOLDER",
+            )
+        (places,) = batch.wanted_by_row
+        if self._keeps:
+            inputs[KEPT] = places
+        states: Floats
+        ((states,),) = self.session.run(None, inputs)
+        states = np.atleast_2d(states)  # files of publishers give the logits of a row without its places
+        return states if self._keeps else states[places]
+
+
+def open_session(data: bytes | str) -> Any:
+    """Open a session for an ONNX file, from its content or its path.
+
+    The session runs on the calling thread, and `PairRunner` calls it from several threads.
+    """
+    onnxruntime = import_without_telemetry("onnxruntime")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = _ERRORS_ONLY
+    return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+
+
+def threads() -> int:
+    """Return the number of processors that this process may use, or OMP_NUM_THREADS if this variable is set."""
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    if wanted.isdecimal() and int(wanted) > 0:
+        return int(wanted)
+    if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def parts_of(folder: str | Path, precision: str) -> list[Path]:
+    """Return the ONNX file in a folder, or its parts in order if `split` has cut it.
+
+    The result is empty if there is no file.
+    """
+    path = Path(folder) / FILES[precision]
+    if path.is_file():
+        return [path]
+    parts = [part for part in path.parent.glob(f"{path.name}.*") if part.suffix[1:].isdecimal()]
+    return sorted(parts, key=lambda part: int(part.suffix[1:]))
+
+
+def split(folder: str | Path, precision: str, most: int = 45_000_000) -> list[Path]:
+    """Cut the ONNX file in a folder into parts of at most `most` bytes, and return the parts.
+
+    `load_onnx` reads whole files as well as parts.
+    """
+    path = Path(folder) / FILES[precision]
+    data = path.read_bytes()
+    for number, start in enumerate(range(0, len(data), most), 1):
+        path.with_name(f"{path.name}.{number}").write_bytes(data[start : start + most])
+    path.unlink()
+    return parts_of(folder, precision)
+
+
+def described(folder: str | Path, precision: str) -> OnnxExport:
+    """Read the description of the ONNX file in a folder.
+
+    Raises:
+        DataError: The description or the file is missing or damaged.
+    """
+    if precision not in PRECISIONS:
+        raise UnknownNameError("precision", precision, PRECISIONS)
+    path, about = Path(folder) / FILES[precision], description_file(Path(folder), precision)
+    if not parts_of(folder, precision) or not about.is_file():
+        raise DataError(f"no {precision} export", path=path, hint="veridical export FOLDER writes it")
+    names = {field.name for field in fields(OnnxExport)}  # later versions may write others
+    try:
+        return OnnxExport(**{name: value for name, value in read_object(about).items() if name in names})
+    except TypeError:
+        raise DataError("a field is missing", path=about, hint="export it again: veridical export FOLDER") from None
+
+
+def load_onnx(
+    folder: str | Path, backbone: str | Path, weights: str | None, precision: str, kind: Kind | None = None
+) -> OnnxEngine:
+    """Load a tokenizer and a configuration, and open a session for an ONNX file.
+
+    This imports neither torch nor transformers, unless the tokenizer needs them (`OnnxExport.tokenizer`).
+
+    Args:
+        folder: The folder with the ONNX file.
+        backbone: The Hugging Face folder of the original model, with tokenizer and configuration. Its weights are not
+            loaded and may be missing.
+        weights: The hash of the weights from which the file must have been made. None accepts any weights.
+        precision: "fp32" or "int8".
+        kind: The kind of model. Default: the kind in the file's description.
+
+    Raises:
+        DataError: The file is missing, damaged or belongs to another model, or the tokenizer is another one.
+        MissingExtraError: The tokenizer needs transformers, which is not installed (extra `models`).
+    """
+    about = described(folder, precision)
+    path = Path(folder) / FILES[precision]
+    data = b"".join(part.read_bytes() for part in parts_of(folder, precision))
+    if hashlib.sha256(data).hexdigest() != about.sha256:
+        raise DataError("not the file that its description names (damaged or of another export)", path=path)
+    if weights is not None and about.weights != weights:
+        raise DataError("made from another model's weights", path=path, hint="export it again: veridical export FOLDER")
+    kind = kind or cast("Kind | None", about.kind)
+    if about.tokenizer is None or kind is None or about.max_positions is None:
+        require_models(f"the tokenizer of {backbone}")
+        import transformers
+
+        from veridical.inference.local_model import kind_of
+
+        plain = {"local_files_only": True, "trust_remote_code": False}
+        try:
+            config = transformers.AutoConfig.from_pretrained(backbone, **plain)
+            tokenizer: Any = transformers.AutoTokenizer.from_pretrained(backbone, **plain)
+        except (OSError, ValueError) as error:
+            reason = str(error).strip().split("\n", 1)[0]
+            raise DataError(f"its tokenizer cannot be loaded: {reason}", path=Path(backbone)) from None
+        kind = kind or kind_of(config)
+    else:
+        config, tokenizer = _read_plain(Path(backbone), about.tokenizer)
+    model = LocalModel(
+        model=SimpleNamespace(config=config),
+        tokenizer=tokenizer,
+        name=str(backbone),
+        revision=None,
+        kind=kind,
+        max_positions=about.max_positions or positions_of(config, tokenizer),
+        device=cast("torch.device", SimpleNamespace(type="cpu")),  # only the names of device and dtype are read
+        dtype=cast("torch.dtype", "float32"),
+        hash=about.weights,
+    )
+    return OnnxEngine(model, open_session(data))
+
+
+def load_published(folder: Path) -> OnnxEngine:
+    """Load a sequence classifier from its publisher's ONNX file, without torch and transformers.
+
+    Raises:
+        DataError: The file or the tokenizer is missing or damaged.
+    """
+    path = folder / PUBLISHED
+    if not path.is_file():
+        raise DataError("no ONNX file of the publisher", path=path, hint="veridical models get NAME --onnx")
+    config, tokenizer = _config(read_object(folder / "config.json")), FastTokenizer(folder)
+    try:
+        session = open_session(str(path))  # by name, because its weights may lie in a file beside it
+    except Exception as error:  # noqa: BLE001 - the library's errors have no common class
+        reason = str(error).strip().split("\n", 1)[0]
+        raise DataError(f"cannot be read: {reason}", path=path, hint="veridical models verify") from None
+    model = LocalModel(
+        model=SimpleNamespace(config=config),
+        tokenizer=tokenizer,
+        name=str(folder),
+        revision=None,
+        kind="classifier",
+        max_positions=positions_of(config, tokenizer),
+        device=cast("torch.device", SimpleNamespace(type="cpu")),  # only the names of device and dtype are read
+        dtype=cast("torch.dtype", "float32"),
+        hash=hashlib.sha256(path.read_bytes()).hexdigest(),
+    )
+    return OnnxEngine(model, session)
+
+
+def _read_plain(backbone: Path, tokenizer: str) -> tuple[SimpleNamespace, FastTokenizer]:
+    """Read configuration and tokenizer from their JSON files; `tokenizer` is the hash of the latter."""
+    for name, what in (("config.json", "configuration"), (TOKENIZER, "tokenizer")):
+        if not (backbone / name).is_file():
+            raise DataError(f"no {what} ({name}) in it", path=backbone, hint="copy the whole folder of the detector")
+    path = backbone / TOKENIZER
+    if hashlib.sha256(path.read_bytes()).hexdigest() != tokenizer:
+        raise DataError(
+            "not the tokenizer of the ONNX file", path=path, hint="export it again: veridical export FOLDER"
+        )
+    return _config(read_object(backbone / "config.json")), FastTokenizer(backbone)
+
+
+def _config(document: dict[str, Any]) -> SimpleNamespace:
+    """Make a configuration with the fields of its file and those that the Hugging Face class adds."""
+    config = SimpleNamespace(**{"model_type": "", "pad_token_id": None, **document})
+    labels = document.get("id2label")
+    config.num_labels = len(labels) if labels else int(document.get("num_labels", 2))
+    inner = document.get("text_config")
+    config.get_text_config = lambda: _config(inner) if isinstance(inner, dict) else config
+    return config

@@ -1,0 +1,36 @@
+"""Import libraries that send usage reports, with these reports switched off.
+
+Each library reads its environment variable on import, so the variable must be set before. Import these libraries first
+with `import_without_telemetry`; later imports of their submodules need no care.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import Any
+
+__all__ = ["SWITCHES", "import_without_telemetry"]
+
+_HUGGING_FACE = ("HF_HUB_DISABLE_TELEMETRY", "1")
+SWITCHES = {
+    "datasets": _HUGGING_FACE,
+    "huggingface_hub": _HUGGING_FACE,
+    "onnxruntime": ("ORT_DISABLE_TELEMETRY", "1"),
+    "ray": ("RAY_USAGE_STATS_ENABLED", "0"),
+    "transformers": _HUGGING_FACE,
+}
+"""For each library, the environment variable that switches its telemetry off, and the value to set."""
+
+
+def import_without_telemetry(library: str) -> Any:
+    """Import one of the libraries in `SWITCHES` with its telemetry off.
+
+    If the user has set the library's environment variable, the user's value stays.
+
+    Raises:
+        ImportError: The library is not installed.
+    """
+    name, value = SWITCHES[library]
+    os.environ.setdefault(name, value)
+    return import_module(library)

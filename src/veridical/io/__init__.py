@@ -1,0 +1,1 @@
+"""Files and wire forms: texts of documents, rows of tables, conversations, JSON."""

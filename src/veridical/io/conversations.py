@@ -1,0 +1,580 @@
+"""Read conversations as cases, with one case for each turn of the assistant.
+
+The messages can have the forms of OpenAI, Anthropic, LangChain and others. A turn may rest on the passages, tool
+results and user statements before it, and on the part of the system message that the caller chooses. The assistant's
+own earlier turns are not evidence by default. Questions and requests state nothing, so they are left out of the user's
+statements.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any
+
+from veridical.io.prompt_context import Context, Marker, context_of
+from veridical.io.strict_json import most_values
+from veridical.records.errors import InputError
+from veridical.records.strings import answer_start, is_blank
+from veridical.records.types import Case, Source, Turn
+from veridical.text.segment import sentences, words
+
+__all__ = ["coming_turn", "is_tag", "named_messages", "read_conversation"]
+
+_ROLES = {
+    **dict.fromkeys(("system", "developer"), "system"),
+    **dict.fromkeys(("user", "human"), "user"),
+    **dict.fromkeys(("assistant", "ai", "aimessagechunk", "model", "chatbot", "bot", "gpt"), "assistant"),
+    **dict.fromkeys(("tool", "function", "observation"), "tool"),
+}
+_HINT = '{"role": "user", "content": "…"}, with the roles system, user, assistant and tool'
+_ELLIPTICAL = 6  # words: a shorter question leaves out what it asks about ("And for children?")
+_ASKS = re.compile(  # words that begin a request or an instruction, or are a greeting
+    r"(?:(?:and|then|now|also|ok|okay|just)\b[ ,]{0,4}){0,3}(?:please|kindly|tell|give|show|list|write|explain|"
+    r"describe|summari[sz]e|translate|compare|answer|respond|reply|find|check|look|use|help|let me know|make|create|"
+    r"draft|suggest|recommend|remind|do not|don['’]t|always|never|you are an?|you (?:must|should)|"
+    r"your (?:task|job|role|answer)|thanks?|thank you|hi|hello|hey)\b",
+    re.IGNORECASE,
+)
+_ITEM = re.compile(  # OpenAI's responses, beside messages
+    r"\w+_call(?:_output)?|reasoning|compaction|item_reference|mcp_list_tools|mcp_approval_(?:request|response)"
+)
+_READABLE = re.compile(  # types of blocks with texts in these fields:
+    r"(?:\w+_)?text|(?:web_)?(?:search|fetch)_result|(?=\w*code_execution)\w*_result|document|content|logs"
+)
+_LONGEST_VALUE = 100  # characters
+_MOST_VALUES = 20_000  # in the arguments of a call that are a text; larger ones are not read
+_PART = re.compile(r"\B(?<!\w)|\w+|\W")  # of a text: a word, a mark, or "" between marks, where no word touches them
+_END = "end of a value"  # is no part: it has spaces
+_FIELDS = ("title", "url", "source", "page_age", "text", "data", "content", "stdout", "stderr", "logs")
+_UNREADABLE = ("image", "image_url", "input_image", "computer_screenshot", "file", "input_file", "base64", "url")
+_SUBJECT = (
+    r"(?:i|you|he|she|it|we|they|there|this|that|these|those|my|your|our|his|her|its|their|any|all|some|every|each|"
+    r"both|anyone|someone|everyone|people|children|kids|(?<!may )the|(?<!may )(?<!was )an?)\b"
+)
+_QUESTION = re.compile(  # how questions begin or end that lack the mark; each alternative spares statements like them
+    r"(?:(?:so|and|but|or|well|then|now|also|ok|okay|just)\b[ ,]{0,4}){0,3}(?:"
+    rf"(?:(?:should|were)\b(?!.*, {_SUBJECT})|am|can|could|did|do|does|is|are|has|may|might|shall|was|will|would)"
+    rf"(?:n['’]?t)? {_SUBJECT}"  # "Should you need it, I am in."
+    r"|(?:is|are|do|does) (?!not\b)\w"  # "Was told …", "Could not …", "Would like …" leave out "I"
+    r"|(?:have|had|must)(?:n['’]?t)? (?:i|you|he|she|we|they)\b(?!.*,)"
+    r"|(?:can|could|did|should|would|were) (?!always|sometimes)[^\W\d_]{3,}(?<!s)s\b"
+    r"|(?:can|could|did|has|should|was|were|would|(?-i:will|may)) (?-i:[A-Z])"  # "Will Smith …", "May Day …"
+    rf"|(?:what|why|how)(?! {_SUBJECT}|(?: is|['’]?s)? more\b)(?: |['’]?(?:s|re|d)\b)(?!.*\b(?:is|was) that {_SUBJECT})"
+    r"|(?:who|whom|whose)(?:['’]?(?:s|re|d))?\b(?! (?:i|we|they)\b)"
+    r"|which\b(?! (?:was|means)\b| is (?:why|what|how|when|where|because)\b)"
+    rf"|(?:when|where)(?:['’]?s| (?:is|are|was|were|do|does|did|can|could|will|would|should|has|have))\b"
+    rf"(?!.*, {_SUBJECT})"
+    r"|(?:at|by|for|from|in|on|since|to|until|with) (?:what|which|how) (?!case)\w+ "
+    r"(?:is|are|was|were|do|does|did|can|will)\b"
+    r"|i(?:['’]m| am| was)? wonder(?:ing)?\b|i(?:['’]d like| would like| want| need) to know\b|any (?:idea|chance)\b"
+    r"|.*(?:, (?:right|correct|or not|huh)|"
+    r",? (?:is|are|was|were|do|does|did|ca|wo)n['’]?t (?:i|you|he|she|it|we|they))\Z"
+    r")",
+    re.IGNORECASE | re.DOTALL,
+)
+_REFERS = re.compile(r"\b(?:it|its|they|them|their|he|him|his|she|her|this|that|these|those|both|one|ones)\b", re.I)
+
+
+@dataclass(slots=True)
+class _Message:
+    """One message: its role, texts, calls of tools by id, and evidence and citations as (name, text)."""
+
+    role: str
+    texts: list[str] = field(default_factory=list)
+    calls: dict[str, str] = field(default_factory=dict)
+    arguments: dict[str, Any] = field(default_factory=dict)
+    results: list[tuple[str, str]] = field(default_factory=list)
+    cited: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.texts)
+
+    def add_call(self, id: object, name: object, call: Any) -> None:
+        """Add a tool call, whose arguments `call` holds in one of the usual fields."""
+        self.calls[str(id)] = str(name or "tool")
+        given = (_get(call, place) for place in ("arguments", "args", "input", "tool_kwargs"))
+        self.arguments[str(id)] = next((each for each in given if each is not None), None)
+
+
+def is_tag(system: object) -> bool:
+    """Return whether `system` is "none", "all" or the name of a tag, rather than a prompt.
+
+    >>> is_tag("context"), is_tag("<context>"), is_tag("Be brief.")
+    (True, True, False)
+    """
+    return isinstance(system, str) and re.fullmatch(r"<?[\w.:-]+>?", system) is not None
+
+
+def named_messages(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Rename the entry `conversations` of a JSON object, the name that ShareGPT uses, to `messages`."""
+    if "messages" in document or not isinstance(document.get("conversations"), list):
+        return document
+    return {"messages" if name == "conversations" else name: value for name, value in document.items()}
+
+
+def read_conversation(
+    messages: Iterable[Any],
+    *,
+    id: str = "1",
+    sources: Sequence[Source] = (),
+    system: str = "none",
+    assistant: bool = False,
+    only_last: bool = False,
+    prompt: str | Sequence[Any] = "",
+) -> list[Case]:
+    """Make a case from each assistant turn that contains text, in order.
+
+    A case's id consists of `id` and the number of its message. Its `question` is the user's last question. An
+    elliptical question ("And for children?") gets the previous question in front of it. Messages may carry `sources` of
+    their own, which are evidence from there on. If a user's message follows a known prompt with a retrieved context
+    (`io.prompt_context`), this context is evidence.
+
+    Args:
+        messages: The conversation, as message objects or dictionaries of OpenAI (chat completions and responses),
+            Anthropic, Gemini, LangChain, LlamaIndex or the AI SDK, or as pairs of role and text.
+        id: The id of the conversation.
+        sources: The passages that every turn may rest on.
+        system: The part of system messages that is evidence: "none", "all", or the name of a tag. The tag "context",
+            for example, stands for the text between <context> and </context>, or for the context of a known prompt.
+        assistant: Whether earlier assistant turns are evidence, too.
+        only_last: Whether to return only the last assistant turn.
+        prompt: A system message before the first message, with the number 0, as a text or a list of blocks.
+
+    Raises:
+        InputError: A message has an unknown form, no assistant turn contains text, or `system` is not a tag.
+
+    >>> chat = [("user", "What does it cost?"), ("tool", "price: 40"), ("assistant", "It costs 40.")]
+    >>> case = read_conversation(chat)[0]
+    >>> case.question, [source.text for source in case.sources], case.response
+    ('What does it cost?', ['price: 40'], 'It costs 40.')
+    """
+    if not is_tag(system):
+        hint = '"none", "all", or the name of a tag, such as "context"; a prompt is a message with the role system'
+        raise InputError(f"system is {system!r:.60}", hint=hint)
+    if prompt:
+        messages = [{"role": "system", "content": prompt}, *messages]
+    *cases, _ = _turns(messages, id, sources, system, assistant, first=0 if prompt else 1)
+    if not cases:
+        raise InputError(f"conversation {id!r} has no turn of the assistant with a text", hint=_HINT)
+    return cases[-1:] if only_last else cases
+
+
+def coming_turn(
+    messages: Iterable[Any],
+    *,
+    id: str = "1",
+    sources: Sequence[Source] = (),
+    evidence_roles: Collection[str] = (),
+    markers: Sequence[Marker] = (),
+) -> Case:
+    """Make the case for the assistant turn that comes next after `messages`, with an empty response.
+
+    System messages are read as by `read_conversation` with `system="context"`.
+
+    Args:
+        messages: The conversation so far, as in `read_conversation`.
+        id: The id of the case.
+        sources: The passages that the turn may rest on.
+        evidence_roles: Further roles whose messages are evidence as a whole.
+        markers: Markers that find the context in prompts of your own.
+
+    >>> coming_turn([("docs", "It is red."), ("user", "Which colour?")], evidence_roles=["docs"]).sources[0].text
+    'It is red.'
+    """
+    return replace(_turns(messages, id, sources, "context", False, evidence_roles, markers)[-1], id=id)
+
+
+def _turns(
+    messages: Iterable[Any],
+    id: str,
+    sources: Sequence[Source],
+    system: str,
+    assistant: bool,
+    evidence_roles: Collection[str] = (),
+    markers: Sequence[Marker] = (),
+    first: int = 1,
+) -> list[Case]:
+    """Return a case for each turn of the assistant, the last one for the turn that comes after all messages.
+
+    Messages are numbered from `first`.
+    """
+    evidence = list(sources)
+    names = {source.id for source in evidence}
+    repeats = Counter[str]()
+    history: list[Turn] = []
+    calls: dict[str, str] = {}
+    arguments: dict[str, Any] = {}
+    cases: list[Case] = []
+
+    def add(name: str, number: int, *texts: str) -> None:
+        for text in texts:
+            if is_blank(text):
+                continue
+            unique = place = f"{name}, message {number}"
+            while unique in names:
+                repeats[place] += 1
+                unique = f"{place} ({repeats[place] + 1})"
+            names.add(unique)
+            evidence.append(Source(unique, text))
+
+    def case(number: int, response: str) -> Case:
+        return Case(f"{id} message {number}", response, tuple(evidence), _question(history), tuple(history))
+
+    number = 0
+    for number, given in enumerate(messages, first):
+        try:
+            message, own_sources = _message(given, evidence_roles), list(_own_sources(given))
+        except InputError as error:
+            raise InputError(f"message {number}: {error.message}", hint=error.hint) from None
+        calls |= message.calls
+        arguments |= message.arguments
+        role, text = message.role, message.text
+        for source in own_sources:
+            add(source.id, number, source.text)
+        for name, result in message.results:
+            tool = calls.get(name, name) or "tool"
+            if not is_blank(result):
+                add(f"{tool} call", number, _values(arguments.pop(name, None), result))
+            add(tool, number, result)
+        for name, passage in message.cited:
+            if not any(passage in source.text for source in evidence):
+                add(name, number, passage)
+        if role == "assistant":
+            answer = text[answer_start(text) :]
+            if not is_blank(answer):
+                cases.append(case(number, text))
+                if assistant:
+                    add("assistant", number, answer)
+        elif role == "user":
+            if context := context_of(text, markers):
+                add("user", number, *context.passages)
+                text = context.question or text
+            if context is None or context.question:
+                add("user", number, _statements(text))
+        elif role == "system":
+            context = context_of(text, markers) if system == "context" else None
+            add("system", number, *_configured(text, system, context))
+            if context and context.question:
+                role, text = "user", context.question
+        if not is_blank(text) and role != "tool":
+            history.append(Turn(role, text))
+    return [*cases, case(number + 1, "")]
+
+
+def _values(arguments: Any, result: str) -> str:
+    """Return the arguments of a call that its result does not repeat, as JSON; "" if none is left.
+
+    Texts of several words, or of more than 100 characters, are left out, because they may be claims.
+
+    >>> _values('{"day": "2024-05-20", "query": "who built the tower", "seats": 2, "id": "A7"}', "A7 is free")
+    '{"day": "2024-05-20", "seats": 2}'
+    """
+    try:
+        given = arguments
+        if isinstance(arguments, str):  # its values are not among those that the reader of the conversation counted
+            too_many = most_values(arguments.encode(errors="replace")) > _MOST_VALUES
+            given = None if too_many else json.loads(arguments)
+        texts = set(_value_texts(given))
+        kept = _only_values(given, texts - _repeated(texts, result))
+        return json.dumps(kept, ensure_ascii=False) if isinstance(kept, Mapping) else ""
+    except (ValueError, RecursionError):
+        return ""
+
+
+def _value_texts(value: Any) -> Iterator[str]:
+    """Yield the numbers and short texts of one word in JSON, as texts."""
+    if isinstance(value, Mapping | list | tuple):
+        for each in value.values() if isinstance(value, Mapping) else value:
+            yield from _value_texts(each)
+    elif isinstance(value, str | int | float) and len(text := str(value)) <= _LONGEST_VALUE and len(text.split()) == 1:
+        yield text
+
+
+def _only_values(value: Any, texts: Collection[str]) -> Any:
+    """Return JSON with only the values in `texts`, and without what is then empty; None for nothing."""
+    if isinstance(value, Mapping):
+        items = {str(name): kept for name, each in value.items() if (kept := _only_values(each, texts)) is not None}
+        return items or None
+    if isinstance(value, list | tuple):
+        return [kept for each in value if (kept := _only_values(each, texts)) is not None] or None
+    return value if value is not None and str(value) in texts else None
+
+
+def _repeated(values: Iterable[str], text: str) -> set[str]:
+    """Return the values that `text` has as whole words, in one pass over `text`.
+
+    >>> sorted(_repeated(["5", "-5", "2024-05-20", "7"], "3-5 on 2024-05-20, not 77"))
+    ['2024-05-20', '5']
+    """
+    tree: dict[str, Any] = {}  # the parts of the values, one below the other; below the last one, the value itself
+    for value in values:
+        node = tree
+        for part in _PART.findall(value):
+            node = node.setdefault(part, {})
+        node[_END] = value
+    repeated = set()
+    parts = _PART.findall(text)
+    for i in range(len(parts)):
+        node, k = tree, i
+        while k < len(parts) and (below := node.get(parts[k])) is not None:
+            node, k = below, k + 1
+            if _END in node:
+                repeated.add(node[_END])
+    return repeated
+
+
+def _get(item: Any, name: str) -> Any:
+    return item.get(name) if isinstance(item, Mapping) else getattr(item, name, None)
+
+
+def _items(value: Any, name: str) -> Sequence[Any]:
+    """Return a list of the field `name`, empty if it is missing; raise `InputError` for anything else."""
+    if value is None:
+        return ()
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence):
+        raise InputError(f"{name} is a {type(value).__name__}", hint="a list")
+    return value
+
+
+def _message(given: Any, evidence_roles: Collection[str] = ()) -> _Message:
+    if isinstance(given, tuple | list) and len(given) == 2 and isinstance(given[0], str):
+        given = {"role": given[0], "content": given[1]}
+    if isinstance(given, str):
+        raise InputError(f"the text {given[:40]!r} has no role", hint=_HINT)
+    if isinstance(given, Mapping) and "role" not in given and {"from", "value"} <= given.keys():  # ShareGPT's
+        given = {"role": given["from"], "content": given["value"]}
+    if _get(given, "lc") is not None:  # LangChain's dumps
+        *_, kind = "", *_items(_get(given, "id"), "id")
+        kwargs = _get(given, "kwargs")
+        given = {"type": str(kind).removesuffix("Message"), **(kwargs if isinstance(kwargs, Mapping) else {})}
+    inner = _get(given, "data") if _get(given, "role") is None else None  # LangChain's messages_to_dict
+    if isinstance(given, Mapping) and isinstance(inner, Mapping):
+        given = {**inner, "type": given.get("type")}
+    kind = _get(given, "type")
+    role = _get(given, "role") or kind
+    name = str(role.value if isinstance(role, Enum) else role).casefold()
+    if _get(given, "role") is None and name not in evidence_roles and _ITEM.fullmatch(name):
+        message = _Message("tool")
+        _read_item(given, name, message)
+        return message
+    if name not in evidence_roles and name not in _ROLES:
+        raise InputError(f"the role is {role!r}", hint=_HINT)
+    message = _Message("tool" if name in evidence_roles else _ROLES[name])
+    calls = _get(given, "tool_calls") or _get(_get(given, "additional_kwargs") or {}, "tool_calls")
+    for call in _items(calls, "tool_calls"):
+        function = _get(call, "function") or call
+        message.add_call(_get(call, "id"), _get(function, "name"), function)
+    content = _get(given, "blocks") or _get(given, "parts") or _get(given, "content")
+    _read_content(content, message)
+    _read_grounding(given, message)
+    if message.role == "tool":
+        call_id = _get(given, "tool_call_id") or _get(_get(given, "additional_kwargs") or {}, "tool_call_id")
+        name = str(_get(given, "name") or call_id or "tool")
+        message.results = [(str(call_id) if call_id else name, message.text), *message.results]
+        if call_id and _get(given, "name"):
+            message.calls[str(call_id)] = name
+    return message
+
+
+def _read_grounding(given: Any, message: _Message) -> None:
+    """Add what a reply rests on: the chunks of Gemini's grounding, the documents and citations of Cohere's replies."""
+    grounding = _get(given, "groundingMetadata") or _get(given, "grounding_metadata")
+    for chunk in _items(_get(grounding, "groundingChunks") or _get(grounding, "grounding_chunks"), "groundingChunks"):
+        context = _get(chunk, "retrievedContext") or _get(chunk, "retrieved_context") or _get(chunk, "web")
+        message.cited.append((str(_get(context, "title") or "grounding"), str(_get(context, "text") or "")))
+    documents = list(_items(_get(given, "documents"), "documents"))
+    citations = _get(given, "citations")
+    for citation in citations if isinstance(citations, list | tuple) else ():
+        documents += _items(_get(citation, "sources"), "sources")
+    for document in documents:
+        message.cited.append(_document(document))
+
+
+def _document(document: Any) -> tuple[str, str]:
+    """Return the name and the text of one of Cohere's documents, whose fields may be in another object."""
+    inner = next((found for name in ("document", "data", "tool_output") if (found := _get(document, name))), document)
+    if inner is not document and isinstance(inner, Mapping) and "data" in inner:
+        inner = inner["data"]
+    text = next((found for name in ("text", "snippet", "content") if (found := _get(inner, name))), None)
+    name = _get(inner, "title") or _get(document, "id") or "document"
+    return str(name), _joined(inner if text is None and inner is not document else text)
+
+
+def _read_item(item: Any, kind: str, message: _Message) -> None:
+    """Sort an item of OpenAI's responses into calls and evidence: its output, or the passages of a search in files."""
+    call_id = str(_get(item, "call_id") or _get(item, "id") or "tool")
+    if kind.endswith("_call"):
+        message.add_call(call_id, _get(item, "name") or kind.removesuffix("_call"), item)
+    for found in _items(_get(item, "results"), "results"):
+        message.results.append((str(_get(found, "filename") or call_id), _joined(_get(found, "text"))))
+    for name in ("output", "outputs"):
+        message.results.append((call_id, _joined(_get(item, name))))
+
+
+def _read_content(content: Any, message: _Message) -> None:
+    """Sort the blocks of a message into texts, calls and evidence; blocks without a text, such as images, count not."""
+    if content is None or isinstance(content, str):
+        message.texts += [content] if content else []
+        return
+    if not isinstance(content, Sequence):
+        raise InputError(f"the content is a {type(content).__name__}", hint="a text, or a list of blocks")
+    for block in content:
+        if isinstance(block, str):
+            message.texts.append(block)
+            continue
+        kind = str(_get(block, "type") or _get(block, "block_type"))
+        if kind == "None" and not _get(block, "thought"):
+            _read_untyped(block, message)
+        elif kind in ("text", "input_text", "output_text"):
+            message.texts.append(str(_get(block, "text") or _get(block, "content") or ""))
+            citations = _get(block, "citations") or _get(block, "annotations")
+            for citation in citations if isinstance(citations, list | tuple) else ():
+                title = _get(citation, "document_title") or _get(citation, "title") or "citation"
+                message.cited.append((str(title), str(_get(citation, "cited_text") or "")))
+        elif kind.startswith("tool-") or kind == "dynamic-tool":  # the AI SDK's, in its two forms
+            name = str(_get(block, "toolName") or kind.removeprefix("tool-"))
+            message.add_call(_get(block, "toolCallId"), name, block)
+            output = _get(block, "result") if _get(block, "output") is None else _get(block, "output")
+            typed = isinstance(output, Mapping) and set(output) == {"type", "value"}
+            message.results.append((str(_get(block, "toolCallId")), _joined(output["value"] if typed else output)))
+        elif kind.endswith(("tool_use", "tool_call")):
+            name = _get(block, "name") or _get(block, "tool_name")
+            message.add_call(_get(block, "id") or _get(block, "tool_call_id"), name, block)
+        elif kind.endswith("tool_result"):
+            call_id = str(_get(block, "tool_use_id") or _get(block, "tool_call_id"))
+            message.results += [(call_id, _joined(_get(block, name))) for name in ("content", "output")]
+        elif kind == "tool_call_response":  # OpenTelemetry's
+            result = _get(block, "response") if _get(block, "result") is None else _get(block, "result")
+            message.results.append((str(_get(block, "id")), _joined(result)))
+        elif kind == "document" and _get(block, "document") is not None:
+            message.results.append(_document(block))
+        elif kind in ("document", "search_result"):
+            source = _get(block, "source")
+            title = str(_get(block, "title") or (source if isinstance(source, str) else kind))
+            content = _get(block, "content") if source is None or isinstance(source, str) else source
+            message.results.append((title, _joined(content)))
+        elif _ITEM.fullmatch(kind):
+            _read_item(block, kind, message)
+
+
+def _read_untyped(part: Any, message: _Message) -> None:
+    """Sort a part of a message of Gemini or Bedrock, which has no type: a text, a call or a result."""
+    if text := _get(part, "text"):
+        message.texts.append(str(text))
+    call = _get(part, "functionCall") or _get(part, "function_call")
+    if call is not None:
+        message.add_call(_get(call, "id") or _get(call, "name"), _get(call, "name"), call)
+    result = _get(part, "functionResponse") or _get(part, "function_response")
+    if result is not None:
+        response = _get(result, "response")
+        only = isinstance(response, Mapping) and len(response) == 1 and set(response) <= {"result", "output", "content"}
+        text = _joined(next(iter(response.values())) if only else response)
+        message.results.append((str(_get(result, "id") or _get(result, "name") or "tool"), text))
+
+    if (use := _get(part, "toolUse")) is not None:
+        message.add_call(_get(use, "toolUseId"), _get(use, "name"), use)
+    if (found := _get(part, "toolResult")) is not None:
+        blocks = _items(_get(found, "content"), "content")
+        texts = [
+            _joined(_get(block, "text") if _get(block, "json") is None else _get(block, "json")) for block in blocks
+        ]
+        message.results.append((str(_get(found, "toolUseId")), "\n".join(texts)))
+
+
+def _joined(content: Any) -> str:
+    """Return the text of a result: of a text, of blocks (images and files have none), or JSON of anything else.
+
+    >>> _joined({"type": "web_search_result", "title": "Towers", "encrypted_content": "eJw"})
+    'Towers'
+    """
+    if content is None or isinstance(content, str):
+        return content or ""
+    if isinstance(content, Sequence):
+        texts = [_get(block, "text") if (text := _block_text(block)) is None else text for block in content]
+        if None not in texts:
+            return "\n".join(str(text) for text in texts if text)
+    elif (text := _block_text(content)) is not None:
+        return text
+    return json.dumps(content, ensure_ascii=False, default=str)
+
+
+def _block_text(block: Any) -> str | None:
+    """Return the text of a block; None if its type is unknown."""
+    kind = str(_get(block, "type"))
+    if kind in _UNREADABLE:
+        return ""
+    if not _READABLE.fullmatch(kind):
+        return None
+    return "\n".join(filter(None, (_joined(_get(block, name)) for name in _FIELDS)))
+
+
+def _own_sources(given: Any) -> Iterator[Source]:
+    own = given.get("sources") if isinstance(given, Mapping) else None
+    for i, source in enumerate([own] if isinstance(own, str | Mapping | Source) else _items(own, "sources"), 1):
+        if isinstance(source, Source):
+            yield source
+        elif isinstance(source, str):
+            yield Source(f"source {i}", source)
+        elif isinstance(source, Mapping) and isinstance(source.get("text"), str):
+            yield Source(str(source.get("id", f"source {i}")), source["text"])
+        else:
+            raise InputError(f"a source is a {type(source).__name__}", hint='a text, or {"id": "…", "text": "…"}')
+
+
+def _statements(text: str) -> str:
+    """Return the sentences of a user's turn that are neither questions nor requests.
+
+    >>> _statements("I am vegan. What can I eat? Tell me, please. I like rice.")
+    'I am vegan.\\nI like rice.'
+    """
+    parts = [span.of(text) for span in sentences(text)]
+    return "\n".join(part for part in parts if _states(part))
+
+
+def _states(sentence: str) -> bool:
+    """Return False for a question, known by its mark or its words, a request, a greeting, and marks without a word.
+
+    >>> [_states(sentence) for sentence in ("How tall? 🗼", "can I pay by card", "When I paid, it was 40 euros.")]
+    [False, False, True]
+    """
+    if not (last := re.match(r".*\w", sentence, re.DOTALL)):
+        return False
+    said, marks = last[0], sentence[last.end() :]
+    return {*"?？؟"}.isdisjoint(marks) and not _ASKS.match(said) and not _QUESTION.match(said)
+
+
+def _configured(text: str, system: str, context: Context | None) -> list[str]:
+    """Return the parts of a system message that are evidence; `context` is the one of a known prompt, if it is one."""
+    if system == "none":
+        return []
+    if system == "all":
+        return [text]
+    tag = re.compile(rf"<(/?){re.escape(system.strip('<>'))}\b[^<>]*>", re.IGNORECASE)
+    if context and all(found[1] for found in tag.finditer(context.text)):
+        return context.passages
+    parts, start = list[str](), -1
+    for found in tag.finditer(text):
+        if not found[1]:
+            start = found.end() if start < 0 else start
+        elif start >= 0:
+            parts.append(text[start : found.start()].strip())
+            start = -1
+    return parts
+
+
+def _question(history: Sequence[Turn]) -> str | None:
+    """Return the user's last turn, with the turn before in front of it if it refers to that."""
+    asked = [turn.text for turn in history if turn.speaker == "user"]
+    if not asked:
+        return None
+    question = asked[-1]
+    count = len(words(question))
+    if len(asked) > 1 and (count < _ELLIPTICAL or (count < 3 * _ELLIPTICAL and _REFERS.search(question))):
+        question = f"{asked[-2]} {question}"
+    return question

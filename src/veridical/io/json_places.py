@@ -1,0 +1,146 @@
+"""Find the position of a value in a JSON text, and map spans inside a string value to spans of the text.
+
+Check first that the text is JSON, because these functions raise `ValueError` or `IndexError` for other text.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+from json import JSONDecoder
+
+from veridical.records.spans import Span
+
+__all__ = ["JsonString", "find_string", "find_value", "members", "path_of"]
+
+_DECODER = JSONDecoder()
+_SPACE = re.compile(r"[ \t\n\r]*")
+_STRING_OR_KEY = re.compile(r'"(?:[^"\\]|\\.)*+"([ \t\n\r]*:)?')
+# one escaped character of a string; a character beyond U+FFFF is escaped as two halves
+_ESCAPE = re.compile(r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)")
+
+
+def members(text: str, at: int = 0) -> Iterator[tuple[str | int, int]]:
+    """Yield each key or index of the object or array at position `at`, together with the position of its value.
+
+    >>> list(members('{"a": [1], "b": 2}')), list(members("[ 5,6]"))
+    ([('a', 6), ('b', 16)], [(0, 2), (1, 4)])
+    """
+    is_object = text[at] == "{"
+    at = _after_space(text, at + 1)
+    index = 0
+    while text[at] not in "]}":
+        key: str | int = index
+        if is_object:
+            key, at = _DECODER.raw_decode(text, at)
+            at = _after_space(text, _after_space(text, at) + 1)
+        yield key, at
+        at = _after_space(text, _DECODER.raw_decode(text, at)[1])
+        if text[at] == ",":
+            at = _after_space(text, at + 1)
+        index += 1
+
+
+def find_value(text: str, keys: tuple[str | int, ...], at: int = 0) -> int | None:
+    """Return the position of the value that the path `keys` leads to, or None if the path leads nowhere.
+
+    The path begins at the value at or after `at`. A string on the way ends the search, because a case may have a bare
+    string in place of an object or a list.
+
+    >>> find_value('{"sources": ["a", {"text": "b"}]}', ("sources", 1, "text")), find_value('["a"]', (0, "text"))
+    (27, 1)
+    """
+    at = _after_space(text, at)
+    for key in keys:
+        if text[at] == '"':
+            break
+        inner = next((place for name, place in members(text, at) if name == key), None) if text[at] in "[{" else None
+        if inner is None:
+            return None
+        at = inner
+    return at
+
+
+def find_string(text: str, value: str, at: int = 0) -> int | None:
+    """Return the position of the only string that equals `value` inside the JSON value at or after `at`.
+
+    Keys are not searched. The result is None if there is no such string, or more than one.
+
+    >>> find_string('{"b": ["a", {"c": "b"}]}', "b"), find_string('["a", "a"]', "a")
+    (18, None)
+    """
+    at = _after_space(text, at)
+    strings = _STRING_OR_KEY.finditer(text, at, _DECODER.raw_decode(text, at)[1])
+    positions = [s.start() for s in strings if not s[1] and _DECODER.raw_decode(text, s.start())[0] == value]
+    return positions[0] if len(positions) == 1 else None
+
+
+def path_of(text: str, span: Span) -> str | None:
+    """Return the path of the innermost object or array in a JSON text that contains `span`.
+
+    The result is None if the text is not JSON, or if only the outermost value contains the span.
+
+    >>> text = '{"orders": [{"id": 1}, {"id": 2, "of": {"n": 3}}]}'
+    >>> path_of(text, Span(text.index('{"id": 2'), text.index("]"))), path_of(text, Span(0, len(text)))
+    ('orders[1]', None)
+    """
+    path, at, start = "", _after_space(text, 0), span.start
+    try:
+        if text[start] == '"':  # a key: what counts is its value
+            colon = _after_space(text, _DECODER.raw_decode(text, start)[1])
+            start = _after_space(text, colon + 1) if text[colon] == ":" else start
+        while text[at : at + 1] in ("{", "["):
+            before = [(key, place) for key, place in members(text, at) if place <= start]
+            if not before or text[before[-1][1]] not in "{[" or span.end > _DECODER.raw_decode(text, before[-1][1])[1]:
+                break
+            key, at = before[-1]
+            path += f"[{key}]" if isinstance(key, int) else f".{key}" if path else key
+    except (ValueError, IndexError, RecursionError):
+        return None
+    return path or None
+
+
+@dataclass(frozen=True, slots=True)
+class JsonString:
+    """A string inside a JSON text, with its `value`, the position `at` of its opening quote, and its escapes."""
+
+    value: str
+    at: int
+    escapes: tuple[int, ...]  # the indices in `value` of the escaped characters, ascending
+    extra: tuple[int, ...]  # for each escape, the additional characters that it and all escapes before it take
+
+    @classmethod
+    def read(cls, text: str, at: int) -> JsonString:
+        """Read the string at position `at` of a JSON text.
+
+        Raises:
+            ValueError: There is no string at this position.
+        """
+        value, end = _DECODER.raw_decode(text, at)
+        if not isinstance(value, str):
+            raise ValueError(f"no JSON string at {at}")
+        matches = [(match.start(), len(match[0]) - 1) for match in _ESCAPE.finditer(text, at + 1, end)]
+        extra = tuple(accumulate(more for _, more in matches))
+        before = (0, *extra)
+        return cls(value, at, tuple(start - at - 1 - b for (start, _), b in zip(matches, before, strict=False)), extra)
+
+    def place(self, span: Span) -> Span:
+        r"""Return the span of the JSON text for the span of characters `span` of the decoded value.
+
+        >>> text = r'"a\u00e9\"b"'
+        >>> JsonString.read(text, 0).place(Span(1, 3)).of(text)
+        '\\u00e9\\"'
+        """
+        return Span(self._index(span.start), self._index(span.end))
+
+    def _index(self, position: int) -> int:
+        before = bisect_left(self.escapes, position)
+        return self.at + 1 + position + (self.extra[before - 1] if before else 0)
+
+
+def _after_space(text: str, position: int) -> int:
+    match = _SPACE.match(text, position)
+    return match.end() if match else position

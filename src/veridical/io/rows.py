@@ -1,0 +1,250 @@
+"""Read the rows of files as cases, from JSON in any arrangement, CSV, Excel or Parquet, as a stream."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from veridical.io.columns import LABELS, Columns, as_case, own_case, own_turns
+from veridical.io.conversations import named_messages
+from veridical.io.files import MAX_BYTES
+from veridical.io.json_values import JsonPlace, json_values
+from veridical.io.serialization import HALF_CHARACTER
+from veridical.io.strict_json import named
+from veridical.io.tables import csv_table, parquet_table, xlsx_table
+from veridical.records.errors import DataError, InputError
+from veridical.records.types import Case
+
+__all__ = ["ENDINGS", "Columns", "Content", "RowForm", "RowReader", "SourceRow", "ending_of", "is_table", "read_cases"]
+
+ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".tab", ".xlsx", ".parquet")
+_TABLES = (".csv", ".tsv", ".tab", ".xlsx", ".parquet")
+
+Content: TypeAlias = "Mapping[str, Any] | DataError"
+"""The values of a row by column, or the error of one that cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowForm:
+    """Says how to read files of rows.
+
+    Attributes:
+        columns: The columns that contain the parts of a case.
+        encoding: The encoding of text files, if no byte-order mark states it.
+        delimiter: The character between two cells of a text table. Default: the character is detected.
+        max_bytes: The largest number of characters in a line of JSON, or in a cell.
+        also: Further columns of tables to read.
+    """
+
+    columns: Columns = field(default_factory=Columns)
+    encoding: str = "utf-8"
+    delimiter: str | None = None
+    max_bytes: int = MAX_BYTES
+    also: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRow:
+    """One row of a file, with its content, its line or number (from 1), and for JSON also its text and its place."""
+
+    place: int
+    content: Content
+    text: str | None = None
+    json: JsonPlace | None = None
+
+
+def ending_of(path: str | Path) -> str:
+    """Return the file extension that determines how a file is read.
+
+    For a ".gz" file, it is the extension before ".gz".
+
+    >>> ending_of("rows.CSV.gz"), ending_of("a.parquet")
+    ('.csv', '.parquet')
+    """
+    name = Path(path).name.lower()
+    unpacked = name.removesuffix(".gz")
+    return ".gz" if unpacked != name and unpacked.endswith((".parquet", ".xlsx")) else Path(unpacked).suffix
+
+
+def is_table(path: str | Path) -> bool:
+    """Return whether a file is a table with a header, rather than a file of JSON objects."""
+    return ending_of(path) in _TABLES
+
+
+class RowReader:
+    """Reads the rows of one file as cases.
+
+    Attributes:
+        notes: The kinds of content that were left out of the rows read so far, and how often.
+        layout: One line on the columns that were recognised. None if they are Veridical's own columns.
+    """
+
+    def __init__(self, path: Path, form: RowForm) -> None:
+        self.path, self.form = path, form
+        self.notes: Counter[str] = Counter()
+        self.layout: str | None = None
+        self._layout: str | None = None
+
+    def rows(self) -> Iterator[SourceRow]:
+        """Yield the rows of the file.
+
+        Raises:
+            DataError: The file cannot be read, or is a table that lacks a column.
+        """
+        form, ending = self.form, ending_of(self.path)
+        if ending == ".parquet":
+            rows = parquet_table(self.path, self._choose)
+        elif ending == ".xlsx":
+            rows = xlsx_table(self.path, self._choose)
+        elif is_table(self.path):
+            rows = csv_table(
+                self.path,
+                self._choose,
+                encoding=form.encoding,
+                delimiter=form.delimiter,
+                max_bytes=form.max_bytes,
+            )
+        else:
+            yield from self._json_rows()
+            return
+        for place, content in rows:
+            yield SourceRow(place, content)
+
+    def _json_rows(self) -> Iterator[SourceRow]:
+        def note() -> None:
+            self.notes["numbers that JSON does not have, such as NaN, read as null"] += 1
+
+        form = self.form
+        values = json_values(self.path, max_bytes=form.max_bytes, encoding=form.encoding, on_constant=note)
+        for value in values:
+            content = value.value
+            if self._is_message(content):  # the file is one conversation
+                messages = [content, *(other.value for other in values)]
+                problems = (message for message in messages if isinstance(message, DataError))
+                content = next(problems, {"messages": messages})
+            if "\\ud" in value.text.lower() and not _is_unicode(content):
+                content = DataError(HALF_CHARACTER, path=self.path, line=value.line)
+            if not isinstance(content, dict | DataError):
+                kind = named(content)
+                hint = 'a row is an object, such as {"response": "…", "sources": ["…"]}'
+                content = DataError(f"found a JSON {kind}, not an object", path=self.path, line=value.line, hint=hint)
+            if not isinstance(content, DataError):
+                content = named_messages(content)
+            yield SourceRow(value.line, content, value.text, value.place)
+
+    def _choose(self, names: list[str]) -> list[str]:
+        """Return the columns of a table to read."""
+        columns = self.form.columns
+        try:
+            columns.resolve(dict.fromkeys(names, ""))
+        except InputError as error:
+            if columns.response or not {"output", "outputs"} & set(names):  # their parts are recognised row by row
+                raise DataError(error.message, path=self.path, line=1, hint=error.hint) from None
+        needed = set(columns.needed(names))
+        return [name for name in names if name in needed or name in (*LABELS, *self.form.also)]
+
+    def _resolved(self, row: Mapping[str, Any]) -> tuple[Columns, str | None]:
+        """Return the columns of a row and the name of their layout."""
+        columns, layout = self.form.columns.resolve(row, self._layout)
+        if layout is not None and self._layout is None:
+            self._layout = layout
+            self.layout = f"{self.path}: columns as in {layout}: {columns.describe()}"
+        return columns, layout
+
+    def case(self, row: SourceRow, default_id: str) -> tuple[Case, str | None]:
+        """Return the case in a row, and its group.
+
+        Raises:
+            DataError: The row contains no case. The error names the file and the line.
+        """
+        values = row.content
+        if isinstance(values, DataError):
+            raise values
+        columns = None
+        try:
+            columns = self._foreign_columns(values)
+            if columns is None:
+                return own_case(values, self.form.columns, default_id=default_id, notes=self.notes)
+            return as_case(values, columns, default_id=default_id, notes=self.notes)
+        except InputError as error:
+            hint, form = error.hint, self.form.columns
+            is_own = columns is None and not (form.maps or is_table(self.path))
+            if is_own and not form.is_own_case(values) and "messages" not in values:
+                hint = f"{hint + '; ' if hint else ''}name columns of your own with --response and --source"
+            raise DataError(error.message, path=self.path, line=row.place, hint=hint) from None
+
+    def _foreign_columns(self, values: Mapping[str, Any]) -> Columns | None:
+        """Return the columns of a row; None if it is a case or a conversation in Veridical's own form."""
+        if self.form.columns.maps or is_table(self.path):
+            return self._resolved(values)[0]
+        if self.form.columns.is_own_case(values):
+            return None
+        try:
+            columns, layout = self._resolved(values)
+        except InputError:  # what a case lacks says more than what a table lacks
+            return None
+        return None if layout is None else columns
+
+    def _is_message(self, value: object) -> bool:
+        """Return whether a JSON value is a message of a conversation, not a case or a row of a known layout."""
+        if not isinstance(value, dict) or "role" not in value or {"content", "parts", "blocks"}.isdisjoint(value):
+            return False
+        return {"response", "messages"}.isdisjoint(value) and self._foreign_columns(value) is None
+
+    def cases(self, row: SourceRow, default_id: str) -> list[Case]:
+        """Return the case in a row. For a conversation, return one case for each assistant turn."""
+        case, _ = self.case(row, default_id)
+        content = row.content
+        if isinstance(content, DataError) or "messages" not in content or self._foreign_columns(content) is not None:
+            return [case]
+        return own_turns(content, self.form.columns, default_id=default_id)
+
+    def remarks(self) -> list[str]:
+        """Return one line on the columns that were recognised, and one for each kind of content that was left out."""
+        left_out = [f"{self.path}: {what}: {count:,}" for what, count in self.notes.items() if count]
+        return ([self.layout] if self.layout else []) + left_out
+
+
+def _is_unicode(content: object) -> bool:
+    """Return whether no text in a JSON value has half of a surrogate pair."""
+    try:
+        json.dumps(content, ensure_ascii=False, default=str).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def read_cases(
+    path: Path, form: RowForm | None = None, *, remark: Callable[[str], None] = lambda line: None
+) -> Iterator[Case]:
+    """Read the cases in a file of rows one at a time, so that the file may have any size.
+
+    The path "-" stands for standard input, as JSON. A case without an id gets its number as its id. A row with half of
+    a surrogate pair becomes a case without texts, which no detector judges, and `remark` is called with the reason. At
+    the end, `remark` is called with one line on the columns that were recognised, and one for each kind of content that
+    was left out.
+
+    Raises:
+        DataError: A row is not a case, an id is repeated, or the file contains no cases. The error names the file and
+            the line.
+    """
+    reader = RowReader(path, form or RowForm())
+    place_of: dict[str, int] = {}
+    for number, row in enumerate(reader.rows(), 1):
+        half = isinstance(row.content, DataError) and row.content.message.endswith(HALF_CHARACTER)
+        if half:
+            remark(f"{row.content}, so this row is not judged")
+        for case in [Case(str(number), "")] if half else reader.cases(row, str(number)):
+            if case.id in place_of:
+                message = f"the case id {case.id!r} was there before, at {place_of[case.id]}"
+                raise DataError(message, path=path, line=row.place)
+            place_of[case.id] = row.place
+            yield case
+    if not place_of:
+        raise DataError("no cases in it", path=path, hint='one per line, such as {"response": "…", "sources": ["…"]}')
+    for line in reader.remarks():
+        remark(line)

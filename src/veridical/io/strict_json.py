@@ -1,0 +1,118 @@
+"""Read JSON strictly: as UTF-8, without repeated keys, NaN or infinity."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from veridical.io.files import read_text
+from veridical.records.errors import DataError, WireError
+
+__all__ = ["STRICT", "json_values", "most_values", "named", "parse", "quoted", "read_object"]
+
+
+_BLOCK = 1 << 16
+
+
+def parse(text: str | bytes) -> dict[str, Any]:
+    """Parse the JSON object in `text`, which may begin with a byte-order mark.
+
+    Raises:
+        WireError: The text is not a JSON object, repeats a key, or contains NaN or infinity.
+
+    >>> parse('{"id": "1"}')
+    {'id': '1'}
+    """
+    if not isinstance(text, str | bytes | bytearray):
+        raise WireError(f"found a JSON {named(text)}", hint="a document is a JSON object")
+    try:
+        plain = text.removeprefix("\ufeff") if isinstance(text, str) else text
+        value = json.loads(plain, **STRICT)
+    except UnicodeDecodeError as error:
+        raise WireError(f"the text is not UTF-8 (byte {error.start})") from None
+    except json.JSONDecodeError as error:
+        raise WireError(f"not JSON: {error.msg} at line {error.lineno} column {error.colno}") from None
+    except RecursionError:
+        raise WireError("the JSON is nested too deeply") from None
+    except WireError:
+        raise
+    except ValueError:  # Python's limit on the digits of an integer
+        raise WireError("the JSON holds an integer of too many digits") from None
+    if not isinstance(value, dict):
+        raise WireError(f"found a JSON {named(value)}", hint="a document is a JSON object")
+    return value
+
+
+def most_values(data: bytes) -> int:
+    """Return an upper bound of the number of values in JSON data, without building these values.
+
+    Check this bound first, because an object can take 100 times as much memory as its text.
+
+    >>> most_values(b'{"a": [1, "b, [c]"]}')
+    4
+    """
+    plain = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    count, in_text = 1, False
+    for start in range(0, len(plain), _BLOCK):
+        parts = plain[start : start + _BLOCK].split(b'"')
+        outside = b"".join(parts[int(in_text) :: 2])
+        count += sum(map(outside.count, (b",", b"[", b"{")))
+        in_text ^= len(parts) % 2 == 0
+    return count
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Read the JSON object in a file by the rules of `parse`.
+
+    Raises:
+        DataError: The file cannot be read, or is not a JSON object. The message names the file.
+    """
+    try:
+        return parse(read_text(path))
+    except WireError as error:
+        raise DataError(error.message, path=path) from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        counts = Counter(name for name, _ in pairs)
+        repeated = next(name for name, count in counts.items() if count > 1)
+        raise WireError(f"the key {quoted(repeated)} stands twice in one object")
+    return value
+
+
+def _no_constant(name: str) -> float:
+    raise WireError(f"found {name[:40]}", hint="JSON has no such number")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if isfinite(number) else _no_constant(text)
+
+
+STRICT: dict[str, Any] = {"object_pairs_hook": _unique, "parse_constant": _no_constant, "parse_float": _finite}
+"""Arguments of Python's JSON decoder that refuse a repeated key, NaN and infinity, also as 1e999, with `WireError`."""
+
+
+def named(value: object) -> str:
+    """Return the name of the JSON type of a value."""
+    names = {dict: "object", list: "array", str: "string", bool: "boolean", type(None): "null"}
+    return names.get(type(value), "number")
+
+
+def quoted(name: object) -> str:
+    """Quote a name from a document for a message, and shorten it to 60 characters."""
+    text = ascii(name) if isinstance(name, str) and not name.isprintable() else repr(name)
+    return text if len(text) <= 60 else f"{text[:56]} …{text[0]}"
+
+
+def json_values(values: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return `values` in a form that JSON can hold. A value that JSON cannot hold becomes a string."""
+    from pydantic_core import from_json, to_json
+
+    return from_json(to_json(dict(values), fallback=str, inf_nan_mode="null"))  # type: ignore[no-any-return]

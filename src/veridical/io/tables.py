@@ -1,0 +1,351 @@
+"""Read the rows of tables as a stream, from CSV with any delimiter, XLSX and Parquet.
+
+A row is a mapping from column names to values.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from ast import literal_eval
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from functools import partial
+from io import BytesIO
+from itertools import chain
+from pathlib import Path
+from threading import Lock
+from typing import Any, NamedTuple, TypeAlias
+from zipfile import BadZipFile
+
+from veridical.io.files import MAX_BYTES, NAME_ENCODING, not_text, open_bytes, open_text, read_bytes
+from veridical.io.jsonl import is_text
+from veridical.io.number_formats import shown
+from veridical.io.strict_json import most_values
+from veridical.io.unseen_cells import UnseenCells, unseen_cells
+from veridical.records.errors import DataError, MissingExtraError
+
+__all__ = [
+    "DAMAGED_OFFICE_FILE",
+    "Choose",
+    "CsvReader",
+    "ExcelSheet",
+    "TableRow",
+    "csv_table",
+    "delimiter_of",
+    "excel_sheets",
+    "list_in",
+    "objects_in",
+    "parquet_table",
+    "xlsx_table",
+]
+
+Choose: TypeAlias = Callable[[list[str]], Sequence[str]]
+"""Returns the columns to read from the names of all; raises `InputError` if one is missing."""
+TableRow: TypeAlias = tuple[int, Mapping[str, Any] | DataError]
+"""The line or number of a row, from 1, with its values or the reason why it cannot be read."""
+
+DAMAGED_OFFICE_FILE = (BadZipFile, KeyError, ValueError, AttributeError, SyntaxError)
+"""What readers of Word and Excel files raise for damaged archives and XML."""
+
+DELIMITERS = ",;\t|"
+_SAMPLE = 64 * 1024  # characters of which the delimiter is found
+_MOST_VALUES = 400_000  # of a cell that is read as objects: each takes up to 500 bytes
+_PARQUET_ROWS, _PARQUET_BYTES = 256, 64 * 1024 * 1024  # the most that are decoded at once
+_SEP = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)
+_ITEM = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|None|null|nan|NaN""", re.DOTALL)
+_BETWEEN = re.compile(r"\s*,\s*|\s+|(?=\])")
+
+
+def delimiter_of(sample: str, default: str = ",") -> str:
+    r"""Return the delimiter of a table.
+
+    It is the character with which most of the first rows have as many cells as the header.
+
+    >>> delimiter_of("response;sources\nYes, it is;a, b\n"), delimiter_of("response\na;b\n")
+    (';', ',')
+    """
+    best, most = default, (0, 0)
+    for delimiter in sorted(DELIMITERS, key=lambda mark: mark != default):
+        rows = [cells for cells in csv.reader(sample.splitlines(keepends=True)[:200], delimiter=delimiter) if cells]
+        width = len(rows[0]) if rows else 0
+        alike = sum(len(cells) == width for cells in rows)
+        if width > 1 and (alike, width) > most:
+            best, most = delimiter, (alike, width)
+    return best
+
+
+def list_in(cell: str) -> list[str | None] | None:
+    r"""Return the texts in a cell that contains a list of texts, as JSON, Python or NumPy write it.
+
+    Any other cell gives None.
+
+    >>> list_in('["a", null]'), list_in("['a' \"b's\"]"), list_in("[1] A note.")
+    (['a', None], ['a', "b's"], None)
+    """
+    text = cell.strip()
+    if not (text.startswith("[") and text.endswith("]")):
+        return None
+    texts: list[str | None] = []
+    at = len(text) - len(text[1:].lstrip())
+    while text[at] != "]":
+        item = _ITEM.match(text, at)
+        gap = _BETWEEN.match(text, item.end()) if item else None
+        if item is None or gap is None:
+            return None
+        try:
+            texts.append(literal_eval(item[1]) if item[1] else None)
+        except (ValueError, SyntaxError):  # a half of a surrogate pair, or an escape that Python does not know
+            return None
+        at = gap.end()
+    return texts if at == len(text) - 1 else None
+
+
+def objects_in(cell: str) -> list[Any] | None:
+    """Return the objects in a cell that contains an object or a list of objects, as JSON or Python write it.
+
+    Any other cell gives None.
+
+    >>> objects_in("[{'text': 'a', 'score': None}]"), objects_in('{"text": "a"}'), objects_in("[1] A note.")
+    ([{'text': 'a', 'score': None}], [{'text': 'a'}], None)
+    """
+    text = cell.strip()
+    if not (text.startswith("{") and text.endswith("}")) and not (text.startswith("[") and text.endswith("]")):
+        return None
+    if most_values(text.encode(errors="replace")) > _MOST_VALUES:
+        return None
+    for read in (json.loads, literal_eval):
+        try:
+            value = read(text)
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            continue
+        return value if isinstance(value, list) else [value]
+    return None
+
+
+def csv_table(
+    path: Path,
+    choose: Choose = lambda names: names,
+    *,
+    encoding: str = "utf-8",
+    delimiter: str | None = None,
+    quoted: bool = True,
+    strict: bool = True,
+    names: Sequence[str] = (),
+    max_bytes: int = MAX_BYTES,
+) -> Iterator[TableRow]:
+    """Yield the rows of a text table, each with the line on which it begins.
+
+    Args:
+        path: The file to read. "-" is standard input.
+        choose: A function that chooses the columns to read.
+        encoding: The encoding of the file, if no byte-order mark states it.
+        delimiter: The character between two cells. Default: the character that a first line "sep=;" names, or else the
+            character that is detected.
+        quoted: Whether a cell may stand in double quotes.
+        strict: Whether text after a closing quote is an error.
+        names: The names of the columns, for a table without a header.
+        max_bytes: The largest number of characters in a cell.
+    """
+    with open_text(path, encoding=encoding, newline="") as file:
+        try:
+            first = file.readline(_SAMPLE)
+            if len(first) == _SAMPLE:  # the rest of a long line
+                first += file.readline(4 * max_bytes)
+            sep = _SEP.fullmatch(first)
+            before = 1 if sep else 0
+            start = [] if sep else [first]
+            if delimiter is None and sep:
+                delimiter = sep[1]
+            elif delimiter is None:
+                start += file.readlines(_SAMPLE)
+                usual = "\t" if path.name.lower().endswith((".tsv", ".tab")) else ","
+                delimiter = delimiter_of("".join(start)[:_SAMPLE], usual)
+        except UnicodeError:
+            raise DataError(not_text(encoding), path=path, line=1, hint=NAME_ENCODING) from None
+        # in a cell of more characters, a quote is open, and where the next row begins is unknown
+        reader = CsvReader(chain(start, file), 4 * max_bytes, delimiter=delimiter, quoted=quoted, strict=strict)
+        yield from _cells(path, reader, before, choose, encoding, list(names), max_bytes)
+
+
+class CsvReader(Iterator[list[str]]):
+    """Reads CSV records whose cells have up to `limit` characters, without affecting other readers.
+
+    The limit of the csv module holds for the whole process, so it is only set while a record is read.
+    """
+
+    _lock = Lock()
+
+    def __init__(
+        self, lines: Iterable[str], limit: int, *, delimiter: str, quoted: bool = True, strict: bool = False
+    ) -> None:
+        quoting: Any = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
+        quote = '"' if quoted else None
+        self._reader = csv.reader(lines, delimiter=delimiter, quoting=quoting, quotechar=quote, strict=strict)
+        self._limit, self.delimiter = limit, delimiter
+
+    @property
+    def line_num(self) -> int:
+        """The number of lines read so far."""
+        return self._reader.line_num
+
+    def __next__(self) -> list[str]:
+        with self._lock:
+            before = csv.field_size_limit(self._limit)
+            try:
+                return next(self._reader)
+            finally:
+                csv.field_size_limit(before)
+
+
+def _cells(
+    path: Path, reader: CsvReader, before: int, choose: Choose, encoding: str, head: list[str], max_bytes: int
+) -> Iterator[TableRow]:
+    expected = f"{len(head)} are expected" if head else None
+    chosen = frozenset(choose(head) if head else ())
+    while True:
+        place = before + reader.line_num + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            bad = DataError(f"not CSV: {error}", path=path, line=place)
+            if not head or "larger than" in str(error):
+                raise bad from None
+            yield place, bad
+            continue
+        except UnicodeError:  # where the next character begins is unknown
+            raise DataError(not_text(encoding), path=path, line=place, hint=NAME_ENCODING) from None
+        if not cells:  # an empty line
+            continue
+        if not head:
+            head = [cell.strip() for cell in cells]
+            chosen = _chosen(path, head, choose)
+            continue
+        if len(cells) != len(head):
+            expected = expected or f"the first line has {len(head)}"
+            hint = f"quote cells that hold line breaks, quotes or {reader.delimiter!r}"
+            yield place, DataError(f"{len(cells)} cells, and {expected}", path=path, line=place, hint=hint)
+            continue
+        values = {name: cell for name, cell in zip(head, cells, strict=True) if name in chosen}
+        if any(len(cell) > max_bytes for cell in values.values()):
+            hint = "split it, or raise the limit (--max-mb)"
+            yield place, DataError(f"a cell of more than {max_bytes:,} characters", path=path, line=place, hint=hint)
+        elif not all(map(is_text, values.values())):
+            yield place, DataError(not_text(encoding), path=path, line=place, hint=NAME_ENCODING)
+        elif any("\0" in cell for cell in values.values()):
+            raise DataError("binary data, not text", path=path, line=place)
+        else:
+            yield place, values
+
+
+def _chosen(path: Path, head: list[str], choose: Choose) -> frozenset[str]:
+    name, count = Counter(head).most_common(1)[0]
+    if count > 1 and name:
+        raise DataError(f"two columns are called {name!r}", path=path, line=1)
+    return frozenset(choose(head))
+
+
+def xlsx_table(path: Path, choose: Choose) -> Iterator[TableRow]:
+    """Yield the rows of an Excel file as texts, from the first sheet that has rows and is not hidden."""
+    for _, is_hidden, rows, _ in excel_sheets(read_bytes(path), path):
+        head: list[str] = []
+        chosen: frozenset[str] = frozenset()
+        for place, cells in enumerate(rows if not is_hidden else (), 1):
+            if not any(cells):
+                continue
+            if head:
+                yield place, {name: text for name, text in zip(head, cells, strict=False) if name in chosen}
+            else:
+                head = [(text or "").strip() for text in cells]
+                chosen = _chosen(path, head, choose)
+        if head:
+            return
+
+
+class ExcelSheet(NamedTuple):
+    """A sheet of an Excel file: its rows of cells as a person sees them, and a function that finds those unseen."""
+
+    name: str
+    is_hidden: bool
+    rows: Iterator[list[str | None]]
+    find_unseen: Callable[[], UnseenCells]
+
+
+def excel_sheets(data: bytes, path: Path) -> Iterator[ExcelSheet]:
+    """Yield each sheet of an Excel file.
+
+    Raises:
+        DataError: The file is damaged, or no Excel file.
+        MissingExtraError: openpyxl is not installed.
+    """
+    try:
+        from openpyxl import load_workbook
+        from openpyxl.utils.exceptions import InvalidFileException
+    except ImportError:
+        raise MissingExtraError("reading Excel files", "documents") from None
+
+    @contextmanager
+    def readable() -> Iterator[None]:
+        try:
+            yield
+        except DataError:
+            raise
+        except (InvalidFileException, *DAMAGED_OFFICE_FILE) as error:
+            raise DataError(f"not a readable Excel file: {error}", path=path) from None
+
+    def rows(sheet: Any) -> Iterator[list[str | None]]:
+        with readable():
+            for cells in sheet.iter_rows():
+                yield [shown(cell.value, getattr(cell, "number_format", "General")) for cell in cells]
+
+    def unseen(sheet: Any) -> UnseenCells:
+        if not hasattr(sheet, "_get_source"):  # a sheet with a chart only
+            return UnseenCells()
+        with readable(), sheet._get_source() as source:
+            return unseen_cells(source)
+
+    with readable():
+        book = load_workbook(BytesIO(data), read_only=True, data_only=True)
+    with closing(book):
+        for sheet in book.worksheets:
+            yield ExcelSheet(sheet.title, sheet.sheet_state != "visible", rows(sheet), partial(unseen, sheet))
+
+
+def parquet_table(path: Path, choose: Choose) -> Iterator[TableRow]:
+    """Yield the rows of a Parquet file. Only the chosen columns are read."""
+    try:
+        import pyarrow as arrow
+        from pyarrow import parquet
+    except ImportError:
+        raise MissingExtraError("reading Parquet files", "parquet") from None
+    try:
+        with open_bytes(path), parquet.ParquetFile(path) as file:  # say as elsewhere why a file cannot be opened
+            leaves = [file.schema.column(i) for i in range(len(file.schema))]
+            groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
+        # repeated texts stay one: a dictionary of a few kilobytes can stand for gigabytes
+        texts = [
+            leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type != "DECIMAL"
+        ]
+        file = parquet.ParquetFile(path, read_dictionary=texts)
+    except arrow.ArrowException as error:
+        raise DataError(f"not a readable Parquet file: {error}", path=path) from None
+    largest = max((group.total_byte_size // max(1, group.num_rows) for group in groups), default=0)
+    at_once = min(_PARQUET_ROWS, _PARQUET_BYTES // max(1, largest)) or 1
+    place = 0
+    with file:
+        columns = list(choose(file.schema_arrow.names))
+        try:
+            for batch in file.iter_batches(at_once, columns=columns, use_threads=False):
+                for i in range(batch.num_rows):
+                    place += 1
+                    hint = "write the column as UTF-8 text"
+                    values: Any = DataError("not UTF-8 text", path=path, line=place, hint=hint)
+                    with suppress(UnicodeDecodeError):
+                        (values,) = batch.slice(i, 1).to_pylist()
+                    yield place, values
+        except (arrow.ArrowException, OSError) as error:
+            raise DataError(f"cannot be read on from row {place + 1}: {error}", path=path) from None

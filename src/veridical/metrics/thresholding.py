@@ -1,0 +1,271 @@
+"""Choose thresholds by a criterion, from pairs of label and score at one `Level`.
+
+Fit on validation data only. A score is flagged if score >= threshold, so a threshold of 0 flags everything. A criterion
+chooses the lowest score to flag. The threshold lies halfway between this score and the next lower score, so that
+rounding in another batch changes no decision on the validation data. Each level is fitted separately. Verdicts count by
+content word, and so do omissions, in the sources that must be covered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from veridical.metrics import UndefinedMetricError
+from veridical.metrics.alignment import characters
+from veridical.metrics.arrays import Bools, Floats, as_probabilities
+from veridical.metrics.calibrators import two_class_sample
+from veridical.metrics.measure import METRIC_LEVELS
+from veridical.metrics.registry import LABELLED_SCORES, METRICS
+from veridical.metrics.spans import coverage_rows, coverage_terms, f1_of_coverage_sums
+from veridical.metrics.tokens import white_space_tokens
+from veridical.records.decide import unjudged
+from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.types import Example, Judgement, Level
+
+__all__ = [
+    "CRITERIA",
+    "ThresholdFitter",
+    "fit_metric_thresholds",
+    "pairs",
+    "threshold_between_means",
+    "threshold_fitter",
+    "threshold_for_balanced_accuracy",
+    "threshold_for_f1",
+    "threshold_for_f1_sp",
+    "threshold_for_precision",
+    "with_response_scores",
+]
+
+ThresholdFitter: TypeAlias = Callable[[Bools, Floats], float]
+
+CRITERIA = ("f1", "balanced_accuracy", "means", "precision@P")
+# for each level, the metric whose rows are its (label, score) pairs
+_ROWS = {
+    Level.RESPONSE: "roc_auc",
+    Level.SPAN: "word_roc_auc",
+    Level.COVERAGE: "coverage_roc_auc",
+    Level.SOURCE: "source_word_roc_auc",
+}
+
+
+def threshold_fitter(criterion: str) -> ThresholdFitter:
+    """Return the function that fits a threshold by `criterion`.
+
+    Raises:
+        UnknownNameError: The criterion is not one of `CRITERIA`.
+
+    >>> import numpy as np
+    >>> threshold_fitter("precision@0.6")(np.array([False, True, False, True]), np.array([0.1, 0.3, 0.6, 0.8]))
+    0.2
+    """
+    fits: dict[str, ThresholdFitter] = {
+        "f1": threshold_for_f1,
+        "balanced_accuracy": threshold_for_balanced_accuracy,
+        "means": threshold_between_means,
+    }
+    if criterion in fits:
+        return fits[criterion]
+    kind, _, wanted = criterion.partition("@")
+    try:
+        precision = float(wanted) if kind == "precision" else -1.0
+    except ValueError:
+        precision = -1.0
+    if not 0.0 < precision <= 1.0:
+        raise UnknownNameError("criterion", criterion, CRITERIA)
+    return lambda labels, scores: threshold_for_precision(labels, scores, precision)
+
+
+def threshold_for_f1(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
+    """Choose the threshold with the highest F1 (CH-Wang et al. 2024, §5.2).
+
+    On a tie, the highest of the best thresholds wins. The threshold is 0, which flags everything, if some scores are 0
+    and no other threshold does better.
+
+    >>> threshold_for_f1([0, 1, 0, 1], [0.1, 0.3, 0.6, 0.8])
+    0.2
+    """
+    cuts, tp, fp, p, _ = _cuts(labels, scores, weight)
+    return _best(cuts, 2 * tp / (tp + fp + p))
+
+
+def threshold_for_balanced_accuracy(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
+    """Choose the threshold with the highest balanced accuracy (Youden's J).
+
+    On a tie, the highest of the best thresholds wins.
+
+    >>> threshold_for_balanced_accuracy([0, 1, 0, 1], [0.1, 0.3, 0.5, 0.75])
+    0.625
+    """
+    cuts, tp, fp, p, n = _cuts(labels, scores, weight)
+    return _best(cuts, tp / p - fp / n)
+
+
+def threshold_for_precision(
+    labels: ArrayLike, scores: ArrayLike, wanted: float, weight: ArrayLike | None = None
+) -> float:
+    """Choose the threshold with the highest recall among those with a precision of at least `wanted`.
+
+    Raises:
+        UndefinedMetricError: No threshold reaches this precision. The message names the best precision.
+
+    >>> threshold_for_precision([0, 1, 0, 1], [0.1, 0.3, 0.6, 0.8], 0.6)
+    0.2
+    """
+    if not 0.0 < wanted <= 1.0:
+        raise InputError(f"a precision of {wanted} is wanted", hint="it lies above 0 and at most at 1")
+    cuts, tp, fp, _, _ = _cuts(labels, scores, weight)
+    reached = tp / (tp + fp)
+    enough = np.flatnonzero(reached >= wanted)
+    if not enough.size:
+        raise UndefinedMetricError(f"no threshold has a precision of {wanted:g}; the best is {reached.max():.4g}")
+    return _flagging_from(cuts, int(enough[-1]))
+
+
+def threshold_between_means(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
+    """Choose the threshold halfway between the mean scores of the two classes.
+
+    It lies in [0, 1] for scores in [0, 1]. George and Stuhlmüller 2023, §2.3, average the probability that a summary is
+    right. A score is one minus this probability, so the middle is the same.
+
+    >>> threshold_between_means([0, 0, 1], [0.0, 0.5, 0.75])
+    0.5
+    """
+    gold, score, w = two_class_sample(labels, scores, weight)
+    negative, positive = (float(w[side] @ score[side] / w[side].sum()) for side in (~gold, gold))
+    return (negative + positive) / 2
+
+
+def _best(cuts: Floats, values: Floats) -> float:
+    """Return the threshold at the first of `cuts` with the highest value; values equal up to rounding are a tie."""
+    return _flagging_from(cuts, int(np.argmax(values >= values.max() - 1e-12)))
+
+
+def _flagging_from(cuts: Floats, place: int) -> float:
+    """Return the threshold that flags the scores `cuts[: place + 1]`: halfway to the next lower score, or to 0.
+
+    `cuts` holds distinct scores in descending order.
+    """
+    lowest, next_lower = float(cuts[place]), float(cuts[place + 1]) if place + 1 < len(cuts) else 0.0
+    middle = (lowest + next_lower) / 2
+    return middle if middle > next_lower else lowest  # there is no float between neighbouring floats
+
+
+def _cuts(
+    labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None
+) -> tuple[Floats, Floats, Floats, float, float]:
+    """Return the distinct scores, descending; the true and false positives from each on; both classes' totals."""
+    gold, score, w = two_class_sample(labels, as_probabilities(scores), weight)
+    cuts, place = np.unique(score[w > 0], return_inverse=True)
+    tp, fp = (np.cumsum(np.bincount(place, each[w > 0])[::-1], dtype=np.float64) for each in (w * gold, w * ~gold))
+    cuts = cuts[::-1]
+    if cuts[0] == 0:
+        raise UndefinedMetricError("all scores are 0: no threshold separates them")
+    return cuts, tp, fp, float(w @ gold), float(w @ ~gold)
+
+
+def with_response_scores(judgement: Judgement) -> Judgement:
+    """Fill in a judgement's missing response-level scores from its highest verdict and its highest omission.
+
+    >>> from veridical.records.types import Span, Verdict
+    >>> with_response_scores(Judgement("1", "me", verdicts=(Verdict(Span(0, 2), 0.4),))).hallucination
+    0.4
+    """
+    hallucination, coverage = judgement.hallucination, judgement.omission
+    if hallucination is None:
+        hallucination = max((verdict.score for verdict in judgement.verdicts), default=None)
+    if coverage is None:
+        coverage = max((omission.score for omission in judgement.omissions), default=None)
+    return replace(judgement, hallucination=hallucination, omission=coverage)
+
+
+def pairs(level: Level, example: Example, judgement: Judgement) -> Floats | None:
+    """Return the rows of label and score of one case at one level.
+
+    The result has *shape* (k, 2). It is None if gold or prediction has no finding at this level. If gold judged only a
+    part of the response, it has no finding at level `RESPONSE`.
+
+    >>> from veridical.records.types import Case
+    >>> example = Example(Case("1", "In Rome"), Judgement("1", "human:a", hallucination=1.0))
+    >>> pairs(Level.RESPONSE, example, Judgement("1", "me", hallucination=0.3))
+    array([[1. , 0.3]])
+    """
+    if level is Level.RESPONSE and unjudged(example.case, example.gold):
+        return None
+    return METRICS[_ROWS[level]].rows(
+        example, with_response_scores(judgement) if level is Level.RESPONSE else judgement
+    )
+
+
+def fit_metric_thresholds(
+    judged: Sequence[tuple[Example, Judgement]], criterion: str, levels: Collection[Level]
+) -> tuple[dict[str, float], list[str]]:
+    """Fit a threshold for each metric level (`Metric.level`) on the units that its metrics count.
+
+    Responses, white-space tokens, characters and sources are fitted by the criterion. Under "f1", span metrics get the
+    threshold with the highest F1-Sp. Under any other criterion, they get the threshold of the tokens.
+
+    Args:
+        judged: The labelled (validation) examples, each with its judgement.
+        criterion: The name of a criterion in `CRITERIA`.
+        levels: The levels that the detector scores.
+
+    Returns:
+        The threshold of each fitted level, and a note on each level that could not be fitted.
+    """
+    fit = threshold_fitter(criterion)
+    thresholds: dict[str, float] = {}
+    notes = []
+    for level, project in LABELLED_SCORES.items():
+        if METRIC_LEVELS[level][0].isdisjoint(levels):
+            continue
+        rows = [table for e, j in judged if (table := project(e, j, 0.0)) is not None and len(table)]
+        if not rows:
+            continue
+        table = np.concatenate(rows)
+        try:
+            if level == "span" and criterion == "f1":
+                thresholds[level] = threshold_for_f1_sp(judged)
+            else:
+                thresholds[level] = fit(table[:, 0] > 0, table[:, 1])
+        except UndefinedMetricError as error:
+            notes.append(f"{level}: not fitted ({error.message})")
+    return thresholds, notes
+
+
+def threshold_for_f1_sp(judged: Sequence[tuple[Example, Judgement]], *, candidates: int = 100) -> float:
+    """Choose the threshold with the highest F1-Sp (CH-Wang et al. 2024, §5.2).
+
+    On a tie, the highest of the best thresholds wins. The function tries the distinct scores of judged characters, but
+    at most `candidates` of them, at even ranks.
+
+    Raises:
+        UndefinedMetricError: No span is labelled, or all scores are 0.
+
+    >>> from veridical.records.types import Case, Span, Verdict
+    >>> gold = Judgement("1", "human:a", verdicts=(Verdict(Span(3, 7), 1.0),))
+    >>> scored = Judgement("1", "me", verdicts=(Verdict(Span(0, 2), 0.25), Verdict(Span(3, 7), 0.5)))
+    >>> threshold_for_f1_sp([(Example(Case("1", "In Rome"), gold), scored)])
+    0.375
+    """
+    texts = [text for example, judgement in judged if (text := characters(example, judgement)) is not None]
+    cuts = np.unique(np.concatenate([text.score[text.judged] for text in texts]) if texts else np.zeros(0))[::-1]
+    if not cuts.any():
+        raise UndefinedMetricError("all scores are 0: no threshold separates them")
+    if not any(text.gold_mask().any() for text in texts):
+        raise UndefinedMetricError("no span is labelled as hallucinated")
+    places = np.arange(len(cuts))
+    if len(cuts) > candidates:
+        places = np.linspace(0, len(cuts) - 1, candidates).round().astype(int)
+    units = [text.judged_units(white_space_tokens(text.text)) for text in texts]
+    best, best_value = 0.0, -1.0
+    for threshold in (_flagging_from(cuts, place) for place in places.tolist()):
+        rows = [coverage_rows(*text.spans(threshold), tokens) for text, tokens in zip(texts, units, strict=True)]
+        value = f1_of_coverage_sums(coverage_terms(np.concatenate(rows)).sum(axis=0))
+        if value > best_value + 1e-12:
+            best, best_value = threshold, value
+    return best

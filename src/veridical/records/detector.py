@@ -1,0 +1,219 @@
+"""The protocol of detectors: the method they must have, their optional declarations, and the defaults.
+
+Every object with `name` and `judge` is a detector. Read its optional declarations with `info_of`, `thresholds_of` and
+`fingerprint_of`, which fill in the defaults.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, runtime_checkable
+
+from veridical.records.errors import CircularArtifactError, InputError
+from veridical.records.types import Case, Example, Judgement, Level, Span, Verdict
+
+if TYPE_CHECKING:
+    from veridical.records.salience_map import SalienceMap
+
+__all__ = [
+    "Detector",
+    "DetectorContext",
+    "DetectorInfo",
+    "Detectors",
+    "Fittable",
+    "HasFittedOptions",
+    "HasSalienceMaps",
+    "JudgesSpans",
+    "StreamSession",
+    "Streaming",
+    "digest_of",
+    "fingerprint_of",
+    "info_of",
+    "takes_detector",
+    "thresholds_of",
+]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@runtime_checkable
+class Detector(Protocol):
+    """Finds hallucinations and omissions in responses.
+
+    Model weights are loaded on first use, not when the detector is made. A detector may also declare `info` (a
+    `DetectorInfo`), `thresholds` (a fitted threshold for each `Level`), `fingerprint()` (everything that its scores
+    depend on, as JSON) and `explains` (whether its findings come with explanations).
+    """
+
+    name: str
+
+    def judge(self, cases: Sequence[Case]) -> list[Judgement]:
+        """Return one judgement for each case, in the order of the cases. Equal cases always get equal judgements."""
+        ...
+
+
+Detectors = str | Detector | Sequence[str | Detector]
+"""What the argument `detector` takes: a spec or a detector, or several of them."""
+
+
+def takes_detector(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function so that the misspelt argument `detectors` raises an error that suggests `detector`."""
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        if "detectors" in kwargs:
+            raise InputError(f"{function.__qualname__} has no argument 'detectors'", hint="it is called detector")
+        return function(*args, **kwargs)
+
+    return call
+
+
+@dataclass(frozen=True, slots=True)
+class DetectorInfo:
+    """Declares what a detector scores and needs, as the attribute `info` of the detector or its class."""
+
+    levels: tuple[Level, ...] = tuple(Level)
+    needs_sources: bool = True
+    needs_chat_model: bool = False
+    needs_training: bool = False  # cannot judge before `fit`; `bench` fits it on other documents than it judges
+
+
+@runtime_checkable
+class Fittable(Protocol):
+    """A detector that learns from labelled (training or validation) data before it is used."""
+
+    def fit(self, examples: Sequence[Example]) -> Detector:
+        """Return a detector fitted on `examples`."""
+        ...
+
+
+@runtime_checkable
+class HasFittedOptions(Protocol):
+    """A detector with options that `calibrate` can choose on labelled data if the user has not set them."""
+
+    def fit_options(self, examples: Sequence[Example]) -> Detector:
+        """Return a detector with the options that suit `examples` best.
+
+        The name of the new detector states these options. The detector itself is returned if it has nothing to choose.
+        """
+        ...
+
+
+class StreamSession(Protocol):
+    """One response judged while it is generated."""
+
+    def feed(self, text_or_tokens: str | Sequence[int]) -> list[Verdict]:
+        """Append `text_or_tokens` to the response and return the new verdicts."""
+        ...
+
+    def finish(self) -> list[Verdict]:
+        """End the response and return the remaining verdicts."""
+        ...
+
+
+@runtime_checkable
+class Streaming(Protocol):
+    """A detector that can judge a response while it is generated."""
+
+    def stream(self, case: Case) -> Any:
+        """Start a `StreamSession` for a new response to `case`, whose own `response` is ignored."""
+        ...
+
+
+@runtime_checkable
+class JudgesSpans(Protocol):
+    """A detector that can score given spans of a response, such as the marked phrases of HaDes (Liu et al. 2022)."""
+
+    def judge_spans(self, cases: Sequence[Case], spans: Sequence[Sequence[Span]]) -> list[Judgement]:
+        """Return one judgement for each case, with exactly one verdict for each given span that could be judged."""
+        ...
+
+
+@runtime_checkable
+class HasSalienceMaps(Protocol):
+    """A detector whose judgements come with a map of how much each source word matters for each response word."""
+
+    def judge_with_maps(self, cases: Sequence[Case]) -> list[tuple[Judgement, SalienceMap | None]]:
+        """Return the judgements of `judge`, each with its salience map, or with None if no map could be made."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DetectorContext:
+    """Gives a detector access to other detectors and to chat models while it is being built.
+
+    Attributes:
+        loader: A function that makes the detector that a spec names.
+        connection: How to reach chat models, as a `veridical.llm.connection.Connection`. None for the default
+            connection.
+        artifacts: The folders of the trained artifacts whose specs are being loaded, outermost first. A spec in such a
+            folder must neither say how to reach a chat model nor name files, because its author could otherwise use
+            your key and your documents.
+    """
+
+    loader: Callable[[Any, DetectorContext], Detector]
+    connection: Any = None
+    artifacts: tuple[str, ...] = ()
+
+    def load(self, spec: Any) -> Detector:
+        """Make the detector that `spec` (a text or a `Spec`) names, in this context."""
+        return self.loader(spec, self)
+
+    @property
+    def artifact(self) -> str | None:
+        """The innermost folder in `artifacts`, or None if the spec comes from the user."""
+        return self.artifacts[-1] if self.artifacts else None
+
+    def inside(self, artifact: str) -> DetectorContext:
+        """Return the context for specs in the folder `artifact`.
+
+        Raises:
+            CircularArtifactError: The folder's specs lead back to the folder itself.
+        """
+        outer = [Path(folder).resolve() for folder in self.artifacts]
+        if Path(artifact).resolve() in outer:
+            chain = " → ".join((*self.artifacts, artifact))
+            raise CircularArtifactError(f"these folders name each other: {chain}", hint="fit one of them again")
+        return replace(self, artifacts=(*self.artifacts, artifact))
+
+
+def info_of(detector: object) -> DetectorInfo:
+    """Return the `info` of a detector or detector class, or the default `DetectorInfo()` if it declares none.
+
+    >>> class Plain:
+    ...     name = "plain"
+    >>> info_of(Plain()).needs_sources
+    True
+    """
+    info = getattr(detector, "info", None)
+    return info if isinstance(info, DetectorInfo) else DetectorInfo()
+
+
+def thresholds_of(detector: object) -> Mapping[Level, float]:
+    """Return the detector's own thresholds by level. A level for which the detector has no threshold is missing."""
+    thresholds: Mapping[Level, float] = getattr(detector, "thresholds", None) or {}
+    return thresholds
+
+
+def fingerprint_of(detector: Detector) -> dict[str, Any]:
+    """Return everything that the detector's scores depend on, as JSON.
+
+    This is the result of the detector's `fingerprint()`, or just its name if it has no such method.
+    """
+    fingerprint = getattr(detector, "fingerprint", None)
+    return {"name": detector.name} if fingerprint is None else dict(fingerprint())
+
+
+def digest_of(about: Any) -> str:
+    """Return a hash of any JSON value, as 16 hexadecimal digits. The order of keys does not matter.
+
+    >>> digest_of({"b": 1, "a": 2}) == digest_of({"a": 2, "b": 1})
+    True
+    """
+    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]

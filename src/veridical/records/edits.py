@@ -1,0 +1,124 @@
+"""Apply and combine edits of a text, and move spans along with them.
+
+An edit replaces the characters of its span. If the span is empty, the edit inserts its text there. The edits of a text
+must be sorted and lie inside the text. They must not overlap or insert twice at the same place (`check_edits`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate, pairwise
+
+from veridical.records.errors import SpanError
+from veridical.records.spans import Span
+from veridical.records.types import Edit
+
+__all__ = ["apply", "carrier", "carry", "check_edits", "compose"]
+
+
+def check_edits(text: str, edits: Sequence[Edit]) -> None:
+    """Check that edits are sorted, do not overlap, and lie inside `text`.
+
+    Raises:
+        SpanError: The edits break one of these rules.
+    """
+    for edit in edits:
+        edit.span.check(text)
+    for one, other in pairwise(edits):
+        if other.span.start < one.span.end or other.span == one.span:
+            raise SpanError(
+                f"the edits of [{one.span.start}, {one.span.end}) and [{other.span.start}, {other.span.end}) "
+                "overlap or are out of order",
+                hint="sort the edits, and let none change a character or place of another",
+            )
+
+
+def apply(text: str, edits: Sequence[Edit]) -> str:
+    """Return `text` with `edits` applied. The spans of the edits refer to the unedited text.
+
+    Raises:
+        SpanError: The edits are not sorted, overlap, or run past the end of the text.
+
+    >>> apply("It is 300 m tall.", [Edit(Span(6, 9), "330", "the source says 330")])
+    'It is 330 m tall.'
+    """
+    check_edits(text, edits)
+    parts: list[str] = []
+    position = 0
+    for edit in edits:
+        parts += [text[position : edit.span.start], edit.replacement]
+        position = edit.span.end
+    return "".join(parts) + text[position:]
+
+
+def carry(span: Span, edits: Sequence[Edit]) -> Span:
+    """Return the place of `span` after `edits`, so that it covers its remaining characters and their replacements.
+
+    Text inserted inside the span belongs to the result, but text inserted at its edges does not. The result is empty if
+    the whole span was deleted.
+
+    >>> carry(Span(6, 9), [Edit(Span(0, 2), "That", "clearer"), Edit(Span(6, 9), "330", "wrong")])
+    Span(start=8, end=11)
+    """
+    return carrier(edits)(span)
+
+
+def carrier(edits: Sequence[Edit]) -> Callable[[Span], Span]:
+    """Return a function that does the same as `carry` for many spans, and finds the edits of each span by bisection."""
+    grown = list(accumulate((len(edit.replacement) - len(edit.span) for edit in edits), initial=0))
+
+    def carry(span: Span) -> Span:
+        first = bisect_right(edits, span.start, key=lambda edit: edit.span.end)
+        end = bisect_left(edits, span.end, lo=first, key=lambda edit: edit.span.start)
+        inside = edits[first:end]
+        before = max(0, span.start - inside[0].span.start) if inside else 0
+        after = max(0, inside[-1].span.end - span.end) if inside else 0
+        return Span(span.start + grown[first] - before, span.end + grown[end] + after)
+
+    return carry
+
+
+def compose(text: str, first: Sequence[Edit], second: Sequence[Edit]) -> tuple[Edit, ...]:
+    """Combine two successive lists of edits into a single list for `text`.
+
+    The spans of `second` refer to the text after `first`. Edits that overlap or touch become one edit with both
+    reasons.
+
+    >>> compose("a b", [Edit(Span(0, 1), "x", "one")], [Edit(Span(2, 3), "y", "two")])[1]
+    Edit(span=Span(start=2, end=3), replacement='y', because='two')
+    """
+    between = apply(text, first)
+    check_edits(between, second)
+    composed: list[Edit] = []
+    shift = 0  # add to a position in `text` to get the same position in `between`
+    placed: list[tuple[Span, Edit]] = []
+    for edit in first:
+        start = edit.span.start + shift
+        placed.append((Span(start, start + len(edit.replacement)), edit))
+        shift += len(edit.replacement) - len(edit.span)
+    shift = 0
+    for place, old, new in _clusters(placed, [(edit.span, edit) for edit in second]):
+        start = place.start - shift
+        shift += sum(len(edit.replacement) - len(edit.span) for edit in old)
+        shifted = [Edit(e.span.shift(-place.start), e.replacement, e.because) for e in new]
+        reasons = dict.fromkeys(edit.because for edit in (*old, *new))
+        composed.append(Edit(Span(start, place.end - shift), apply(place.of(between), shifted), "; ".join(reasons)))
+    return tuple(edit for edit in composed if edit.replacement != edit.span.of(text))
+
+
+def _clusters(
+    old: Sequence[tuple[Span, Edit]], new: Sequence[tuple[Span, Edit]]
+) -> Iterator[tuple[Span, list[Edit], list[Edit]]]:
+    """Group the edits of both lists whose spans touch; yield the joint span, the old edits and the new ones."""
+    both = sorted([(*item, 0) for item in old] + [(*item, 1) for item in new], key=lambda item: (item[0], item[2]))
+    place: Span | None = None
+    members: tuple[list[Edit], list[Edit]] = ([], [])
+    for span, edit, side in both:
+        if place is not None and span.start > place.end:
+            yield place, *members
+            place, members = None, ([], [])
+        place = span if place is None else Span(place.start, max(place.end, span.end))
+        members[side].append(edit)
+    if place is not None:
+        yield place, *members

@@ -1,0 +1,67 @@
+"""A salience map, which tells how strongly each source word supports each response word."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from veridical.records.errors import InputError
+from veridical.records.spans import Span, overlapping, union
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["MapWord", "SalienceMap"]
+
+
+@dataclass(frozen=True, slots=True)
+class MapWord:
+    """A word, its span, and the id of its source. The id is None for a word of the response."""
+
+    text: str
+    span: Span
+    source_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SalienceMap:
+    """Holds how strongly each source word (row) bears on each response word (column), in [0, 1].
+
+    *Shape:* `values` is (source words, response words), `contribution` is (source words,), and `attribution` is
+    (response words,). The omission score of a source word is 1 - contribution. The hallucination score of a response
+    word is 1 - attribution.
+    """
+
+    source_words: tuple[MapWord, ...]
+    response_words: tuple[MapWord, ...]
+    values: np.ndarray
+    contribution: np.ndarray
+    attribution: np.ndarray
+
+    def __post_init__(self) -> None:
+        shape = (len(self.source_words), len(self.response_words))
+        if self.values.shape != shape or (len(self.contribution), len(self.attribution)) != shape:
+            raise InputError(f"a salience map of {shape} words has values of {self.values.shape}")
+
+    def strongest(self, rows: int, columns: int) -> SalienceMap:
+        """Return a smaller map of the `rows` source words with the highest single values and the first `columns`
+        response words.
+        """
+        import numpy as np
+
+        values = self.values[:, :columns]
+        peaks = values.max(axis=1, initial=0.0)
+        chosen = np.sort(np.argsort(-peaks, kind="stable")[:rows])
+        return SalienceMap(
+            tuple(self.source_words[i] for i in chosen),
+            self.response_words[:columns],
+            values[chosen],
+            self.contribution[chosen],
+            self.attribution[:columns],
+        )
+
+    def flags(self, spans: Sequence[Span]) -> list[bool]:
+        """Return, for each response word, whether it shares a character with at least one of `spans`."""
+        joined = union(spans)
+        return [bool(overlapping(joined, word.span)) for word in self.response_words]

@@ -1,0 +1,721 @@
+"""The records that all parts of Veridical share.
+
+A detector, an ensemble or a person reads a `Case` and returns a `Judgement`. The records are frozen and apply no
+thresholds. Spans are half-open and count characters of the text exactly as received. A `score` lies in [0, 1], where 1
+means hallucinated (in a response) or omitted (in a source).
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+from math import nan
+from numbers import Real
+from typing import Any
+
+from veridical.records.errors import InputError, SpanError
+from veridical.records.registry import Registry
+from veridical.records.spans import Span, TextSpan, union
+from veridical.records.strings import shorten
+
+__all__ = [
+    "DEFAULT_THRESHOLD",
+    "FORMS",
+    "GOLD_THRESHOLD",
+    "Case",
+    "Cause",
+    "CauseKind",
+    "Checked",
+    "Claim",
+    "Decision",
+    "Edit",
+    "Evidence",
+    "Example",
+    "Judgement",
+    "Level",
+    "Omission",
+    "Outcome",
+    "Revision",
+    "Source",
+    "SourceSpan",
+    "Span",
+    "TextSpan",
+    "Thresholds",
+    "Turn",
+    "Usage",
+    "Verdict",
+    "check_judgement",
+    "check_threshold",
+    "judged_source_spans",
+    "judged_spans",
+]
+
+DEFAULT_THRESHOLD = 0.5
+"""The lowest score that is flagged by default: for a probability, "as likely as not"."""
+
+GOLD_THRESHOLD = 0.5
+"""The lowest gold score (a label, or the share of annotators) that counts as positive."""
+
+
+def _set_score(record: object, name: str, what: str) -> None:
+    """Make a score a float, whatever library it comes from; raise `InputError` unless it is a number in [0, 1].
+
+    Records that are made for every word call it only for a score that is no float in that range.
+    """
+    score = getattr(record, name)
+    try:
+        number = nan if isinstance(score, str | bytes) else float(score)
+    except (TypeError, ValueError, RuntimeError, OverflowError):  # RuntimeError: a tensor of several numbers
+        number = nan
+    if not 0.0 <= number <= 1.0:  # also false for NaN
+        raise InputError(f"{what} is {score!r:.80}", hint="a number in [0, 1]; 1 = hallucinated or omitted")
+    object.__setattr__(record, name, number)
+
+
+def _set_tuple(record: object, name: str) -> None:
+    """Make a field a tuple; raise `InputError` if it holds a text, a mapping or a single record."""
+    items = getattr(record, name)
+    if not isinstance(items, Iterable) or isinstance(items, str | bytes | Mapping):
+        raise InputError(
+            f"{name} of {type(record).__name__} is a {type(items).__name__}", hint="give a tuple or a list"
+        )
+    object.__setattr__(record, name, tuple(items))
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A text that a response may rest on, such as a passage, an argument, an abstract or a snippet of knowledge.
+
+    Attributes:
+        id: The name by which findings refer to the source. It must be unique within the case.
+        text: The text of the source, exactly as received.
+        perspective: The name of the side that the source speaks for. Omissions are scored for each perspective, and the
+            worst score counts.
+        must_cover: Whether the response should cover the source. Detectors look for omissions only in such sources.
+        citation: The mark by which a response cites the source, such as "[1]".
+        metadata: Your own JSON values, by name. Results keep these values. Identifiers in them, such as an address,
+            count as stated by the source.
+        pages: The character positions at which the pages begin. Empty for a text without pages.
+    """
+
+    id: str
+    text: str
+    perspective: str | None = None
+    must_cover: bool = False
+    citation: str | None = None
+    metadata: Mapping[str, Any] | None = field(default=None, hash=False)
+    pages: tuple[int, ...] = ()
+
+    def page_of(self, span: Span) -> int | None:
+        """Return the number of the page on which `span` begins.
+
+        Pages are numbered from 1. The result is None if the source has no pages.
+
+        >>> Source("a.pdf", "One. Two.", pages=(0, 5)).page_of(Span(5, 8))
+        2
+        """
+        return bisect_right(self.pages, span.start) or None
+
+    def name_at(self, span: Span) -> str:
+        """Return the source's id, followed by the page on which `span` begins if the source has pages.
+
+        >>> Source("a.pdf", "One. Two.", pages=(0, 5)).name_at(Span(5, 8))
+        'a.pdf, page 2'
+        """
+        page = self.page_of(span)
+        return self.id if page is None else f"{self.id}, page {page}"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One earlier turn of a conversation, with its speaker ("user", "assistant" or another role) and its text."""
+
+    speaker: str
+    text: str
+
+
+class _Index:
+    """A slot for the sources of a `Case` by id, filled on first use; it is not a field, so copies start without it."""
+
+    __slots__ = ("_by_id",)
+    _by_id: dict[str, Source]
+
+
+@dataclass(frozen=True, slots=True)
+class Case(_Index):
+    """One response, together with the sources to judge it against.
+
+    Attributes:
+        id: The name of the case, which results repeat.
+        response: The generated text, exactly as received.
+        sources: The texts that the response may rest on. Empty for detectors that need no sources.
+        question: The question that the response answers.
+        history: The earlier turns of the conversation, oldest first.
+        prompt: The exact text from which the response was generated.
+
+    Raises:
+        InputError: Two sources have the same id.
+    """
+
+    id: str
+    response: str
+    sources: tuple[Source, ...] = ()
+    question: str | None = None
+    history: tuple[Turn, ...] = ()
+    prompt: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.sources, tuple):
+            _set_tuple(self, "sources")
+        if not isinstance(self.history, tuple):
+            _set_tuple(self, "history")
+        seen: set[str] = set()
+        for source in self.sources:
+            if source.id in seen:
+                raise InputError(f"case {self.id!r}: two sources share the id {source.id!r}")
+            seen.add(source.id)
+
+    def source(self, id: str) -> Source:
+        """Return the source called `id`.
+
+        Raises:
+            InputError: The case has no such source.
+        """
+        try:
+            by_id = self._by_id
+        except AttributeError:
+            by_id = {source.id: source for source in self.sources}
+            object.__setattr__(self, "_by_id", by_id)
+        if id not in by_id:
+            raise InputError(f"case {self.id!r} has no source {id!r}")
+        return by_id[id]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A self-contained statement, and the spans of the response that make it."""
+
+    text: str
+    spans: tuple[Span, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.spans, tuple):
+            _set_tuple(self, "spans")
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A passage of a source that supports or contradicts a span of the response.
+
+    Attributes:
+        source_id: The id of the source.
+        span: The passage, in characters of the source's text.
+        weight: How much the verdict rests on the passage, from 0 (not at all) to 1 (on this passage alone).
+    """
+
+    source_id: str
+    span: Span
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if type(self.weight) is not float or not 0.0 <= self.weight <= 1.0:
+            _set_score(self, "weight", "the weight of evidence")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A finding about one span of the response.
+
+    Attributes:
+        span: The judged span, in characters of the response.
+        score: How likely the span is hallucinated, from 0 (supported) to 1 (hallucinated).
+        label: The detector's word for the type of finding, for example that a source contradicts the span, or that no
+            source mentions it. None if the detector cannot tell.
+        claim: The claim in the span that was checked.
+        evidence: The passages that support or contradict the span.
+        reason: The reason for the score, in one line.
+        correction: The text that should replace the span.
+        kind: The kind of error, such as "value" or "name" (`detectors.explanation.KINDS`). None if the kind is not
+            clear.
+    """
+
+    span: Span
+    score: float
+    label: str | None = None
+    claim: Claim | None = None
+    evidence: tuple[Evidence, ...] = ()
+    reason: str | None = None
+    correction: str | None = None
+    kind: str | None = None
+
+    def __post_init__(self) -> None:
+        if type(self.score) is not float or not 0.0 <= self.score <= 1.0:
+            _set_score(self, "score", "the score of a verdict")
+        if not isinstance(self.evidence, tuple):
+            _set_tuple(self, "evidence")
+
+
+@dataclass(frozen=True, slots=True)
+class Omission:
+    """A finding about a span of a source that the response should cover.
+
+    Attributes:
+        source_id: The id of the source.
+        span: The judged span, in characters of the source's text.
+        score: How likely the response leaves the span out, from 0 (covered) to 1 (omitted).
+        reason: The reason for the score, in one line.
+    """
+
+    source_id: str
+    span: Span
+    score: float
+    reason: str | None = None
+
+    def __post_init__(self) -> None:
+        if type(self.score) is not float or not 0.0 <= self.score <= 1.0:
+            _set_score(self, "score", "the score of an omission")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSpan:
+    """A span of one source."""
+
+    source_id: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The cost of a judgement: calls to a language model, tokens in and out, and money where prices are known."""
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float | None = None
+
+    @classmethod
+    def total(cls, usages: Iterable[Usage | None]) -> Usage | None:
+        """Add up the usages in a list that may also contain None.
+
+        The result is None if the list contains nothing but None. Its cost is None if any usage with calls has no cost,
+        because a partial sum would look like the total.
+
+        >>> Usage.total([Usage(1, 10, 2, 0.5), None, Usage(2, 20, 4, 0.25), Usage()])
+        Usage(calls=3, prompt_tokens=30, completion_tokens=6, cost=0.75)
+        >>> Usage.total([Usage(1, 10, 2, 0.5), Usage(1, 10, 2)]).cost is None
+        True
+        """
+        present = [usage for usage in usages if usage is not None]
+        if not present:
+            return None
+        costs = [usage.cost for usage in present if usage.cost is not None]
+        complete = bool(costs) and all(usage.cost is not None for usage in present if usage.calls)
+        return cls(
+            sum(usage.calls for usage in present),
+            sum(usage.prompt_tokens for usage in present),
+            sum(usage.completion_tokens for usage in present),
+            sum(costs) if complete else None,
+        )
+
+
+class _Fit:
+    """A slot for the case that a `Judgement` was checked against; it is not a field, so copies start without it."""
+
+    __slots__ = ("_checked_case",)
+    _checked_case: Case
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement(_Fit):
+    """The findings of one detector or one person on a case.
+
+    Human labels are judgements, too. The name of their author begins with "human:".
+
+    Attributes:
+        case_id: The id of the case.
+        by: The name of the detector or person.
+        hallucination: The score of the whole response, from 0 (supported) to 1 (hallucinated). None if the response has
+            no such score.
+        omission: The score for everything that the response leaves out, from 0 (covers all) to 1. None if coverage has
+            no score.
+        verdicts: The findings about spans of the response.
+        omissions: The findings about spans of the sources.
+        judged: The spans of the response that were judged. None means the whole response. Judged text without a verdict
+            scores 0.
+        notes: Remarks for the reader, for example why some parts could not be judged.
+        usage: The language model calls and tokens that the judgement cost.
+        reason: The reason for the score of the whole response, in the judge's words.
+        provenance: How the judgement was made, as sorted pairs of name and value, such as the hash of each prompt.
+        judged_sources: The spans of sources whose coverage was judged. None means all sources that must be covered.
+        sentences: Findings about whole sentences, from detectors that score sentences. In this case `hallucination` is
+            the highest sentence score, and the response threshold applies to each sentence.
+        no_claim: Whether there was nothing to judge because the response makes no claim.
+    """
+
+    case_id: str
+    by: str
+    hallucination: float | None = None
+    omission: float | None = None
+    verdicts: tuple[Verdict, ...] = ()
+    omissions: tuple[Omission, ...] = ()
+    judged: tuple[Span, ...] | None = None
+    notes: tuple[str, ...] = ()
+    usage: Usage | None = None
+    reason: str | None = None
+    provenance: tuple[tuple[str, str], ...] = ()
+    judged_sources: tuple[SourceSpan, ...] | None = None
+    sentences: tuple[Verdict, ...] = ()
+    no_claim: bool = False
+
+    def __post_init__(self) -> None:
+        for name, score in (("hallucination", self.hallucination), ("omission", self.omission)):
+            if score is not None and (type(score) is not float or not 0.0 <= score <= 1.0):
+                _set_score(self, name, f"the {name} score")
+        for name in ("verdicts", "omissions", "judged", "notes", "provenance", "judged_sources", "sentences"):
+            items = getattr(self, name)
+            if type(items) is not tuple and (items is not None or not name.startswith("judged")):
+                _set_tuple(self, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A case together with its gold judgement.
+
+    Attributes:
+        case: The response and its sources.
+        gold: The correct judgement. With several annotators it is merged from `annotations`.
+        document: The name of the document that the case is about. Splits and bootstrap samples are drawn by document.
+        group: Sorted pairs of key and value by which results can be broken down, such as the system, task or error
+            type.
+        annotations: One judgement per annotator, if there were several annotators.
+
+    Raises:
+        InputError: The gold judgement is about another case.
+        SpanError: A span runs past the end of its text.
+    """
+
+    case: Case
+    gold: Judgement
+    document: str | None = None
+    group: tuple[tuple[str, str], ...] = ()
+    annotations: tuple[Judgement, ...] = ()
+
+    def __post_init__(self) -> None:
+        for judgement in (self.gold, *self.annotations):
+            check_judgement(self.case, judgement)
+
+
+class Level(StrEnum):
+    """The subject of a score, label or threshold. Each level is scored, fitted and decided separately."""
+
+    RESPONSE = "response"  # the response as a whole: `Judgement.hallucination`
+    SPAN = "span"  # spans of the response: `Judgement.verdicts`
+    COVERAGE = "coverage"  # the sources that must be covered, as a whole: `Judgement.omission`
+    SOURCE = "source"  # spans of the sources that must be covered: `Judgement.omissions`
+
+
+def check_threshold(threshold: float) -> float:
+    """Return `threshold` as a float after checking that it lies in [0, 1].
+
+    At threshold 0, every score is flagged.
+
+    Raises:
+        InputError: The threshold lies outside [0, 1].
+    """
+    if not isinstance(threshold, Real) or not 0.0 <= threshold <= 1.0:  # also false for NaN
+        raise InputError(f"the threshold is {threshold!r}", hint="a number from 0 to 1")
+    return float(threshold)
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """The lowest score that is flagged, for each level. Thresholds lie in [0, 1] and are 0.5 by default.
+
+    >>> Thresholds(span=0.4)[Level.SPAN], Thresholds.same(0.7).response
+    (0.4, 0.7)
+    """
+
+    response: float = DEFAULT_THRESHOLD
+    span: float = DEFAULT_THRESHOLD
+    coverage: float = DEFAULT_THRESHOLD
+    source: float = DEFAULT_THRESHOLD
+
+    def __post_init__(self) -> None:
+        for level in Level:
+            object.__setattr__(self, level.value, check_threshold(self[level]))
+
+    def __getitem__(self, level: Level) -> float:
+        value: float = getattr(self, Level(level).value)
+        return value
+
+    @classmethod
+    def same(cls, threshold: float) -> Thresholds:
+        """Return `threshold` for every level."""
+        return cls(threshold, threshold, threshold, threshold)
+
+
+class Outcome(Enum):
+    """The result of comparing the scores of a judgement with their thresholds."""
+
+    CLEAR = "clear"  # everything was judged, nothing is flagged
+    FLAGGED = "flagged"
+    NO_CLAIM = "no_claim"  # nothing is flagged, and the response says nothing that could be wrong
+    UNJUDGED = "unjudged"  # nothing is flagged, but a part could not be judged, so it is not "clear"
+
+    @property
+    def passes(self) -> bool:
+        """Whether nothing speaks against the response: the outcome is clear, or the response makes no claim."""
+        return self in (Outcome.CLEAR, Outcome.NO_CLAIM)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Holds which parts of one judgement are flagged, because their scores reach the threshold of their level.
+
+    `records.decide.decide` makes decisions.
+
+    Attributes:
+        thresholds: The thresholds that were applied.
+        outcome: The outcome of the judgement.
+        hallucination: Whether the response-level score is flagged. None if there is no such score.
+        omission: Whether the score for all omissions together is flagged. None if there is no such score.
+        verdicts: The indices of the flagged verdicts within the judgement, in ascending order.
+        omissions: The indices of the flagged omissions within the judgement, in ascending order.
+    """
+
+    thresholds: Thresholds
+    outcome: Outcome
+    hallucination: bool | None = None
+    omission: bool | None = None
+    verdicts: tuple[int, ...] = ()
+    omissions: tuple[int, ...] = ()
+
+
+class CauseKind(StrEnum):
+    """Why a case failed (`veridical.workflows.causes`)."""
+
+    NOT_RETRIEVED = "not retrieved"  # no passage has what the response says, and none answers the question
+    RANKED_TOO_LOW = "ranked too low"  # the same, but a passage that was not shown has it
+    MISREAD = "misread"  # a passage says otherwise
+    ADDED = "added"  # no passage says so, although the passages answer the question
+    STITCHED = "stitched"  # facts of two passages are joined
+    CONFLICTING = "conflicting sources"  # passages contradict each other
+    WRONG_REFUSAL = "wrong refusal"  # the passages have the answer
+    RIGHT_REFUSAL = "right refusal"  # the passages do not have it
+    NOT_ANSWERED = "question not answered"  # supported, but beside the question
+    NOT_JUDGED = "not judged"  # the check could not judge the response
+    NONE = "none"  # nothing failed
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """The reason why a case failed.
+
+    Attributes:
+        kind: The kind of cause.
+        reason: The reason in one line.
+        evidence: The passages that show the cause. For the kind `RANKED_TOO_LOW`, these passages were retrieved but not
+            shown to the model, so they are not among the sources of the case.
+    """
+
+    kind: CauseKind
+    reason: str
+    evidence: tuple[Evidence, ...] = ()
+
+
+FORMS = Registry("form", {}, group="veridical.forms")
+"""The functions that give a `Checked` its forms, by name; they lie above this module, which the root registers."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Checked:
+    """The result of one check: the case, each detector's judgement, the decisions, and the outcome.
+
+    Print the result to see what the command line shows. A result is neither true nor false in a condition, so compare
+    its `outcome` instead.
+
+    Attributes:
+        case: The case that was checked.
+        judgements: The findings, as one judgement for each detector.
+        decisions: The flags, as one decision for each judgement, in the same order.
+        outcome: The outcome of all judgements together.
+        cause: Why the case failed. None if the cause was not requested.
+
+    Raises:
+        InputError: The numbers of judgements and decisions differ, or a judgement is about another case.
+        SpanError: A span runs past the end of its text.
+    """
+
+    case: Case
+    judgements: tuple[Judgement, ...]
+    decisions: tuple[Decision, ...]
+    outcome: Outcome
+    cause: Cause | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.decisions) != len(self.judgements):
+            raise InputError(
+                f"case {self.case.id!r}: {len(self.judgements)} judgements but {len(self.decisions)} decisions",
+                hint="give each judgement its decision",
+            )
+        for judgement, decision in zip(self.judgements, self.decisions, strict=True):
+            check_judgement(self.case, judgement)
+            if max(decision.verdicts, default=-1) >= len(judgement.verdicts) or (
+                max(decision.omissions, default=-1) >= len(judgement.omissions)
+            ):
+                raise InputError(
+                    f"case {self.case.id!r}: a decision flags a verdict or omission that {judgement.by!r} did not find"
+                )
+
+    def __repr__(self) -> str:
+        words = ", ".join(repr(shorten(span.text, 40)) for span in self.flagged[:5])
+        return f"<Checked {self.case.id!r}: {self.outcome.value}{' ' * bool(words)}{words}>"
+
+    def __str__(self) -> str:
+        return self._form("text")
+
+    def _repr_html_(self) -> str:
+        return self._form("html")
+
+    def __bool__(self) -> bool:
+        raise InputError(
+            "a result of a check is neither true nor false", hint="compare its outcome: result.outcome is Outcome.CLEAR"
+        )
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """Return the result as a JSON document, as `veridical check --json` prints it."""
+        return self._form("json", indent=indent)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON document of the result as a dictionary."""
+        document: dict[str, Any] = json.loads(self.to_json())
+        return document
+
+    def _form(self, name: str, **options: Any) -> str:
+        text: str = FORMS.load(name)(self, **options)
+        return text
+
+    @property
+    def flagged(self) -> tuple[TextSpan, ...]:
+        """The spans of the response that at least one detector flags.
+
+        The spans are sorted, and overlapping spans are joined.
+        """
+        pairs = zip(self.judgements, self.decisions, strict=True)
+        return _with_texts(self.case.response, (j.verdicts[i].span for j, d in pairs for i in d.verdicts))
+
+    @property
+    def omitted(self) -> Mapping[str, tuple[TextSpan, ...]]:
+        """The flagged omissions of each source, by the source's id.
+
+        The order is that of the case's sources. A source without flagged omissions is left out.
+        """
+        spans: dict[str, list[Span]] = {source.id: [] for source in self.case.sources}
+        for judgement, decision in zip(self.judgements, self.decisions, strict=True):
+            for i in decision.omissions:
+                spans[judgement.omissions[i].source_id].append(judgement.omissions[i].span)
+        return {id: _with_texts(self.case.source(id).text, omitted) for id, omitted in spans.items() if omitted}
+
+
+def _with_texts(text: str, spans: Iterable[Span]) -> tuple[TextSpan, ...]:
+    return tuple(TextSpan(span.start, span.end, span.of(text)) for span in union(spans))
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A change to a text.
+
+    Attributes:
+        span: The characters to replace.
+        replacement: The text that takes their place. An empty text deletes the characters.
+        because: The reason for the change.
+    """
+
+    span: Span
+    replacement: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """A corrected response.
+
+    Attributes:
+        case_id: The id of the case.
+        edits: The changes to the response, in order.
+        text: The response after the changes.
+    """
+
+    case_id: str
+    edits: tuple[Edit, ...]
+    text: str
+
+
+def check_judgement(case: Case, judgement: Judgement) -> None:
+    """Check that a judgement is about `case` and that its spans fit the texts of the case.
+
+    Each judgement is checked only once. A later call with the same two objects returns at once.
+
+    Raises:
+        InputError: The judgement is about another case, or names a source that the case does not have.
+        SpanError: A span runs past the end of its text.
+    """
+    if getattr(judgement, "_checked_case", None) is case:
+        return
+    if judgement.case_id != case.id:
+        raise InputError(f"the judgement by {judgement.by!r} is about case {judgement.case_id!r}, not {case.id!r}")
+    sizes = {source.id: len(source.text) for source in case.sources}
+    where = f"case {case.id!r}, judged by {judgement.by!r}"
+    size = len(case.response)
+    claim_spans = (span for v in judgement.verdicts if v.claim for span in v.claim.spans)
+    verdicts = (*judgement.verdicts, *judgement.sentences)
+    for span in (*(v.span for v in verdicts), *claim_spans, *(judgement.judged or ())):
+        if span.end > size:
+            raise SpanError(f"{where}: span [{span.start}, {span.end}) runs past the response of {size} characters")
+    for verdict in verdicts:
+        for evidence in verdict.evidence:
+            _check_source_span(where, sizes, evidence.source_id, evidence.span)
+    for omission in judgement.omissions:
+        _check_source_span(where, sizes, omission.source_id, omission.span)
+    for judged in judgement.judged_sources or ():
+        _check_source_span(where, sizes, judged.source_id, judged.span)
+    object.__setattr__(judgement, "_checked_case", case)
+
+
+def _check_source_span(where: str, sizes: dict[str, int], source_id: str, span: Span) -> None:
+    if source_id not in sizes:
+        raise InputError(f"{where}: there is no source {source_id!r}")
+    if span.end > sizes[source_id]:
+        raise SpanError(
+            f"{where}: span [{span.start}, {span.end}) runs past source {source_id!r} of {sizes[source_id]} characters"
+        )
+
+
+def judged_spans(case: Case, judgement: Judgement) -> list[Span]:
+    """Return the spans of the response that were judged, sorted and without overlaps.
+
+    >>> judged_spans(Case("1", "abc"), Judgement("1", "someone"))
+    [Span(start=0, end=3)]
+    """
+    if judgement.judged is None:
+        return union([Span(0, len(case.response))])
+    return union(judgement.judged)
+
+
+def judged_source_spans(case: Case, judgement: Judgement) -> dict[str, list[Span]]:
+    """Return, for each source with `must_cover`, the spans whose coverage was judged.
+
+    The spans are sorted and do not overlap. A source of which nothing was judged has an empty list.
+
+    >>> case = Case("1", "abc", (Source("a", "In Rome", must_cover=True), Source("b", "Tall", must_cover=True)))
+    >>> judged_source_spans(case, Judgement("1", "someone", judged_sources=(SourceSpan("a", Span(0, 2)),)))
+    {'a': [Span(start=0, end=2)], 'b': []}
+    """
+    required = [source for source in case.sources if source.must_cover]
+    if judgement.judged_sources is None:
+        return {source.id: union([Span(0, len(source.text))]) for source in required}
+    places = judgement.judged_sources
+    return {source.id: union(p.span for p in places if p.source_id == source.id) for source in required}

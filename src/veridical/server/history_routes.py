@@ -1,0 +1,279 @@
+"""Serve the history: runs, their cases, decisions, imports, and the audit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
+
+from fastapi import FastAPI, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import JSONResponse
+
+from veridical.history.records import (
+    AuditLine,
+    CasePage,
+    CaseQuery,
+    Comparison,
+    NewRun,
+    NotKeptError,
+    RunPage,
+    StoredCase,
+    TrendPoint,
+)
+from veridical.io.serialization import encode
+from veridical.server.batching import in_thread
+from veridical.server.desk import Desk
+from veridical.server.errors import Refused
+from veridical.server.importing import check_file
+from veridical.server.keys import ROLES
+from veridical.server.openapi import body, documented_responses
+from veridical.server.protection import key_of, read_body, role_of
+from veridical.server.requests import DecisionsRequest, HowToCheck, read_request
+from veridical.workflows.checking import check_thresholds
+
+__all__ = ["ANSWERS", "add_history"]
+
+ANSWERS = (RunPage, CasePage, StoredCase, Comparison, TrendPoint, AuditLine)
+"""The records that routes of the history answer with."""
+
+_MOST = 200  # runs or cases of a page
+_UPLOAD = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+_DECISION = {"decisions": [{"action": "replace", "start": 13, "end": 16, "text": "330"}], "version": 0}
+
+
+class _Params(BaseModel):
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class RunParams(_Params):
+    """Selects runs."""
+
+    limit: Annotated[int, Field(ge=1, le=_MOST, description="The most runs of a page.")] = 50
+    cursor: Annotated[str | None, Field(max_length=1000, description="`next` of the page before.")] = None
+    name: Annotated[str, Field(max_length=200, description="A part of a file's name or of a run's id.")] = ""
+
+
+class CaseParams(_Params):
+    """Selects cases of a run, and sets their order. Repeat a parameter to allow several values."""
+
+    sort: Literal["number", "name", "outcome", "score", "omission", "flagged", "cause", "decided"] = "number"
+    descending: bool = False
+    outcome: Annotated[list[str], Field(description="An outcome, waiting or failed.")] = []
+    cause: Annotated[list[str], Field(description="Why the answer failed.")] = []
+    score_min: Annotated[float | None, Field(ge=0, le=1)] = None
+    score_max: Annotated[float | None, Field(ge=0, le=1)] = None
+    source: Annotated[list[str], Field(description="The id of a source that the case has.")] = []
+    kind: Annotated[list[str], Field(description="A kind of error that is flagged.")] = []
+    label: Annotated[list[str], Field(description="A label of the imported rows.")] = []
+    detector: Annotated[list[str], Field(description="A detector that flags the case.")] = []
+    decided: Annotated[bool | None, Field(description="Whether anyone decided about the case.")] = None
+    search: Annotated[str, Field(max_length=1000, description="Words of response, question or id.")] = ""
+    limit: Annotated[int, Field(ge=1, le=_MOST, description="The most cases of a page.")] = 50
+    cursor: Annotated[str | None, Field(max_length=1000, description="`next` of the page before.")] = None
+
+    def query(self) -> CaseQuery:
+        """Return the query that these parameters make."""
+        return CaseQuery(**self.model_dump())
+
+
+class CompareParams(_Params):
+    """Which of the cases with different outcomes."""
+
+    limit: Annotated[int, Field(ge=1, le=_MOST, description="The most cases.")] = 50
+    offset: Annotated[int, Field(ge=0, le=10**9, description="The number of cases to leave out.")] = 0
+
+
+class ImportParams(_Params):
+    """Names a file of rows, and says how to check its cases.
+
+    Without column names, columns are recognised by their names.
+    """
+
+    name: Annotated[str, Field(min_length=1, max_length=200, description="The name of the file, with its ending.")]
+    detector: Annotated[list[str], Field(description="A detector of this server; default: its first.")] = []
+    threshold: Annotated[float | None, Field(ge=0, le=1)] = None
+    flag_over: Annotated[float | None, Field(ge=0, le=1)] = None
+    explain: bool = True
+    causes: Annotated[bool, Field(description="Add why each case failed.")] = False
+    response: Annotated[str | None, Field(description="The column of the response.")] = None
+    source: Annotated[list[str], Field(description="A column of sources.")] = []
+    question: Annotated[str | None, Field(description="The column of the question.")] = None
+    id: Annotated[str | None, Field(description="The column of the row's id.")] = None
+    encoding: Annotated[str | None, Field(max_length=40, description="Of a text file; default: UTF-8.")] = None
+    delimiter: Annotated[str | None, Field(min_length=1, max_length=1)] = None
+
+    def form(self) -> dict[str, Any]:
+        """Return how the rows are read."""
+        columns = {"response": self.response, "sources": self.source, "question": self.question, "id": self.id}
+        return {"columns": columns, "encoding": self.encoding, "delimiter": self.delimiter}
+
+
+def _require(request: Request, role: str) -> None:
+    """Raise `Refused` (403) unless the request's key has at least `role`."""
+    if ROLES.index(role_of(request)) < ROLES.index(role):
+        raise Refused(403, f"the key {key_of(request)!r} has the role {role_of(request)}", hint=f"this needs {role}")
+
+
+def _schema(name: str) -> dict[str, Any]:
+    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
+
+
+_RUN = {"application/json": {"schema": {"$ref": "#/components/schemas/RunRow"}}}
+_OBJECT = {"application/json": {"schema": {"type": "object"}}}
+
+
+def _list(field: str, name: str) -> dict[str, Any]:
+    items = {"type": "array", "items": {"$ref": f"#/components/schemas/{name}"}}
+    return {"application/json": {"schema": {"type": "object", "properties": {field: items}, "required": [field]}}}
+
+
+_TEXT_LINES = {"application/x-ndjson": {"schema": {"type": "string"}}}
+_LINES = _list("lines", "AuditLine")
+_POINTS = _list("points", "TrendPoint")
+_ACCEPTED: dict[int | str, dict[str, Any]] = {202: {"description": "The run, which is judged", "content": _RUN}}
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 9):
+        raise NotKeptError(f"{text[:20]!r} is not the number of a case", hint="a number from 1")
+    return int(text)
+
+
+async def _json(make: Callable[[], Any], status: int = 200) -> Response:
+    return await in_thread(lambda: JSONResponse(make(), status))
+
+
+def add_history(app: FastAPI, desk: Desk) -> None:
+    """Add the routes of the history to `app`."""
+    history, limits = desk.history, desk.service.settings.limits
+
+    @app.get("/v1/runs", responses=documented_responses("The runs, newest first", _schema("RunPage")))
+    async def runs(request: Request, params: Annotated[RunParams, Query()]) -> Response:
+        """List the runs that are kept, newest first. Needs the role review."""
+        _require(request, "review")
+        page = await desk.call(history.runs, limit=params.limit, cursor=params.cursor, name=params.name)
+        return await _json(lambda: asdict(page))
+
+    @app.post(
+        "/v1/runs",
+        openapi_extra=_UPLOAD,
+        status_code=202,
+        responses={**documented_responses("The run", _RUN), **_ACCEPTED},
+    )
+    async def import_file(request: Request, params: Annotated[ImportParams, Query()]) -> Response:
+        """Import a file of rows (CSV, Excel, JSON, JSON Lines, Parquet), which becomes a run. Needs the role review.
+
+        The HTTP response is sent when the file is stored. Its rows are judged in the background, and this continues
+        after a restart of the server. `GET /v1/runs/{run}` counts the rows that still wait.
+        """
+        _require(request, "review")
+        how = HowToCheck(
+            detector=params.detector or None,
+            threshold=params.threshold,
+            flag_over=params.flag_over,
+            explain=params.explain,
+        )
+        check_file(params.name, params.form())
+        check_thresholds(how.threshold, how.flag_over)
+        about = {**await desk.about(how), "causes": params.causes, "form": params.form()}
+        if params.causes:
+            await desk.service.with_causes([])  # raise now if this server cannot find them
+        upload = await read_body(request, limits, kind="application/octet-stream", most=limits.document_bytes)
+        run = NewRun(origin="import", by=key_of(request), name=params.name, about=about)
+        id = await desk.begin_import(run, params.name, upload)
+        row = await desk.call(history.run, id)
+        return await _json(lambda: asdict(row), 202)
+
+    @app.get("/v1/runs/{run}", responses=documented_responses("The run", _RUN))
+    async def one_run(request: Request, run: str) -> Response:
+        """Return a run with its number of cases by outcome. Needs the role review."""
+        _require(request, "review")
+        row = await desk.call(history.run, run)
+        return await _json(lambda: asdict(row))
+
+    @app.delete("/v1/runs/{run}", responses=documented_responses("The run is deleted", _OBJECT))
+    async def delete_run(request: Request, run: str) -> Response:
+        """Delete a run with its cases and decisions. Needs the role admin."""
+        _require(request, "admin")
+        await desk.call(history.delete_run, run, by=key_of(request))
+        return JSONResponse({"deleted": run})
+
+    @app.get("/v1/runs/{run}/facets", responses=documented_responses("The numbers of cases by value", _OBJECT))
+    async def facets(request: Request, run: str) -> Response:
+        """Return the values by which the cases of a run can be filtered, most common first. Needs the role review."""
+        _require(request, "review")
+        await desk.call(history.run, run)
+        return JSONResponse(await desk.call(history.facets, run))
+
+    @app.get("/v1/runs/{run}/examples", responses=documented_responses("The examples, as JSON Lines", _TEXT_LINES))
+    async def examples(request: Request, run: str) -> Response:
+        """Return the decided cases of a run as labelled examples, for `bench`. Needs the role review."""
+        _require(request, "review")
+        text = await desk.call(lambda: "".join(f"{encode(one)}\n" for one in history.examples(run)))
+        return Response(text, media_type="application/x-ndjson")
+
+    @app.get("/v1/runs/{run}/compare/{other}", responses=documented_responses("The comparison", _schema("Comparison")))
+    async def compare(request: Request, run: str, other: str, params: Annotated[CompareParams, Query()]) -> Response:
+        """Compare a run with another one over the same cases. Needs the role review."""
+        _require(request, "review")
+        comparison = await desk.call(history.compare, run, other, limit=params.limit, offset=params.offset)
+        return await _json(lambda: asdict(comparison))
+
+    @app.get("/v1/runs/{run}/trend", responses=documented_responses("The runs, oldest first", _POINTS))
+    async def trend(request: Request, run: str) -> Response:
+        """Return the share of flagged cases in the runs of the same file name. Needs the role review."""
+        _require(request, "review")
+        points = await desk.call(history.trend, run)
+        return await _json(lambda: {"points": [asdict(point) for point in points]})
+
+    @app.get("/v1/runs/{run}/audit", responses=documented_responses("The lines, newest first", _LINES))
+    async def audit(request: Request, run: str) -> Response:
+        """Return who decided, withdrew or deleted something in a run, which may itself be deleted.
+
+        Needs the role admin.
+        """
+        _require(request, "admin")
+        lines = await desk.call(history.audit, run)
+        return await _json(lambda: {"lines": [asdict(line) for line in lines]})
+
+    @app.get("/v1/runs/{run}/cases", responses=documented_responses("The cases", _schema("CasePage")))
+    async def cases(request: Request, run: str, params: Annotated[CaseParams, Query()]) -> Response:
+        """List cases of a run, without their texts. Needs the role review."""
+        _require(request, "review")
+        page = await desk.call(history.cases, run, params.query())
+        return await _json(lambda: asdict(page))
+
+    @app.get("/v1/runs/{run}/cases/{number}", responses=documented_responses("The case", _schema("StoredCase")))
+    async def one_case(request: Request, run: str, number: str) -> Response:
+        """Return a case with its texts, its result and the decisions about it. Needs the role review."""
+        _require(request, "review")
+        stored = await desk.call(history.case, run, _number(number))
+        return await _json(lambda: asdict(stored))
+
+    @app.delete("/v1/runs/{run}/cases/{number}", responses=documented_responses("The case is deleted", _OBJECT))
+    async def delete_case(request: Request, run: str, number: str) -> Response:
+        """Delete a case and the decisions about it. Needs the role admin."""
+        _require(request, "admin")
+        await desk.call(history.delete_case, run, _number(number), by=key_of(request))
+        return JSONResponse({"deleted": number})
+
+    @app.put(
+        "/v1/runs/{run}/cases/{number}/decisions",
+        openapi_extra=body("DecisionsRequest", _DECISION),
+        responses=documented_responses("The decisions are stored", _OBJECT),
+    )
+    async def decide(request: Request, run: str, number: str) -> Response:
+        """Store a person's decisions about a case, in place of all earlier decisions. Needs the role review."""
+        _require(request, "review")
+        sent = await read_body(request, limits)
+        wanted = await in_thread(lambda: read_request(sent, DecisionsRequest, limits))
+        version = await desk.call(
+            history.decide, run, _number(number), wanted.decisions, version=wanted.version, by=key_of(request)
+        )
+        return JSONResponse({"version": version})

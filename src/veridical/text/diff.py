@@ -1,0 +1,121 @@
+"""Find the edits that turn one text into another.
+
+The comparison uses a longest common subsequence, which RapidFuzz computes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from itertools import takewhile
+
+from rapidfuzz.distance import Indel
+
+from veridical.records.spans import Span
+from veridical.records.types import Edit
+from veridical.text.segment import sentences, words
+from veridical.text.stopwords import STOP_WORDS
+
+__all__ = ["diff", "matches"]
+
+MAX_CELLS = 2**32  # pairs of items to compare: half a gigabyte at one bit each
+
+
+def matches(before: Sequence[Hashable], after: Sequence[Hashable]) -> list[tuple[int, int]]:
+    """Align two sequences: return as many index pairs of equal items as possible, ascending in both sequences.
+
+    The common beginning and the common end are always aligned. The middle is left unaligned if its two parts form more
+    than `MAX_CELLS` pairs of items.
+
+    >>> matches("a b c d".split(), "a x c c d".split())
+    [(0, 0), (2, 3), (3, 4)]
+    """
+    numbers: dict[Hashable, int] = {}
+    one, other = ([numbers.setdefault(item, len(numbers)) for item in items] for items in (before, after))
+    shorter = min(len(one), len(other))
+    head = next((i for i in range(shorter) if one[i] != other[i]), shorter)
+    tail = next((i for i in range(shorter - head) if one[-1 - i] != other[-1 - i]), shorter - head)
+    middle, other_middle = one[head : len(one) - tail], other[head : len(other) - tail]
+    pairs = [(i, i) for i in range(head)]
+    if len(middle) * len(other_middle) <= MAX_CELLS:
+        for code in Indel.opcodes(middle, other_middle):
+            if code.tag == "equal":
+                start, other_start = head + code.src_start, head + code.dest_start
+                pairs += [(start + k, other_start + k) for k in range(code.src_end - code.src_start)]
+    return pairs + [(len(one) - k, len(other) - k) for k in range(tail, 0, -1)]
+
+
+def diff(before: str, after: str, *, because: str = "") -> tuple[Edit, ...]:
+    """Return word-level edits that turn `before` into `after`.
+
+    Sentences that both texts share are matched first. Two changes in one sentence become one edit if only function
+    words or punctuation stand between them.
+
+    >>> for edit in diff("It was built in 1899, at Paris.", "It was built in 1889, in Paris."):
+    ...     print(edit.span.of("It was built in 1899, at Paris."), "->", edit.replacement)
+    1899, at -> 1889, in
+    """
+    edits: list[Edit] = []
+    for old, new in _differing(before, after, sentences):
+        for a, b in _differing(old.of(before), new.of(after), _tokens):
+            removed, added = a.shift(old.start), b.shift(new.start)
+            # leave shared white space at the edges out of the edit: it should cover the words alone
+            head = _shared_blanks(removed.of(before), added.of(after))
+            removed, added = Span(removed.start + head, removed.end), Span(added.start + head, added.end)
+            tail = _shared_blanks(removed.of(before)[::-1], added.of(after)[::-1])
+            replacement = after[added.start : added.end - tail]
+            edits.append(Edit(Span(removed.start, removed.end - tail), replacement, because))
+    return tuple(_joined(before, edits))
+
+
+def _differing(before: str, after: str, split: Callable[[str], Sequence[Span]]) -> Iterator[tuple[Span, Span]]:
+    """Yield the spans of both texts between the sentences or tokens that they share, in order."""
+    ours, theirs = split(before), split(after)
+    a = b = 0
+    for i, j in (*matches([s.of(before) for s in ours], [s.of(after) for s in theirs]), (-1, -1)):
+        old = Span(len(before), len(before)) if i < 0 else ours[i]
+        new = Span(len(after), len(after)) if j < 0 else theirs[j]
+        if before[a : old.start] != after[b : new.start]:
+            yield Span(a, old.start), Span(b, new.start)
+        a, b = old.end, new.end
+
+
+def _shared_blanks(one: str, other: str) -> int:
+    """Count the white-space characters that both texts begin with."""
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1] and pair[0].isspace(), pairs))
+
+
+_SIGN = re.compile(r"[^\s\x21-\x7e]+|\S")  # punctuation or symbols; an emoji of several code points is one match
+
+
+def _tokens(text: str) -> list[Span]:
+    """Return the words of `text` and the punctuation and symbols between them, in order."""
+    tokens: list[Span] = []
+    position = 0
+    for word in (*words(text), Span(len(text), len(text))):
+        tokens += [Span(*match.span()) for match in _SIGN.finditer(text, position, word.start)]
+        if len(word):
+            tokens.append(word)
+        position = word.end
+    return tokens
+
+
+def _joined(text: str, edits: Sequence[Edit]) -> Iterator[Edit]:
+    """Join neighbouring edits of one sentence that only function words or punctuation separate."""
+    ends = [sentence.end for sentence in sentences(text)]
+    last: Edit | None = None
+    for edit in edits:
+        if last is not None:
+            gap = Span(last.span.end, edit.span.start)
+            between = gap.of(text)
+            if not any(gap.start <= end <= gap.end for end in ends) and all(
+                word.of(between).casefold() in STOP_WORDS for word in words(between)
+            ):
+                replacement = last.replacement + between + edit.replacement
+                last = Edit(Span(last.span.start, edit.span.end), replacement, edit.because)
+                continue
+            yield last
+        last = edit
+    if last is not None:
+        yield last

@@ -1,0 +1,131 @@
+"""Split JSON inside a text into records that can be read one by one.
+
+A record is an object, or a run of plain members of a larger object. Splitting takes linear time for any text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+
+from veridical.records.spans import Span
+
+__all__ = ["json_records", "records_of"]
+
+WHOLE = 300
+"""Characters: JSON up to this length is one record, whatever it holds."""
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s"{}\[\],:]+')
+_OPENS = re.compile(r"[ \t]*[\[{]")
+
+
+@dataclass(slots=True)
+class _Container:
+    """An object or array that is open: where it begins (with its key), and the records or plain members in it."""
+
+    start: int
+    members: list[tuple[bool, list[Span]]] = field(default_factory=list)  # whether it is plain, and its spans
+    key: int | None = None  # the start of the key or value that was read last
+    end: int = 0
+    is_object: bool = True
+
+
+def json_records(text: str) -> dict[int, list[Span]]:
+    r"""Return the records of each piece of JSON in `text`, by the position where the piece begins.
+
+    A piece is either a line with an object or an array of objects, as in log files, or the first such value that spans
+    several lines.
+
+    >>> text = 'Found:\n[{"id": 1}, {"id": 2}]'
+    >>> json_records(text) == {7: [Span(7, len(text))]}
+    True
+    """
+    pieces: dict[int, list[Span]] = {}
+    position = done = 0
+    tried = False
+    for line in text.splitlines(keepends=True) if "{" in text else ():
+        if position >= done and _OPENS.match(line):
+            start = position + len(line) - len(line.lstrip())
+            end = start + len(line.strip())
+            if text[end - 1] not in "}]" or not _is_json(text[start:end]):
+                end = 0
+                if not tried:  # once: a text of many lines that open something takes linear time
+                    tried = True
+                    end = _json_end(text, start)
+            if "{" in text[start:end]:
+                pieces[start] = records_of(text, Span(start, end))
+                done = end
+        position += len(line)
+    return pieces
+
+
+def records_of(text: str, span: Span, whole: int = WHOLE) -> list[Span]:
+    """Return the records in the JSON at `span` of `text`, in order.
+
+    JSON of at most `whole` characters is a single record.
+
+    >>> text = '{"shop": "A", "orders": [{"id": 1, "of": ["x"]}, {"id": 2}], "open": true}'
+    >>> [record.of(text) for record in records_of(text, Span(0, len(text)), whole=20)]
+    ['"shop": "A"', '{"id": 1, "of": ["x"]}', '{"id": 2}', '"open": true']
+    """
+    stack = [_Container(span.start)]
+    for match in _TOKEN.finditer(text, span.start, span.end):
+        token, top = match[0], stack[-1]
+        if token in "{[":
+            start = match.start() if top.key is None else top.key
+            stack.append(_Container(start, is_object=token == "{"))
+        elif token in "}]":
+            if len(stack) == 1:
+                break
+            closed = stack.pop()
+            _finish(closed)
+            parent = stack[-1]
+            spans = _spans(closed, match.end(), whole)
+            plain = not closed.is_object and all(is_plain for is_plain, _ in closed.members) and len(spans) == 1
+            parent.members.append((plain and len(stack) > 1, spans))
+            parent.key = None
+        elif token == ",":
+            _finish(top)
+        elif token != ":":
+            top.key = match.start() if top.key is None else top.key
+            top.end = match.end()
+    return [record for _, spans in stack[0].members for record in spans] or [span]
+
+
+def _finish(container: _Container) -> None:
+    """End the plain member that is being read, if there is one."""
+    if container.key is not None:
+        container.members.append((True, [Span(container.key, container.end)]))
+        container.key = None
+
+
+def _spans(closed: _Container, end: int, whole: int) -> list[Span]:
+    """Return the records of a closed container: itself, or those in it with the runs of plain members between them."""
+    if end - closed.start <= whole or all(plain for plain, _ in closed.members):
+        return [Span(closed.start, end)]
+    records: list[Span] = []
+    run = False
+    for plain, spans in closed.members:
+        if plain and run:
+            records[-1] = Span(records[-1].start, spans[-1].end)
+        else:
+            records += spans
+        run = plain
+    return records
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _json_end(text: str, start: int) -> int:
+    """Return where the JSON that begins at `start` ends; 0 if there is none."""
+    try:
+        return json.JSONDecoder().raw_decode(text, start)[1]
+    except (ValueError, RecursionError):
+        return 0

@@ -1,0 +1,422 @@
+"""Read texts as sentences of words and values, and index them to find the closest sentences.
+
+Words are compared by stem, and numbers, dates and quantities by value (as in `overlap:values`). Building an index takes
+linear time.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import log
+
+from veridical.records.spans import Span
+from veridical.text import quantities
+from veridical.text.json_records import json_records
+from veridical.text.markup import list_numbers
+from veridical.text.matching import WORDS, compiled
+from veridical.text.names import is_name
+from veridical.text.segment import sentences
+from veridical.text.stopwords import STOP_WORDS
+from veridical.text.units import CURRENCIES
+from veridical.text.vocabulary import MONTHS, SHORT_MONTHS, WEEKDAYS
+
+__all__ = [
+    "Mention",
+    "Sentence",
+    "SentenceIndex",
+    "Token",
+    "WeightedWord",
+    "index_of",
+    "read_sentences",
+    "word_pattern",
+]
+
+_FORMS = {"f": "frequency", "d": "date", "t": "time", "o": "ordinal", "r": "range", "dec": "decade"}
+_MONTHS = frozenset({*MONTHS, *SHORT_MONTHS})
+_DAYS = frozenset({*WEEKDAYS, *(f"{day}s" for day in WEEKDAYS)})
+_BEFORE_YEAR = frozenset(
+    {"in", "since", "by", "of", "until", "from", "during", "before", "after", "to", "and", "early"}
+)
+_TITLES = frozenset({"mr", "mrs", "ms", "miss", "dr", "prof", "sir", "lady", "lord", "president", "king", "queen"})
+_INTERJECTIONS = frozenset(
+    {"yes", "yeah", "yep", "oh", "ah", "wow", "hi", "hey", "hello", "ok", "okay", "thanks", "lol"}
+)
+_INSIDE_NAME = frozenset({"of", "the", "de", "la", "van", "von", "der", "del", "di", "da", "bin", "al"})
+_INSIDE_GAP = re.compile(r"\.? |-|['’]|\.(?=[A-Z])")
+_BEFORE_MARK = re.compile(r"\[$|[^\W\d_][-‐‑]$")
+_PEOPLE = re.compile(r"(?:ish|ese|[a-z]ian|[a-z]ean|[a-z]ican|^french|^german|^dutch|^greek|^roman|^swiss)s?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A word in a text, or a value such as "3 May 2021", with its span and its form in lower case."""
+
+    span: Span
+    form: str
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys by which other texts may have this word, best key first. A stop word has no keys."""
+        return quantities.keys(self.form)
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A value or a name in a sentence.
+
+    Attributes:
+        kind: The kind of value or name, such as "name", "people" ("French"), "number", "year", "date", "month",
+            "weekday", "time", "age", "duration", "money", "percent" or "length". A mention can replace another mention
+            of the same kind.
+        span: The characters of the mention in the text.
+        first: The index of its first token in the sentence.
+        last: The index of its last token in the sentence.
+        keys: The keys by which texts are searched for the mention: any key of a value, or the stems of all words of a
+            name.
+        parts: The keys that the mention supports in another text. "3 May 2021" supports "May 2021", and a name supports
+            each of its words.
+    """
+
+    kind: str
+    span: Span
+    first: int
+    last: int
+    keys: tuple[str, ...]
+    parts: frozenset[str] = frozenset()
+
+    @property
+    def is_name(self) -> bool:
+        """Whether it is a name, not a value."""
+        return self.kind in ("name", "people")
+
+    def same(self, other: Mention) -> bool:
+        """Check whether two mentions may mean the same.
+
+        This is so if one value implies the other, or if one name has all words of the other.
+        """
+        one, two = set(self.keys), set(other.keys)
+        if self.is_name:
+            return one <= two or two <= one or self._initials(other) or other._initials(self)
+        return not (one.isdisjoint(other.parts) and two.isdisjoint(self.parts))
+
+    def _initials(self, other: Mention) -> bool:
+        """Check whether this is an acronym of `other`; a final "a" may be added ("USA" for "United States")."""
+        letters = "".join(key[0] for key in other.keys)
+        return len(self.keys) == 1 < len(letters) and self.keys[0] in (letters, f"{letters}a")
+
+    def distance(self, token_i: int) -> int:
+        """Return how many tokens lie between this mention and token `token_i` of the sentence.
+
+        It is 0 or less inside the mention.
+        """
+        return max(self.first - token_i, token_i - self.last)
+
+
+def word_pattern(folded: str) -> re.Pattern[str]:
+    """Return a pattern that matches the words and values of a folded text (`quantities.fold`)."""
+    return compiled(WORDS["values"].pattern(folded))
+
+
+class Sentence:
+    """A sentence of a text, or a piece of a very long sentence.
+
+    `text_i` is the index of its text among several texts. `item_numbers` are the characters of the numbers that begin
+    list items; these numbers are not values.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        folded: str,
+        pattern: re.Pattern[str],
+        span: Span,
+        text_i: int = 0,
+        item_numbers: Collection[int] = (),
+    ) -> None:
+        self.text = text
+        self.span = span
+        self.text_i = text_i
+        self.item_numbers = item_numbers
+        self._folded = folded
+        self._pattern = pattern
+
+    @cached_property
+    def tokens(self) -> tuple[Token, ...]:
+        """Its words and values, in order."""
+        matches = self._pattern.finditer(self._folded, self.span.start, self.span.end)
+        return tuple(Token(Span(*match.span()), match[0]) for match in matches)
+
+    def inside(self, span: Span) -> range:
+        """Return the indices of the tokens that share a character with `span`."""
+        first = bisect_right(self.tokens, span.start, key=lambda token: token.span.end)
+        return range(first, bisect_left(self.tokens, span.end, lo=first, key=lambda token: token.span.start))
+
+    @cached_property
+    def positions(self) -> Mapping[str, Sequence[int]]:
+        """The indices of the tokens that support each key in another text."""
+        positions: defaultdict[str, list[int]] = defaultdict(list)
+        for i, token in enumerate(self.tokens):
+            for key in quantities.implies(token.form):
+                positions[key].append(i)
+        return positions
+
+    @cached_property
+    def mentions(self) -> tuple[Mention, ...]:
+        """The values and names of the sentence, in order. The year and the month of a date follow the date."""
+        return tuple(self._mentions())
+
+    def form(self, i: int) -> str:
+        """Return the form of token `i`, or "" if there is no such token."""
+        return self.tokens[i].form if 0 <= i < len(self.tokens) else ""
+
+    def counts(self, i: int) -> bool:
+        """Check whether a countable word follows directly after token `i` ("120 patients")."""
+        if i + 1 >= len(self.tokens) or not self.tokens[i + 1].keys:
+            return False
+        return self.text[self.tokens[i].span.end : self.tokens[i + 1].span.start] == " "
+
+    def _mentions(self) -> Iterator[Mention]:
+        last = -1
+        for i, token in enumerate(self.tokens):
+            if i <= last:
+                continue
+            kind = self._value_kind(i)
+            if kind is not None:
+                yield Mention(kind, token.span, i, i, token.keys, frozenset(quantities.implies(token.form)))
+                if kind == "date":
+                    for match in re.finditer("[12][0-9]{3}|[a-z]{3,}", token.form):
+                        if match[0].isdigit() or match[0] in _MONTHS:
+                            span = Span(*match.span()).shift(token.span.start)
+                            part = "year" if match[0].isdigit() else "month"
+                            keys = quantities.keys(match[0])
+                            yield Mention(part, span, i, i, keys, frozenset(keys))
+            elif self._is_name(i):
+                last = self._name_end(i)
+                span = Span(token.span.start, self.tokens[last].span.end)
+                bracketed = self.text[span.start - 1 : span.start] == "(" and self.text[span.end : span.end + 1] == ")"
+                if not bracketed and not (i == last and token.form in _TITLES):
+                    keys = tuple(key for t in self.tokens[i : last + 1] for key in t.keys[:1])
+                    people = i == last and _PEOPLE.search(token.form) is not None
+                    yield Mention("people" if people else "name", span, i, last, keys, frozenset(keys))
+
+    def _value_kind(self, i: int) -> str | None:
+        """Return the kind of value that token `i` is.
+
+        None if it is no value, a reference mark ("[3]"), or part of a name ("COVID-19").
+        """
+        token, text = self.tokens[i], self.text
+        form, keys = token.form, token.keys
+        if form in _DAYS or form in _MONTHS:
+            return ("weekday" if form in _DAYS else "month") if text[token.span.start].isupper() else None
+        if token.span.start in self.item_numbers:
+            return None
+        if not keys or _BEFORE_MARK.search(text[max(0, token.span.start - 2) : token.span.start]):
+            return None
+        family, colon, rest = keys[0].partition(":")
+        if not colon:
+            return "code" if any(char.isdigit() for char in form) else None
+        if family == "q":
+            measure = rest.partition(":")[0]
+            if measure in ("time", "month"):
+                return "age" if "old" in form else "duration"
+            return "money" if measure in CURRENCIES else measure
+        return _FORMS.get(family) or self._number_kind(i)
+
+    def _number_kind(self, i: int) -> str:
+        """Tell whether a plain number is a year ("in 1990", not "1990 owls"), an age ("Ann, 30, said") or a number."""
+        token, text, before = self.tokens[i], self.text, self.form(i - 1)
+        start, end = token.span.start, token.span.end
+        if re.fullmatch("1[0-9]{3}|20[0-9]{2}", token.form):
+            following = self.tokens[i + 1] if i + 1 < len(self.tokens) else None
+            if following is None or before in _BEFORE_YEAR or not following.keys:
+                return "year"
+            return "number" if text[end : following.span.start + 1] == f" {following.form[0]}" else "year"
+        if token.form.isdecimal() and 0 < int(token.form) < 111:
+            bracketed = text[max(0, start - 1) : start] == "(" and text[end : end + 1] == ")"
+            after_name = i > 0 and text[self.tokens[i - 1].span.start].isupper()
+            apposed = after_name and text[max(0, start - 2) : start] == ", " and text[end : end + 1] in (",", ".", ";")
+            if bracketed or apposed or before in ("aged", "age"):
+                return "age"
+        return "number"
+
+    def _is_name(self, i: int) -> bool:
+        token = self.tokens[i]
+        if token.form in STOP_WORDS or not token.form.isalnum() or not token.form[0].isalpha():
+            return False
+        if i == 0 and (token.form in _INTERJECTIONS or token.form.endswith(("ing", "ed"))):
+            return False
+        return self._value_kind(i) is None and is_name(self.text, token.span)
+
+    def _name_end(self, first: int) -> int:
+        """Return the last token of the name that begins with token `first`."""
+        last = first
+        for i in range(first + 1, len(self.tokens)):
+            gap = self.text[self.tokens[i - 1].span.end : self.tokens[i].span.start]
+            if not _INSIDE_GAP.fullmatch(gap):
+                break
+            if self._is_name(i):
+                last = i
+            elif gap != " " or i > last + 2 or self.tokens[i].span.of(self.text) not in _INSIDE_NAME:
+                break
+        return last
+
+
+_LONG, _PIECE = 100, 50  # "sentences" of more than 100 words (tables, texts without full stops) are cut into pieces
+
+
+def read_sentences(text: str, text_i: int = 0) -> Iterator[tuple[Sentence, frozenset[str]]]:
+    """Yield the sentences of a text that contain words, each with the keys that it supports in another text.
+
+    Each row of a table counts as a sentence, and so does each record of JSON.
+    """
+    folded = quantities.fold(text)
+    pattern = word_pattern(folded)
+    item_numbers = frozenset(
+        i for number in list_numbers(text) for i in range(number.start, number.end) if text[i].isdigit()
+    )
+    for span in _units(text):
+        forms = pattern.findall(folded, span.start, span.end)
+        pieces = [(span, forms)] if forms else []
+        if len(forms) > _LONG:
+            matches = list(pattern.finditer(folded, span.start, span.end))
+            parts = [matches[i : i + _PIECE] for i in range(0, len(matches), _PIECE)]
+            pieces = [(Span(part[0].start(), part[-1].end()), [match[0] for match in part]) for part in parts]
+        for piece, piece_forms in pieces:
+            keys = frozenset(key for form in set(piece_forms) for key in quantities.implies(form))
+            yield Sentence(text, folded, pattern, piece, text_i, item_numbers), keys
+
+
+def _units(text: str) -> list[Span]:
+    """Return the sentences of a text, its rows of tables and its records of JSON, in order."""
+    pieces = [(records[0].start, records[-1].end, records) for records in json_records(text).values()]
+    starts = [start for start, _, _ in pieces]
+    units = [record for _, _, records in pieces for record in records]
+    for sentence in sentences(text):
+        before = bisect_right(starts, sentence.start) - 1
+        inside = before >= 0 and pieces[before][1] > sentence.start
+        if not inside and not (before + 1 < len(starts) and starts[before + 1] < sentence.end):
+            units += _rows(text, sentence)
+    return sorted(units)
+
+
+def _rows(text: str, span: Span) -> list[Span]:
+    """Return the lines inside `span` if they are rows of a table or fields of a record; otherwise `span` alone."""
+    lines = [Span(*match.span()).shift(span.start) for match in re.finditer(r"[^\n]*\S[^\n]*", span.of(text))]
+    for divider in _DIVIDERS if len(lines) > 1 else ():
+        counts = {len(divider.findall(line.of(text))) for line in lines}
+        if len(counts) == 1 and counts.pop() > 0:
+            return lines
+    return [span]
+
+
+_DIVIDERS = [
+    re.compile(divider)
+    for divider in (r"\t", r"\|", ";", r" {2,}(?=\S)", r"(?<=[^,\s]),(?=[^,\s])", r"^[^:\n]{1,40}: ")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedWord:
+    """A word to look up in an index, with its token, its weight, and the key by which the index has it.
+
+    The key is None if the index does not have the word.
+    """
+
+    token_i: int
+    key: str | None
+    weight: float
+
+    def scaled(self, factor: float) -> WeightedWord:
+        """Return the same word with `factor` times its weight."""
+        return WeightedWord(self.token_i, self.key, self.weight * factor)
+
+
+class SentenceIndex:
+    """Indexes the sentences of some texts, so that the sentences that support a key are found quickly."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._texts = texts
+        self.sentences: list[Sentence] = []
+        self.keys: list[frozenset[str]] = []
+        self._with_key: defaultdict[str, list[int]] = defaultdict(list)
+        for text_i, text in enumerate(texts):
+            for sentence, keys in read_sentences(text, text_i):
+                for key in keys:
+                    self._with_key[key].append(len(self.sentences))
+                self.sentences.append(sentence)
+                self.keys.append(keys)
+        self._mean_size = sum(map(len, self.keys)) / max(1, len(self.keys)) or 1.0
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._with_key
+
+    def has_number(self, number: str) -> bool:
+        """Check whether a text has a number in these digits, with any unit or magnitude."""
+        digits = re.compile(rf"(?<![0-9])(?<![0-9][.,]){re.escape(number)}(?![0-9]|[.,][0-9])")
+        return any(number in text and digits.search(text) for text in self._texts)  # most texts do not have it
+
+    def with_key(self, key: str) -> Sequence[int]:
+        """Return the indices of the sentences that support a key."""
+        return self._with_key.get(key, ())
+
+    def weighted(self, sentence: Sentence) -> list[WeightedWord]:
+        """Weight the words of a sentence from another text. Rare words get more weight, and stop words are left out."""
+        weighted = []
+        for i, token in enumerate(sentence.tokens):
+            keys = token.keys
+            if keys and token.span.start not in sentence.item_numbers:
+                key = next((key for key in keys if key in self._with_key), None)
+                count = 1 if key is None else len(self._with_key[key])
+                weighted.append(WeightedWord(i, key, log(1 + max(1, len(self.sentences)) / count)))
+        return weighted
+
+    def share(self, sentence_i: int, words: Sequence[WeightedWord]) -> float:
+        """Return the proportion of the words' total weight that a sentence has, in [0, 1]."""
+        total = sum(word.weight for word in words) or 1.0
+        return min(1.0, sum(word.weight for word in words if word.key in self.keys[sentence_i]) / total)
+
+    def closest(self, words: Sequence[WeightedWord], limit: int) -> list[tuple[int, float]]:
+        """Find the sentences that share the most words with a query, where rare words count more.
+
+        Sentences longer than the mean score lower.
+
+        Args:
+            words: The weighted words of the query. Each key counts once.
+            limit: The largest number of sentences to return.
+
+        Returns:
+            The index of each sentence and its score in [0, 1], best first.
+        """
+        shared: defaultdict[int, float] = defaultdict(float)
+        for key, weight in {word.key: word.weight for word in words if word.key is not None}.items():
+            for i in self._with_key[key]:
+                shared[i] += weight
+        total = sum(word.weight for word in words) or 1.0
+        ranked = sorted((-share / self._length_penalty(i), i) for i, share in shared.items())
+        return [(i, min(1.0, -score / total)) for score, i in ranked[:limit]]
+
+    def closeness(self, sentence_i: int, words: Sequence[WeightedWord]) -> float:
+        """Return the score in [0, 1] by which `closest` ranks a sentence.
+
+        It is the weighted proportion of `words` that the sentence has, lowered for long sentences.
+        """
+        shared = {word.key: word.weight for word in words if word.key in self.keys[sentence_i]}
+        total = sum(word.weight for word in words) or 1.0
+        return min(1.0, sum(shared.values()) / self._length_penalty(sentence_i) / total)
+
+    def _length_penalty(self, sentence_i: int) -> float:
+        return 0.8 + 0.2 * max(1.0, len(self.keys[sentence_i]) / self._mean_size)
+
+
+@lru_cache(maxsize=4)
+def index_of(texts: tuple[str, ...]) -> SentenceIndex:
+    """Return the index of some texts.
+
+    The last four indices are cached, because cases share sources, and each source is read several times.
+    """
+    return SentenceIndex(texts)

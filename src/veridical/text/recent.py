@@ -1,0 +1,53 @@
+"""A small thread-safe cache for results computed from texts, so that cases with the same text share these results."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from threading import Lock
+from typing import Generic, TypeVar
+
+__all__ = ["Recent"]
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Recent(Generic[K, V]):
+    """Caches values by key, and drops the least recently used values first. Several threads may use it.
+
+    Args:
+        most: The largest sum of the sizes of all values. The latest value stays in the cache, however large it is.
+        count: The largest number of values. This bounds the memory for short texts, whose values still take kilobytes.
+
+    >>> lengths: Recent[str, int] = Recent(most=10)
+    >>> [lengths.get(text, len(text), lambda: len(text)) for text in ("abc", "abcdef", "abc", "ab")]
+    [3, 6, 3, 2]
+    >>> len(lengths)
+    2
+    """
+
+    def __init__(self, most: int, count: int = 2000) -> None:
+        self.most, self.count = most, count
+        self._total = 0
+        self._values: OrderedDict[K, tuple[int, V]] = OrderedDict()
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get(self, key: K, size: int, make: Callable[[], V]) -> V:
+        """Return the value of `key`. If the value is missing, call `make` and keep the result with the given `size`."""
+        with self._lock:
+            entry = self._values.get(key)
+            if entry is not None:
+                self._values.move_to_end(key)
+                return entry[1]
+        value = make()
+        with self._lock:
+            if key not in self._values:
+                self._values[key] = (size, value)
+                self._total += size
+            while (self._total > self.most or len(self._values) > self.count) and len(self._values) > 1:
+                self._total -= self._values.popitem(last=False)[1][0]
+        return value

@@ -1,0 +1,250 @@
+"""Manage the folder of a batch, so that a new run can complete the folder of a killed run.
+
+The folder of another job is refused. `manifest.json` describes the job and is written once. `shards.jsonl` gets one
+line for each finished shard. This line is written after the files and failed rows of the shard are on disk, and only
+then does the shard count. Results without such a line come from a killed run, and the shard is judged again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from veridical.io.files import open_no_link, read_bytes, write_whole
+from veridical.io.serialization import decode, encode
+from veridical.records.errors import InputError, OutputError, WireError
+from veridical.workflows.batch.inputs import ShardRange
+from veridical.workflows.batch.records import BatchManifest, JudgedShard
+from veridical.workflows.batch.worker import ShardTexts
+
+__all__ = ["FAILED", "MANIFEST", "REPORT", "SHARDS", "BatchFolder", "read_manifest", "read_shards"]
+
+MANIFEST = "manifest.json"
+SHARDS = "shards.jsonl"
+FAILED = "failed.jsonl"
+REPORT = "report.json"
+_LOCK = ".lock"
+# the names that `io.files.replacing` gives to a file until it is complete
+_TEMPORARY = re.compile(
+    r"\.(manifest\.json|shards\.jsonl|report\.json|report\.html|(results|scores)-\d{5,}\.jsonl)\.[0-9a-f]{12}\.part"
+)
+
+
+class BatchFolder:
+    """Writes the folder of one job. `shards` are the finished shards."""
+
+    def __init__(self, path: Path, manifest: BatchManifest) -> None:
+        self.path = path
+        self.manifest = manifest
+        self.shards = read_shards(path)
+
+    @property
+    def done(self) -> int:
+        """The number of rows in finished shards."""
+        return self.shards[-1].first + self.shards[-1].rows if self.shards else 0
+
+    @classmethod
+    @contextmanager
+    def open(cls, path: Path, job: BatchManifest) -> Iterator[BatchFolder]:
+        """Open the folder at `path` for `job`, and lock it against other processes while the block runs.
+
+        Raises:
+            InputError: The folder contains other files, or the results of another job.
+            OutputError: The folder cannot be used, or another process is working in it.
+        """
+        with ExitStack() as stack:
+            with _writing(path):
+                if path.exists() and not path.is_dir():
+                    raise InputError(f"{path} is not a folder", hint="the results go into a folder")
+                earlier_job = _earlier_job(path, job)
+                if earlier_job is None and path.is_dir() and not all(_is_ours(file.name) for file in path.iterdir()):
+                    raise InputError(f"{path} has no {MANIFEST} and is not empty", hint="give an empty or a new folder")
+                path.mkdir(parents=True, exist_ok=True)
+                if links := [file.name for file in path.iterdir() if file.is_symlink()]:
+                    raise InputError(
+                        f"{path} holds a symbolic link: {min(links)}",
+                        hint="name a folder without; links are not followed",
+                    )
+                stack.enter_context(_held(path))
+                if _earlier_job(path, job) != job:  # read again under the lock: another process may have written one
+                    write_whole(path / MANIFEST, encode(job, indent=1) + "\n", follow_link=False)
+                folder = cls(path, job)
+                folder._drop_unfinished()
+            yield folder
+
+    def pending(self, shards: list[ShardRange]) -> list[tuple[int, ShardRange]]:
+        """Return the shards that are not finished, each as its number and its rows."""
+        return list(enumerate(shards))[len(self.shards) :]
+
+    def add(self, shard: ShardRange, texts: ShardTexts) -> None:
+        """Write the next shard; it counts once this returns."""
+        number = len(self.shards)
+        results, scores = f"results-{number:05}.jsonl", f"scores-{number:05}.jsonl"
+        write_whole(self.path / results, texts.results, follow_link=False)
+        write_whole(self.path / scores, texts.scores, follow_link=False)
+        _append(self.path / FAILED, texts.failed)
+        finished = JudgedShard(
+            results=results,
+            results_sha256=hashlib.sha256(texts.results).hexdigest(),
+            scores=scores,
+            scores_sha256=hashlib.sha256(texts.scores).hexdigest(),
+            first=shard.first,
+            rows=shard.rows,
+            failed=texts.failures,
+            failed_bytes=(self.shards[-1].failed_bytes if self.shards else 0) + len(texts.failed),
+            failed_sha256=hashlib.sha256(texts.failed).hexdigest(),
+        )
+        _append(self.path / SHARDS, _line(finished))
+        self.shards.append(finished)
+
+    def _drop_unfinished(self) -> None:
+        """Keep the shards up to the first whose files have changed since they were written, and drop the rest.
+
+        The files of dropped shards stay until they are written again. Only the temporary files of a killed run are
+        deleted.
+        """
+        intact: list[JudgedShard] = []
+        with open(self.path / FAILED, "a+b", opener=open_no_link) as failed:
+            failed.seek(0)
+            for number, shard in enumerate(self.shards):
+                start = intact[-1].failed_bytes if intact else 0
+                if not self._is_intact(shard, number, failed.read(max(0, shard.failed_bytes - start))):
+                    break
+                intact.append(shard)
+            failed.truncate(intact[-1].failed_bytes if intact else 0)
+        self.shards = intact
+        write_whole(self.path / SHARDS, b"".join(map(_line, intact)), follow_link=False)
+        for path in list(self.path.iterdir()):
+            if _TEMPORARY.fullmatch(path.name):
+                path.unlink()
+
+    def _is_intact(self, shard: JudgedShard, number: int, failed: bytes) -> bool:
+        """Return whether the line of a shard is as it was written, and its files and its failed rows are, too."""
+        judged = shard.rows - shard.failed
+        files = ((shard.results, "results", shard.results_sha256), (shard.scores, "scores", shard.scores_sha256))
+        return (
+            hashlib.sha256(failed).hexdigest() == shard.failed_sha256
+            and failed.count(b"\n") == shard.failed
+            and all(
+                name == f"{kind}-{number:05}.jsonl" and _hash(self.path / name, judged) == sha256
+                for name, kind, sha256 in files
+            )
+        )
+
+
+def _line(shard: JudgedShard) -> bytes:
+    return f"{encode(shard)}\n".encode()
+
+
+def _append(path: Path, data: bytes) -> None:
+    """Append to a file; the data is on the disk once this returns."""
+    with _writing(path.parent), open(path, "ab", opener=open_no_link) as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _earlier_job(path: Path, job: BatchManifest) -> BatchManifest | None:
+    """Return the job whose results a folder holds, None without one; raise `InputError` if it differs from `job`."""
+    earlier = read_manifest(path)
+    if earlier is not None and (difference := _difference(earlier, job)):
+        raise InputError(
+            f"{path} holds the results of another job: {difference}",
+            hint="choose another folder, or repeat the command that began it",
+        )
+    return earlier
+
+
+def read_manifest(path: Path) -> BatchManifest | None:
+    """Return the manifest in a folder of results, or None if the folder has no manifest.
+
+    Raises:
+        InputError: `manifest.json` is a file of another kind.
+    """
+    file = path / MANIFEST
+    if not file.is_file():
+        return None
+    try:
+        manifest: BatchManifest = decode(read_bytes(file), "batch")
+    except WireError as error:
+        raise InputError(
+            f"{file}: {error.message}", hint="not the manifest of a batch; choose another folder"
+        ) from None
+    return manifest
+
+
+def read_shards(path: Path) -> list[JudgedShard]:
+    """Return the finished shards in a folder of results. A last line that a killed run did not complete is ignored."""
+    file = path / SHARDS
+    shards: list[JudgedShard] = []
+    for line in read_bytes(file).splitlines(keepends=True) if file.is_file() else ():
+        try:
+            shard: JudgedShard = decode(line, "batch_shard")
+        except WireError:
+            break
+        if not line.endswith(b"\n") or shard.first != (shards[-1].first + shards[-1].rows if shards else 0):
+            break
+        shards.append(shard)
+    return shards
+
+
+def _is_ours(name: str) -> bool:
+    """Return whether a run that was killed before it wrote its manifest may have left a file of this name."""
+    return name == _LOCK or _TEMPORARY.fullmatch(name) is not None
+
+
+def _hash(path: Path, lines: int) -> str | None:
+    """Return the hash of a file of so many lines; None for another one."""
+    if not path.is_file():
+        return None
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        for line in file:
+            lines -= 1
+            digest.update(line)
+    return None if lines else digest.hexdigest()
+
+
+def _difference(earlier: BatchManifest, job: BatchManifest) -> str | None:
+    """Return how the `earlier` job of a folder differs from `job`, as text; None if they are the same."""
+    if [(f.sha256, f.rows) for f in earlier.inputs] != [(f.sha256, f.rows) for f in job.inputs]:
+        names = " ".join(file.path for file in earlier.inputs[:3])
+        return f"its input is another one ({names}), or was changed"
+    if earlier.detectors != job.detectors:
+        was, now = (" ".join(detector.name for detector in m.detectors) for m in (earlier, job))
+        return f"its detector is {was}, not {now}" if was != now else f"{now} is another model, or has changed, since"
+    for name in ("columns", "thresholds", "shard_rows", "max_bytes", "explain", "encoding", "delimiter"):
+        if getattr(earlier.options, name) != getattr(job.options, name):
+            return f"its option {name} is {getattr(earlier.options, name)}, not {getattr(job.options, name)}"
+    if earlier.versions != job.versions:
+        return f"it was begun with Veridical {earlier.versions.get('veridical')}"
+    return None
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Turn an `OSError` in the block into an `OutputError` that names `path`."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"cannot use {path}: {error.strerror or error}", hint="choose another place") from None
+
+
+@contextmanager
+def _held(path: Path) -> Iterator[None]:
+    """Lock the folder against other processes; the operating system frees the lock when this process ends."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    with open(path / _LOCK, "a", opener=open_no_link) as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise OutputError(f"another process is at work in {path}", hint="wait for it, or end it") from None
+        yield

@@ -1,0 +1,197 @@
+"""Read the rows of one or many files as a stream, in bounded memory. Reading can start at any row."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from veridical.io.rows import ENDINGS, RowForm, RowReader, SourceRow, ending_of, is_table
+from veridical.records.errors import DataError, InputError
+from veridical.records.types import Case
+
+__all__ = ["BatchReader", "InputFile", "InputRow", "ShardRange", "Unchanged", "input_paths", "plan"]
+
+SHARD_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """An input file, with the hash of its bytes and its number of rows at the start of the run."""
+
+    path: str
+    sha256: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class InputRow:
+    """One row of the input.
+
+    `number` counts rows from 1 over all files, and `reader` reads the file that contains the row.
+    """
+
+    number: int
+    reader: RowReader
+    row: SourceRow
+
+    def case(self) -> tuple[Case, str | None]:
+        """Return the case in the row, and its group.
+
+        Raises:
+            DataError: The row contains no case.
+        """
+        return self.reader.case(self.row, str(self.number))
+
+    def text(self) -> str | None:
+        """Return the row as a JSON text, or as it stands if it is not JSON.
+
+        The result is None if the row cannot be shown.
+        """
+        if self.row.text is not None or isinstance(self.row.content, DataError):
+            return self.row.text
+        return json.dumps(self.row.content, ensure_ascii=False, default=str)
+
+
+@dataclass(frozen=True, slots=True)
+class ShardRange:
+    """The rows of one shard: `rows` rows, with `first` rows before them."""
+
+    first: int
+    rows: int
+
+
+def input_paths(given: Sequence[Path]) -> list[Path]:
+    """Return the files to read. A folder stands for its files with one of `ENDINGS`, sorted by name.
+
+    Raises:
+        DataError: A file is missing or of another kind, or a folder contains no such files.
+    """
+    paths: list[Path] = []
+    for path in given:
+        inside = sorted(file for file in path.iterdir() if ending_of(file) in ENDINGS) if path.is_dir() else [path]
+        if not inside:
+            raise DataError("a folder without rows", path=path, hint=f"files that end in {', '.join(ENDINGS)}")
+        paths += inside
+    for path in paths:
+        if ending_of(path) not in ENDINGS:
+            hint = f"one of {', '.join(ENDINGS)} (text files may be gzipped: .csv.gz)"
+            raise DataError(f"the ending {path.suffix!r} is not of a file of rows", path=path, hint=hint)
+        if not path.is_file():
+            raise DataError("no such file", path=path, hint="check the path")
+    return paths
+
+
+class Unchanged:
+    """Remembers the size and the modification time of files, so that a change during a run is noticed."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._states = {path: _state(path) for path in paths}
+
+    def check(self) -> None:
+        """Raise `DataError` if a file has changed since."""
+        for path, state in self._states.items():
+            if _state(path) != state:
+                hint = "rows judged since are dropped: run the command again, with a new folder if the content is new"
+                raise DataError("the input was changed during the run", path=path, hint=hint)
+
+
+def _state(path: Path) -> tuple[int, int] | None:
+    """Return the size of a file and the time of its last change (ns); None if it is gone."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns
+
+
+def plan(
+    paths: Sequence[Path], form: RowForm, shard_rows: int, remark: Callable[[str], None] = lambda line: None
+) -> tuple[list[InputFile], list[ShardRange]]:
+    """Read the whole input once, and return its files and its shards.
+
+    The files have their hashes and numbers of rows. A shard ends after `shard_rows` rows or `SHARD_BYTES` characters,
+    whichever comes first. The function `remark` gets one line for each column layout that was recognised, and for each
+    kind of content that was left out.
+
+    Raises:
+        DataError: A table lacks a named column or has no row with texts, or the files have no rows.
+    """
+    files: list[InputFile] = []
+    shards: list[ShardRange] = []
+    first = rows = size = 0
+    for path in paths:
+        before = first + rows
+        reader = RowReader(path, form)
+        problem: InputError | None = None
+        readable = False
+        for row in reader.rows():
+            rows += 1
+            try:
+                case, _ = reader.case(row, "1")
+                size += len(case.response) + sum(len(source.text) for source in case.sources)
+                readable = True
+            except InputError as error:
+                problem = problem or error
+            if rows >= shard_rows or size >= SHARD_BYTES:
+                shards.append(ShardRange(first, rows))
+                first, rows, size = first + rows, 0, 0
+        if problem is not None and not readable and is_table(path):
+            raise problem
+        for line in reader.remarks():
+            remark(line)
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        files.append(InputFile(str(path), digest, first + rows - before))
+    if rows:
+        shards.append(ShardRange(first, rows))
+    if not shards:
+        raise DataError("no rows in it", path=", ".join(map(str, paths)), hint="there is nothing to check")
+    return files, shards
+
+
+class BatchReader:
+    """Reads rows by their numbers. Reading on from the end of the last call costs nothing extra.
+
+    Args:
+        files: The files to read, with their numbers of rows.
+        form: How to read the rows.
+    """
+
+    def __init__(self, files: Sequence[InputFile], form: RowForm) -> None:
+        self.files = files
+        self.form = form
+        self._next = 0
+        self._rows: Iterator[InputRow] = iter(())
+        self._begun = False
+
+    def read(self, first: int, count: int) -> Iterator[InputRow]:
+        """Skip the first `first` rows, and yield the next `count` rows.
+
+        Raises:
+            DataError: The files have become shorter.
+        """
+        if first < self._next or not self._begun:
+            self._rows, self._next, self._begun = self._from(first), first, True
+        for _ in islice(self._rows, first - self._next):
+            self._next += 1
+        read = 0
+        for row in islice(self._rows, count):
+            self._next += 1
+            read += 1
+            yield row
+        if read < count:
+            raise DataError("the input was changed while it was read", hint="begin again, in another folder")
+
+    def _from(self, skip: int) -> Iterator[InputRow]:
+        number = 0
+        for file in self.files:
+            skipped = min(max(skip - number, 0), file.rows)
+            if skipped < file.rows:
+                reader = RowReader(Path(file.path), self.form)
+                for i, row in enumerate(islice(reader.rows(), skipped, file.rows), number + skipped + 1):
+                    yield InputRow(i, reader, row)
+            number += file.rows

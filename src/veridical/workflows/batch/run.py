@@ -1,0 +1,289 @@
+"""Judge the rows of any number of files, shard by shard, and write the results to a folder.
+
+A run that was killed continues after its last finished shard.
+"""
+
+from __future__ import annotations
+
+import codecs
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from veridical.io.files import MAX_BYTES, check_encoding, write_whole
+from veridical.io.rows import Columns, RowForm
+from veridical.io.serialization import encode
+from veridical.records.detector import Detector, digest_of, fingerprint_of, info_of
+from veridical.records.errors import CannotJudgeError, InputError, UnknownNameError
+from veridical.records.judging import judge, thresholds_in_force
+from veridical.records.types import Case, Source
+from veridical.workflows.batch.folder import REPORT, BatchFolder
+from veridical.workflows.batch.inputs import BatchReader, ShardRange, Unchanged, input_paths, plan
+from veridical.workflows.batch.records import BatchManifest, BatchOptions, UsedDetector
+from veridical.workflows.batch.summary import BatchReport, summarise
+from veridical.workflows.batch.worker import ShardTexts, WorkerSettings, shard_texts
+from veridical.workflows.checking import DEFAULT_DETECTOR
+
+if TYPE_CHECKING:
+    from veridical.llm.connection import Connection
+
+__all__ = ["ENGINES", "BatchSettings", "dry_run", "load_detectors", "run_batch"]
+
+ENGINES = ("local", "ray")
+SHARD_ROWS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSettings:
+    """The settings of a batch: its input, output, detectors and engine.
+
+    Attributes:
+        inputs: The files of rows, or folders of such files.
+        out: The folder for the results.
+        detectors: The specs of detectors. You can also give detector objects, if one process does all the work.
+        columns: The columns to read from each row.
+        threshold: As in `veridical.check`.
+        explain: As in `veridical.check`.
+        encoding: The encoding of text files, if no byte-order mark states it.
+        delimiter: The character between two cells of a text table. Default: the character is detected.
+        shard_rows: The largest number of rows per shard. A killed run loses at most one shard per worker.
+        max_bytes: The length of the longest JSON line, or cell, that is read. A row with a longer one fails.
+        workers: The number of processes that judge in parallel, each with its own copy of the detectors.
+        engine: The engine: "local", or "ray" for Ray Data.
+        address: The Ray cluster, as "auto" or HOST:PORT. Default: $RAY_ADDRESS, or a cluster on this machine.
+        connection: How detectors reach their chat model. Only for a single process.
+        progress: A function that receives the number of finished rows and the number of all rows.
+        remark: A function that receives each line about recognised columns and about content that was left out.
+    """
+
+    inputs: Sequence[Path]
+    out: Path
+    detectors: Sequence[str | Detector] = (DEFAULT_DETECTOR,)
+    columns: Columns = field(default_factory=Columns)
+    threshold: float | Mapping[str, float] | None = None
+    explain: bool = False
+    encoding: str = "utf-8"
+    delimiter: str | None = None
+    shard_rows: int = SHARD_ROWS
+    max_bytes: int = MAX_BYTES
+    workers: int = 1
+    engine: str = "local"
+    address: str | None = None
+    connection: Connection | None = None
+    progress: Callable[[int, int], None] = field(default=lambda done, total: None)
+    remark: Callable[[str], None] = field(default=lambda line: None)
+
+    def __post_init__(self) -> None:
+        if self.engine not in ENGINES:
+            raise UnknownNameError("engine", self.engine, ENGINES)
+        for name in ("shard_rows", "workers"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} is {getattr(self, name)}", hint="1 or more")
+        if self.address is not None and self.engine != "ray":
+            raise InputError("the address of a cluster is given, but the engine is local", hint="add --engine ray")
+        if not self.detectors:
+            raise InputError("no detector is named", hint=f"the default is {DEFAULT_DETECTOR!r}")
+        if self.threshold is not None:
+            thresholds_in_force(None, self.threshold)
+        check_encoding(self.encoding)
+
+    @property
+    def in_process(self) -> bool:
+        """Whether this process itself judges the rows."""
+        return self.engine == "local" and self.workers == 1
+
+
+def run_batch(settings: BatchSettings) -> BatchReport:
+    """Judge all rows that no earlier run with the same settings has judged, and complete the folder of results.
+
+    The same input, options and detectors give the same bytes in the folder, no matter how often the run was killed and
+    on which engine it ran.
+
+    Returns:
+        The summary of all rows, which is also written to `report.json`.
+
+    Raises:
+        DataError: An input is missing or changed during the run, or a table lacks a named column.
+        InputError: The folder contains another job or other files.
+        OutputError: The folder cannot be written.
+        CannotJudgeError: A worker was killed, or the budget of a chat model is spent. Call the function again to
+            continue.
+    """
+    detectors = load_detectors(settings)
+    paths = input_paths(settings.inputs)
+    unchanged = Unchanged(paths)
+    work, shards = _plan(settings, paths)
+    unchanged.check()
+    with BatchFolder.open(settings.out, _job(settings, detectors, work)) as folder:
+        settings.progress(folder.done, folder.manifest.rows)
+        pending = folder.pending(shards)
+        engine = _engine(settings, detectors, work, folder)
+        try:
+            for (_, shard), texts in zip(pending, engine([shard for _, shard in pending]), strict=True):
+                unchanged.check()
+                folder.add(shard, texts)
+                settings.progress(folder.done, folder.manifest.rows)
+        except Exception:
+            unchanged.check()  # a changed file may be the cause
+            raise
+        report = summarise(folder.path, folder.manifest, folder.shards)
+        write_whole(folder.path / REPORT, encode(report, indent=1) + "\n", follow_link=False)
+        return report
+
+
+def dry_run(settings: BatchSettings) -> Iterator[ShardTexts]:
+    """Judge the shards one by one without writing results, and return the texts of each shard.
+
+    With the connection of a dry run, this counts the calls to a chat model.
+    """
+    detectors = load_detectors(settings)
+    work, shards = _plan(settings, input_paths(settings.inputs))
+    reader = work.reader()
+    return (shard_texts(reader, shard, detectors, work) for shard in shards)
+
+
+def _plan(settings: BatchSettings, paths: Sequence[Path]) -> tuple[WorkerSettings, list[ShardRange]]:
+    """Read the input once; return the settings of the workers and the shards."""
+    form = RowForm(settings.columns, settings.encoding, settings.delimiter, settings.max_bytes)
+    files, shards = plan(paths, form, settings.shard_rows, settings.remark)
+    work = WorkerSettings(
+        files=tuple(files),
+        form=form,
+        detectors=tuple(str(spec) for spec in settings.detectors),
+        threshold=settings.threshold,
+        explain=settings.explain,
+    )
+    return work, shards
+
+
+def load_detectors(settings: BatchSettings) -> list[Detector]:
+    """Load the detectors and judge a tiny case with each of them, so that errors appear before anything is written."""
+    from veridical.detectors import load_detector
+
+    if not settings.in_process and any(not isinstance(spec, str) for spec in settings.detectors):
+        raise InputError("a detector is an object, which several processes cannot share", hint="name it by its spec")
+    loaded = [load_detector(d, settings.connection) if isinstance(d, str) else d for d in settings.detectors]
+    if settings.connection is not None:
+        settings.connection.check_model_used([str(spec) for spec in settings.detectors if isinstance(spec, str)])
+    for detector in loaded:
+        if not info_of(detector).needs_chat_model:
+            judge(detector, [Case("1", "One word.", (Source("1", "One word."),))])
+        elif not settings.in_process:
+            raise InputError(
+                f"{detector.name} asks a chat model, which several processes cannot share",
+                hint="use one process: only so is the budget kept",
+            )
+    return loaded
+
+
+def _job(settings: BatchSettings, detectors: Sequence[Detector], work: WorkerSettings) -> BatchManifest:
+    """Return the manifest of a new job."""
+    from veridical import __version__
+
+    threshold = settings.threshold
+    thresholds = (
+        dict(threshold) if isinstance(threshold, Mapping) else None if threshold is None else {"all": threshold}
+    )
+    return BatchManifest(
+        work.files,
+        BatchOptions(
+            settings.columns,
+            settings.shard_rows,
+            settings.max_bytes,
+            thresholds,
+            settings.explain,
+            codecs.lookup(settings.encoding).name,
+            settings.delimiter,
+        ),
+        tuple(UsedDetector(detector.name, digest_of(fingerprint_of(detector))) for detector in detectors),
+        {"veridical": __version__},
+        sum(file.rows for file in work.files),
+    )
+
+
+Engine = Callable[[Sequence[ShardRange]], Iterator[ShardTexts]]
+
+
+def _engine(
+    settings: BatchSettings, detectors: Sequence[Detector], work: WorkerSettings, folder: BatchFolder
+) -> Engine:
+    """Return the function that judges shards and yields their texts in order."""
+    if settings.in_process:
+        reader = work.reader()
+
+        def in_this_process(shards: Sequence[ShardRange]) -> Iterator[ShardTexts]:
+            for shard in shards:
+                texts = shard_texts(
+                    reader,
+                    shard,
+                    detectors,
+                    work,
+                    lambda rows: settings.progress(folder.done + rows, folder.manifest.rows),
+                )
+                if settings.connection is not None and settings.connection.refused_requests:
+                    # drop the shard in which the budget ran out; a cache still holds its replies
+                    raise CannotJudgeError(
+                        "the budget is spent", hint="repeat the command with a larger budget to continue"
+                    )
+                yield texts
+
+        return in_this_process
+    if settings.engine == "ray":
+        from veridical.workflows.batch.ray_engine import on_ray
+
+        return lambda shards: on_ray(shards, work, settings.workers, settings.address)
+    return lambda shards: _in_processes(shards, work, settings.workers)
+
+
+def _in_processes(shards: Sequence[ShardRange], work: WorkerSettings, workers: int) -> Iterator[ShardTexts]:
+    """Judge `shards` in worker processes, each with the detectors loaded once, and yield their texts in order."""
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _begin, (work, workers))
+    running: deque[Future[ShardTexts]] = deque()
+    try:
+        for shard in shards:
+            running.append(pool.submit(_judge_shard, shard))
+            if len(running) > workers:
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()
+    except BrokenProcessPool:
+        raise CannotJudgeError(
+            "a worker process ended (killed, or out of memory)",
+            hint="finished shards are kept: repeat the command to continue; fewer --workers take less memory",
+        ) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+_worker: tuple[BatchReader, list[Detector], WorkerSettings] | None = None  # set once in each worker process
+
+
+def _begin(work: WorkerSettings, workers: int) -> None:
+    """Set up a worker process: it ends with its parent, and it shares the processors with the other workers."""
+    global _worker
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
+    _worker = work.reader(), work.load(), work
+
+
+def _end_with_parent() -> None:
+    """Wait for the end of the parent, even by a kill, and end this process."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _judge_shard(shard: ShardRange) -> ShardTexts:
+    assert _worker is not None  # _begin ran first
+    reader, detectors, work = _worker
+    return shard_texts(reader, shard, detectors, work)

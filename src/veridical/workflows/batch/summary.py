@@ -1,0 +1,228 @@
+"""Summarise a batch by proportions with confidence intervals, in total and by group, and list the worst rows.
+
+The files of the batch are read as a stream.
+"""
+
+from __future__ import annotations
+
+import heapq
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from veridical.io.jsonl import read_json
+from veridical.io.serialization import TAG, decode, read_documents
+from veridical.metrics.measure import Measured
+from veridical.metrics.significance import wilson_interval
+from veridical.records.types import Checked, Outcome
+from veridical.workflows.batch.folder import FAILED
+from veridical.workflows.batch.records import BatchManifest, FailedRow, JudgedRow, JudgedShard
+
+__all__ = ["BINS", "BatchReport", "GroupShares", "WorstRow", "summarise", "worst_cases"]
+
+BINS = 20
+MAX_GROUPS = 1000
+MAX_IDS = 10_000_000  # 8 bytes each
+WORST = 10
+_FAILURES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class GroupShares:
+    """The results for one group of rows, or for all rows together.
+
+    Attributes:
+        group: The group's name. None for all rows together.
+        rows: The number of judged rows.
+        flagged: The number of rows with at least one flag, on the response or on its coverage.
+        unjudged: The number of rows that could not be judged completely.
+        hallucinated: The proportion of rows whose response was flagged, out of the rows whose response was judged.
+        omitted: The proportion of rows with a flagged omission, out of the rows whose coverage was judged.
+        mean_hallucination: The mean response-level score. None if no row has such a score.
+        mean_omission: The mean omission score. None if no row has such a score.
+        no_claim: The number of rows whose response makes no claim.
+    """
+
+    group: str | None
+    rows: int
+    flagged: int
+    unjudged: int
+    hallucinated: Measured | None
+    omitted: Measured | None
+    mean_hallucination: float | None
+    mean_omission: float | None
+    no_claim: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WorstRow:
+    """A row with a high score, and the file and line (from 1) of its result document."""
+
+    scores: JudgedRow
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchReport:
+    """Describes a finished batch as a whole, as stored in `report.json`.
+
+    Attributes:
+        inputs: The input files.
+        detectors: The names of the detectors.
+        rows: The number of all rows.
+        failed: The number of rows that could not be read or judged.
+        total: The results of all judged rows.
+        groups: The results by group, largest groups first.
+        other_groups: The number of judged rows in groups beyond the first thousand.
+        scores: The number of response-level scores in each twentieth of [0, 1].
+        omission_scores: The number of omission scores in each twentieth of [0, 1].
+        worst: The flagged rows with the highest hallucination scores.
+        worst_omitted: The flagged rows with the highest omission scores.
+        failures: The first rows that failed, without their content.
+        repeated_ids: The number of judged rows that repeat the id of an earlier row. None if there are too many rows to
+            count.
+        kinds: The number of rows with each kind of error, most frequent first.
+        level: The confidence level of the intervals (Wilson 1927). Rows count as independent.
+    """
+
+    inputs: tuple[str, ...]
+    detectors: tuple[str, ...]
+    rows: int
+    failed: int
+    total: GroupShares
+    groups: tuple[GroupShares, ...]
+    other_groups: int
+    scores: tuple[int, ...]
+    omission_scores: tuple[int, ...]
+    worst: tuple[WorstRow, ...]
+    worst_omitted: tuple[WorstRow, ...]
+    failures: tuple[FailedRow, ...]
+    repeated_ids: int | None = None
+    kinds: dict[str, int] = field(default_factory=dict)
+    level: float = 0.95
+
+
+@dataclass(slots=True)
+class _Sums:
+    rows: int = 0
+    flagged: int = 0
+    unjudged: int = 0
+    no_claim: int = 0
+    hallucinated: list[int] = field(default_factory=lambda: [0, 0])  # number flagged, number judged
+    omitted: list[int] = field(default_factory=lambda: [0, 0])
+    hallucination: list[float] = field(default_factory=lambda: [0.0, 0.0])  # sum of scores, number of scores
+    omission: list[float] = field(default_factory=lambda: [0.0, 0.0])
+
+    def add(self, row: dict[str, Any]) -> None:
+        self.rows += 1
+        self.flagged += row["outcome"] == Outcome.FLAGGED.value
+        self.unjudged += row["outcome"] == Outcome.UNJUDGED.value
+        self.no_claim += row["outcome"] == Outcome.NO_CLAIM.value
+        for name in ("hallucinated", "omitted", "hallucination", "omission"):
+            if (value := row.get(name)) is not None:
+                sums = getattr(self, name)
+                sums[0] += value
+                sums[1] += 1
+
+    def shares(self, group: str | None) -> GroupShares:
+        return GroupShares(
+            group,
+            self.rows,
+            self.flagged,
+            self.unjudged,
+            _share(*self.hallucinated),
+            _share(*self.omitted),
+            _mean(*self.hallucination),
+            _mean(*self.omission),
+            self.no_claim,
+        )
+
+
+def _mean(total: float, n: float) -> float | None:
+    return total / n if n else None
+
+
+def _share(count: int, n: int) -> Measured | None:
+    return Measured(count / n, *wilson_interval(count, n), n) if n else None
+
+
+def summarise(folder: Path, manifest: BatchManifest, shards: Sequence[JudgedShard]) -> BatchReport:
+    """Summarise the finished shards in `folder`.
+
+    Memory grows with the number of groups (up to a thousand) and of ids (8 bytes each, up to ten million).
+    """
+    total = _Sums()
+    groups: dict[str, _Sums] = {}
+    other_groups = 0
+    bins = {"hallucination": Counter[int](), "omission": Counter[int]()}
+    worst: dict[str, list[tuple[tuple[float, int, int], WorstRow]]] = {"hallucination": [], "omission": []}
+    ids = array("q")
+    kinds = Counter[str]()
+    for file, line, row in _scored(folder, shards):
+        total.add(row)
+        if total.rows <= MAX_IDS:
+            ids.append(hash(row["id"]))
+        row["kinds"] = tuple(row.get("kinds", ()))
+        kinds.update(row["kinds"])
+        group = row.get("group")
+        if group is not None:
+            if group in groups or len(groups) < MAX_GROUPS:
+                groups.setdefault(group, _Sums()).add(row)
+            else:
+                other_groups += 1
+        for name, flagged, spans in (("hallucination", "hallucinated", "flagged"), ("omission", "omitted", "left_out")):
+            score = row.get(name)
+            if score is None:
+                continue
+            bins[name][min(int(score * BINS), BINS - 1)] += 1
+            key = (score, row.get(spans, 0), -row["row"])
+            if row.get(flagged) and (len(worst[name]) < WORST or key > worst[name][0][0]):
+                scores = JudgedRow(**{**row, "outcome": Outcome(row["outcome"])})
+                entry = (key, WorstRow(scores, file, line))
+                (heapq.heappush if len(worst[name]) < WORST else heapq.heapreplace)(worst[name], entry)
+    by_size = sorted(groups.items(), key=lambda item: (-item[1].rows, item[0]))
+    failures = islice(read_documents(folder / FAILED, "failed_row"), _FAILURES)
+    return BatchReport(
+        inputs=tuple(file.path for file in manifest.inputs),
+        detectors=tuple(detector.name for detector in manifest.detectors),
+        rows=sum(shard.rows for shard in shards),
+        failed=sum(shard.failed for shard in shards),
+        total=total.shares(None),
+        groups=tuple(sums.shares(name) for name, sums in by_size),
+        other_groups=other_groups,
+        scores=tuple(bins["hallucination"][i] for i in range(BINS)),
+        omission_scores=tuple(bins["omission"][i] for i in range(BINS)),
+        worst=tuple(row for _, row in sorted(worst["hallucination"], key=lambda e: e[0], reverse=True)),
+        worst_omitted=tuple(row for _, row in sorted(worst["omission"], key=lambda e: e[0], reverse=True)),
+        failures=tuple(replace(failure, content=None) for _, failure in failures),
+        repeated_ids=total.rows - len(np.unique(np.asarray(ids))) if total.rows <= MAX_IDS else None,
+        kinds=dict(kinds.most_common()),
+    )
+
+
+def _scored(folder: Path, shards: Sequence[JudgedShard]) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    """Yield the result file, the line in it and the scores of each judged row, without validating our own files."""
+    for shard in shards:
+        for line, value in read_json(folder / shard.scores):
+            assert isinstance(value, dict)
+            value.pop(TAG)
+            yield shard.results, line.number, value
+
+
+def worst_cases(folder: Path, rows: Sequence[WorstRow]) -> list[Checked]:
+    """Return the result documents of `rows`, in their order."""
+    places = {(row.file, row.line) for row in rows}
+    documents: dict[tuple[str, int], Checked] = {}
+    for name in sorted({file for file, _ in places}):
+        with (folder / name).open(encoding="utf-8", newline="\n") as lines:
+            for number, text in enumerate(lines, 1):
+                if (name, number) in places:
+                    documents[name, number] = decode(text, "check")
+    return [documents[row.file, row.line] for row in rows]

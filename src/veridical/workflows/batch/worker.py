@@ -1,0 +1,166 @@
+"""Do the work of one process of a batch: judge shard after shard with detectors that are loaded once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from veridical.io.rows import RowForm
+from veridical.io.serialization import encode
+from veridical.records.detector import Detector
+from veridical.records.errors import InputError, VeridicalError, WireError
+from veridical.records.strings import shorten
+from veridical.records.types import Case, Checked
+from veridical.workflows.batch.inputs import BatchReader, InputFile, InputRow, ShardRange
+from veridical.workflows.batch.records import FailedRow, judged_row
+from veridical.workflows.checking import check_cases
+
+__all__ = ["ShardTexts", "WorkerSettings", "batches", "check_each", "shard_texts"]
+
+BATCH_CASES = 64
+BATCH_CHARACTERS = 1_000_000
+STOP_AFTER = 16  # if this many rows of one batch all fail, the rows are not the cause
+# errors of a detector over a text that it cannot process; others (no memory, no disk) do not concern the row
+ABOUT_A_ROW = (
+    *(VeridicalError, ValueError, LookupError, TypeError),
+    *(ArithmeticError, AttributeError, RuntimeError, AssertionError),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """Tells a worker what to read and how to judge. The settings can be pickled, because `detectors` are specs."""
+
+    files: tuple[InputFile, ...]
+    form: RowForm
+    detectors: tuple[str, ...]
+    threshold: float | Mapping[str, float] | None
+    explain: bool
+
+    def reader(self) -> BatchReader:
+        """Return a reader of the input."""
+        return BatchReader(self.files, self.form)
+
+    def load(self) -> list[Detector]:
+        """Load the detectors."""
+        from veridical.detectors import load_detector
+
+        return [load_detector(spec) for spec in self.detectors]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardTexts:
+    """The lines of a judged shard as UTF-8: result documents, scores and failed rows.
+
+    `failures` is the number of failed rows.
+    """
+
+    results: bytes
+    scores: bytes
+    failed: bytes
+    failures: int
+
+
+def shard_texts(
+    reader: BatchReader,
+    shard: ShardRange,
+    detectors: Sequence[Detector],
+    work: WorkerSettings,
+    progress: Callable[[int], None] = lambda rows: None,
+) -> ShardTexts:
+    """Judge one shard, so that each of its rows ends up in the results or among the failed rows.
+
+    Args:
+        reader: The reader of the input.
+        shard: The rows to judge.
+        detectors: The detectors that judge them.
+        work: The settings, of which the threshold and `explain` matter here.
+        progress: A function that receives the number of finished rows of the shard.
+    """
+    readable: list[tuple[InputRow, Case, str | None]] = []
+    failed: dict[int, FailedRow] = {}
+    for row in reader.read(shard.first, shard.rows):
+        try:
+            case, group = row.case()
+            readable.append((row, case, group))
+        except InputError as error:
+            failed[row.number] = _failed_row(row, str(error).removeprefix(f"{row.reader.path}:{row.row.place}: "))
+    judged: dict[int, tuple[str, str]] = {}
+    for batch in batches([case for _, case, _ in readable]):
+        outcomes = check_each([readable[i][1] for i in batch], detectors, work.threshold, explain=work.explain)
+        for i, outcome in zip(batch, outcomes, strict=True):
+            row, case, group = readable[i]
+            try:
+                if isinstance(outcome, str):
+                    failed[row.number] = _failed_row(row, outcome, case.id)
+                else:
+                    judged[row.number] = encode(outcome), encode(judged_row(row.number, group, outcome))
+            except WireError as error:
+                failed[row.number] = _failed_row(row, str(error), case.id)
+        progress(len(failed) + len(judged))
+    in_order = [judged[number] for number in sorted(judged)]
+    return ShardTexts(
+        "".join(f"{result}\n" for result, _ in in_order).encode(),
+        "".join(f"{scores}\n" for _, scores in in_order).encode(),
+        "".join(f"{encode(failed[number])}\n" for number in sorted(failed)).encode(),
+        len(failed),
+    )
+
+
+def batches(cases: Sequence[Case]) -> Iterator[list[int]]:
+    """Yield the indices of the cases in batches of bounded size and similar length.
+
+    Similar lengths suit detectors that pad their input.
+    """
+    sizes = [len(case.response) + sum(len(source.text) for source in case.sources) for case in cases]
+    batch: list[int] = []
+    total = 0
+    for i in sorted(range(len(cases)), key=sizes.__getitem__):
+        if batch and (len(batch) == BATCH_CASES or total + sizes[i] > BATCH_CHARACTERS):
+            yield batch
+            batch, total = [], 0
+        batch.append(i)
+        total += sizes[i]
+    if batch:
+        yield batch
+
+
+def check_each(
+    cases: Sequence[Case],
+    detectors: Sequence[Detector],
+    threshold: float | Mapping[str, float] | None,
+    *,
+    explain: bool = False,
+) -> list[Checked | str]:
+    """Check each case, and return its result, or the reason why its check failed.
+
+    A case that fails does not affect the other cases. An error that does not concern a single row (`ABOUT_A_ROW`) is
+    raised, and so is an error on every case of a large batch.
+    """
+    try:
+        return list(check_cases(cases, detectors, threshold=threshold, explain=explain))
+    except ABOUT_A_ROW as error:
+        if len(cases) == 1:
+            name = "" if isinstance(error, VeridicalError) else f"{type(error).__name__}: "
+            return [name + shorten(str(error), 300)]
+        half = len(cases) // 2
+        parts = (cases[:half], cases[half:])
+        outcomes = [outcome for part in parts for outcome in check_each(part, detectors, threshold, explain=explain)]
+        if len(cases) >= STOP_AFTER and all(isinstance(outcome, str) for outcome in outcomes):
+            raise
+        return outcomes
+
+
+def _failed_row(row: InputRow, reason: str, id: str | None = None) -> FailedRow:
+    content = row.text()
+    if content is not None and not _is_text(content):
+        content = None
+    return FailedRow(row.number, str(row.reader.path), row.row.place, " ".join(reason.split()), id, content)
+
+
+def _is_text(content: str) -> bool:
+    try:
+        content.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,295 @@
+"""Fit thresholds and calibrations of any detector on the validation part of labelled data.
+
+The result is a folder that the detector `calibrated` reads. Its validation figures are cross-fitted, so each document
+is scored by a fit on the other documents. The figures show what fitting gains. To measure the detector itself, use
+other documents (`veridical bench --fit none`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from veridical.datasets.split import content_hash, document_of, split_by_document
+from veridical.detectors.calibrated import FittedCalibration, Scale
+from veridical.inference.saving import save_record, versions
+from veridical.llm.connection import REMOTE_OPTIONS
+from veridical.metrics import UndefinedMetricError
+from veridical.metrics.arrays import Floats
+from veridical.metrics.calibrators import Isotonic, Platt, fit_isotonic, fit_platt
+from veridical.metrics.measure import measure_rows
+from veridical.metrics.registry import METRICS
+from veridical.metrics.thresholding import pairs, threshold_fitter
+from veridical.records.detector import Detector, HasFittedOptions, fingerprint_of, info_of
+from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.judging import judge
+from veridical.records.spec import parse_spec
+from veridical.records.types import DEFAULT_THRESHOLD, Example, Judgement, Level
+
+__all__ = ["CALIBRATIONS", "CalibrationOptions", "fit_scale", "fit_thresholds"]
+
+CALIBRATIONS = ("auto", "isotonic", "platt", "none")
+_ISOTONIC_FROM = 1000  # items from which `auto` chooses isotonic regression (Niculescu-Mizil & Caruana 2005)
+_FOLDS = 5
+_BATCH = 64
+_SCORE_METRICS = ("roc_auc", "ece", "brier")
+_DECISION_METRICS = ("f1", "precision", "recall", "balanced_accuracy")
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationOptions:
+    """The options for fitting thresholds and calibrations.
+
+    Attributes:
+        criterion: The criterion for choosing thresholds: "f1", "balanced_accuracy", "means" (halfway between the mean
+            scores of both classes) or "precision@P".
+        calibration: The method: "isotonic", "platt", "none" or "auto". "auto" takes Platt's curve for fewer than 1000
+            items, and isotonic regression otherwise.
+        levels: The levels to fit, out of "response", "span" and "coverage". Default: all levels that the data set
+            labels and the detector scores.
+        all_data: Whether to fit on all examples instead of only the validation part of the split by document.
+        seed: The random seed of the split, the folds and the bootstrap.
+        resamples: The number of bootstrap samples for the intervals.
+    """
+
+    criterion: str = "f1"
+    calibration: str = "auto"
+    levels: tuple[str, ...] | None = None
+    all_data: bool = False
+    seed: int = 0
+    resamples: int = 1000
+
+    def __post_init__(self) -> None:
+        threshold_fitter(self.criterion)
+        if self.calibration not in CALIBRATIONS:
+            raise UnknownNameError("calibration", self.calibration, CALIBRATIONS)
+        for level in self.levels or ():
+            if level not in set(Level):
+                raise UnknownNameError("level", level, [each.value for each in Level])
+
+    def levels_for(self, detector: Detector) -> list[Level]:
+        """Return the levels to fit for `detector`, in the order of `Level`.
+
+        Coverage includes sources.
+
+        Raises:
+            InputError: `levels` contains a level that the detector does not score.
+        """
+        scored = info_of(detector).levels
+        for level in self.levels or ():
+            if level not in scored and not (level == Level.RESPONSE and Level.SPAN in scored):
+                raise InputError(f"{detector.name} does not score {level!r}", hint=f"it scores {', '.join(scored)}")
+        wanted = set(self.levels or scored)
+        return [level for level in Level if level in wanted or (level is Level.SOURCE and Level.COVERAGE in wanted)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sample:
+    """The labelled scores of one level. *Shape:* `labels`, `scores`, `documents` (items,)."""
+
+    level: Level
+    labels: np.ndarray
+    scores: Floats
+    documents: np.ndarray
+    responses: int
+
+
+def fit_thresholds(
+    detector: Detector,
+    examples: Sequence[Example],
+    options: CalibrationOptions | None = None,
+    *,
+    spec: str | None = None,
+    out: str | Path | None = None,
+    data: str = "",
+    progress: Callable[[str, int, int], None] = lambda label, done, total: None,
+) -> FittedCalibration:
+    """Fit thresholds and calibrations for a detector, and save them if a folder is given.
+
+    Args:
+        detector: The detector whose scores are fitted.
+        examples: The labelled data. Without `options.all_data`, only its validation part is used.
+        options: The options for fitting.
+        spec: The spec of the detector to write into the artifact. Default: the detector's name.
+        out: The folder to write.
+        data: The name of the data to write into the artifact.
+        progress: A function that receives the detector's name, the number of cases judged so far, and the number of all
+            cases.
+
+    Raises:
+        InputError: There are too few documents, all labels of a level are of one class, scores do not rise with the
+            labels, or no threshold reaches the wanted precision.
+    """
+    options = options or CalibrationOptions()
+    used = list(examples) if options.all_data else split_by_document(examples, seed=options.seed)["valid"]
+    if not used:
+        raise InputError(
+            f"none of {len(examples)} examples lies in the validation part",
+            hint="give more documents, another seed, or use all of them (--all-data) and measure on other data",
+        )
+    chosen = detector.fit_options(used) if isinstance(detector, HasFittedOptions) else detector
+    spec = spec if spec and chosen is detector else chosen.name
+    detector = chosen
+    if info_of(detector).needs_chat_model:  # do not store how the model is reached: the user says that in each run
+        spec = str(parse_spec(spec).split(REMOTE_OPTIONS)[1])
+    samples = _labelled_scores(detector, used, options, progress)
+    if not samples:
+        raise InputError(
+            f"the data say nothing about what {spec} scores ({', '.join(info_of(detector).levels)})",
+            hint="give data that label it; see: veridical data list",
+        )
+    scales = {sample.level: _fit(sample, options) for sample in samples}
+    validation = {sample.level.value: _figures(sample, scales[sample.level], options) for sample in samples}
+    fitted = FittedCalibration(
+        spec, fingerprint_of(detector), scales, _training(examples, used, options, data), validation
+    )
+    if out is not None:
+        save_record(fitted, out)
+    return fitted
+
+
+def _training(
+    examples: Sequence[Example], used: Sequence[Example], options: CalibrationOptions, data: str
+) -> dict[str, Any]:
+    return {
+        "data": data,
+        "hash": content_hash(examples),
+        "examples": len(used),
+        "documents": len({document_of(example) for example in used}),
+        "part": "all" if options.all_data else "validation part",
+        **{name: getattr(options, name) for name in ("criterion", "calibration", "seed", "resamples")},
+        "date": datetime.now(UTC).date().isoformat(),
+        "versions": versions(),
+    }
+
+
+def _labelled_scores(
+    detector: Detector,
+    examples: Sequence[Example],
+    options: CalibrationOptions,
+    progress: Callable[[str, int, int], None],
+) -> list[_Sample]:
+    """Judge `examples`; return a sample for each level that is to be fitted and that they label."""
+    judgements: list[Judgement] = []
+    for start in range(0, len(examples), _BATCH):
+        progress(detector.name, start, len(examples))
+        judgements += judge(detector, [example.case for example in examples[start : start + _BATCH]])
+    progress(detector.name, len(examples), len(examples))
+    samples = []
+    for level in options.levels_for(detector):
+        tables, documents = [], []
+        for example, judgement in zip(examples, judgements, strict=True):
+            rows = pairs(level, example, judgement)
+            if rows is not None and len(rows):
+                tables.append(rows)
+                documents += [document_of(example)] * len(rows)
+        if tables:
+            table = np.concatenate(tables)
+            samples.append(_Sample(level, table[:, 0] > 0, table[:, 1], np.array(documents), len(tables)))
+        elif options.levels and level in options.levels:
+            raise InputError(
+                f"nothing labels the level {level.value!r} among the judged cases", hint="give data that label it"
+            )
+    if options.levels is not None:
+        return samples
+    # a label of a whole response says of a clear one that all of its spans are, and nothing of the spans of others
+    return [sample for sample in samples if 0 < sample.labels.sum() < len(sample.labels)] or samples
+
+
+def _fit(sample: _Sample, options: CalibrationOptions) -> Scale:
+    """Fit a scale on all items of a level; raise `InputError`, naming the level, if that is impossible."""
+    try:
+        return fit_scale(sample.labels, sample.scores, options)
+    except UndefinedMetricError as error:
+        raise InputError(
+            f"{sample.level.value}: {error.message} ({len(sample.labels)} items of {sample.responses} responses)",
+            hint=error.hint or "give data with both classes, another criterion, or leave the level out (--levels)",
+        ) from None
+
+
+def fit_scale(labels: np.ndarray, scores: Floats, options: CalibrationOptions, *, must_rise: bool = True) -> Scale:
+    """Fit the calibration and the threshold of one level on labelled scores.
+
+    Args:
+        labels: Whether each item is hallucinated. *Shape:* (items,)
+        scores: The scores or logits, where higher is worse. *Shape:* (items,)
+        options: The options for fitting. Only `criterion` and `calibration` matter here.
+        must_rise: Whether to refuse scores that do not rise with the labels.
+
+    Raises:
+        UndefinedMetricError: All labels are of one class, the scores do not rise with the labels, or no threshold
+            reaches the wanted precision.
+    """
+    calibration: Platt | Isotonic | None = None
+    rises = True
+    if options.calibration == "isotonic" or (options.calibration == "auto" and len(labels) >= _ISOTONIC_FROM):
+        calibration = fit_isotonic(labels, scores)
+        rises = calibration.probabilities[0] < calibration.probabilities[-1]
+    elif options.calibration != "none":
+        calibration = fit_platt(labels, scores)
+        rises = calibration.slope > 0
+    if must_rise and not rises:
+        auc = METRICS["roc_auc"].value(np.column_stack([labels, scores]))
+        hint = "give other data or another detector, or leave the level out (--levels)"
+        if auc < 0.5:
+            hint += ", or the label is the other way round: ?hallucinated=0"
+        raise UndefinedMetricError(f"higher scores do not go with the labels (ROC AUC {auc:.3f})", hint=hint)
+    probabilities = scores if calibration is None else np.clip(calibration.apply(scores), 0.0, 1.0)
+    return Scale(float(threshold_fitter(options.criterion)(labels, probabilities)), calibration)
+
+
+def _figures(sample: _Sample, scale: Scale, options: CalibrationOptions) -> dict[str, Any]:
+    """Measure the raw scores and the cross-fitted ones; each figure has a 95 % interval."""
+    raw = np.column_stack([sample.labels, sample.scores, sample.scores >= DEFAULT_THRESHOLD])
+    cross_fitted = _cross_fitted(sample, options)
+    flagged = np.array(scale.apply(sample.scores.tolist())) >= scale.threshold
+    return {
+        "items": len(sample.labels),
+        "responses": sample.responses,
+        "documents": len(set(sample.documents.tolist())),
+        "share_of_positives": round(float(sample.labels.mean()), 6),
+        "calibration": "none" if scale.calibration is None else scale.calibration.kind,
+        "threshold": scale.threshold,
+        "share_flagged": round(float(np.mean(flagged)), 6),
+        "before": {"threshold": DEFAULT_THRESHOLD, **_measured(raw, sample, options)},
+        "cross_fitted": None if cross_fitted is None else {"folds": _FOLDS, **_measured(cross_fitted, sample, options)},
+    }
+
+
+def _cross_fitted(sample: _Sample, options: CalibrationOptions) -> Floats | None:
+    """Return (label, score, decision) of each item, from fits on the other folds of documents; None if impossible."""
+    names = np.unique(sample.documents)
+    if len(names) < _FOLDS:
+        return None
+    shuffled = np.random.default_rng(options.seed).permutation(names)
+    fold_of = dict(zip(shuffled, np.arange(len(names)) % _FOLDS, strict=True))
+    folds = np.array([fold_of[name] for name in sample.documents])
+    table = np.column_stack([sample.labels, sample.scores, sample.scores]).astype(np.float64)
+    for fold in range(_FOLDS):
+        inside = folds == fold
+        try:
+            scale = fit_scale(sample.labels[~inside], sample.scores[~inside], options, must_rise=False)
+        except UndefinedMetricError:
+            return None
+        table[inside, 1] = scale.apply(sample.scores[inside].tolist())
+        table[inside, 2] = table[inside, 1] >= scale.threshold
+    return table
+
+
+def _measured(table: Floats, sample: _Sample, options: CalibrationOptions) -> dict[str, dict[str, Any]]:
+    """Measure each metric over (label, score, decision) rows; return the fields of `Measured`, rounded to 6 places."""
+    documents = sample.documents.tolist()
+    figures = {}
+    for name in (*_SCORE_METRICS, *_DECISION_METRICS):
+        rows = table[:, [0, 2]] if name in _DECISION_METRICS else table[:, :2]
+        measured = measure_rows(
+            METRICS[name], list(rows[:, None, :]), documents, resamples=options.resamples, seed=options.seed
+        )
+        fields = asdict(measured).items()
+        figures[name] = {key: round(value, 6) if isinstance(value, float) else value for key, value in fields}
+    return figures

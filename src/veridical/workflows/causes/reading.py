@@ -1,0 +1,122 @@
+"""Tell whether the passages of a case answer its question, and whether they contradict a sentence.
+
+The default detector tells this offline. If you give a chat model, it is asked instead, and the detector decides only if
+the model gives no answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from veridical.detectors.claims.claim_checker import ClaimResult, Question
+from veridical.detectors.claims.llm_checker import ask_by_chunk, chat_messages, read_yes_no
+from veridical.detectors.default.detector import Default
+from veridical.llm.prompts import prompt
+from veridical.llm.protocol import ChatModel, Reply, Request
+from veridical.records.types import Case
+from veridical.workflows.causes.wording import CaseWords
+
+__all__ = ["ChatReader", "DetectorReader", "Reader", "Reading"]
+
+_LEAST_MASS = 0.5  # least probability of Yes and No together
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A probability in [0, 1], and the reason why the chat model did not give it.
+
+    The reason is None if the model gave the probability, or if no model was asked.
+    """
+
+    probability: float
+    problem: str | None = None
+
+
+class Reader(Protocol):
+    """Tells how passages relate to questions and responses. Both methods return one reading per case, in order."""
+
+    def answered(self, cases: Sequence[Case]) -> list[Reading]:
+        """Return the probability that the sources of each case answer its question.
+
+        Every case must have sources and a question.
+        """
+        ...
+
+    def contradicted(self, cases: Sequence[Case]) -> list[Reading]:
+        """Return the probability that the sources of each case contradict its response, if the response is wrong."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DetectorReader:
+    """Reads with the default detector."""
+
+    detector: Default
+
+    def answered(self, cases: Sequence[Case]) -> list[Reading]:
+        """Estimate the probability that the passages answer the question, from the encoder and from shared words.
+
+        The result is the mean of two numbers. The first is the encoder's probability that the passages contradict the
+        sentence "The passages answer the question", rather than say nothing about it. Passages that are unrelated to
+        the question say nothing about it. The second is the proportion of the question's words in the best passage.
+        """
+        statements = [
+            Case(case.id, f'The passages answer the question "{case.question}"', case.sources) for case in cases
+        ]
+        by_words = [max(CaseWords(case).question_shares, default=0.0) for case in cases]
+        return [
+            Reading((max((p for _, p in of_case), default=share) + share) / 2)
+            for of_case, share in zip(self.detector.contradicted(statements), by_words, strict=True)
+        ]
+
+    def contradicted(self, cases: Sequence[Case]) -> list[Reading]:
+        """Return the highest probability of a sentence."""
+        return [Reading(max((p for _, p in of_case), default=0.0)) for of_case in self.detector.contradicted(cases)]
+
+
+@dataclass(frozen=True, slots=True)
+class ChatReader:
+    """Asks a chat model one question for each case, and takes its probability of the word Yes."""
+
+    model: ChatModel
+    offline: Reader
+
+    def answered(self, cases: Sequence[Case]) -> list[Reading]:
+        """Ask the chat model whether the sources contain the answer to the question."""
+        results = self._ask("cause_answered", "question", cases, [case.question or "" for case in cases])
+        return _completed(results, cases, self.offline.answered)
+
+    def contradicted(self, cases: Sequence[Case]) -> list[Reading]:
+        """Ask the chat model whether the sources contradict the response."""
+        results = self._ask("cause_contradicted", "statement", cases, [case.response for case in cases])
+        return _completed(results, cases, self.offline.contradicted)
+
+    def _ask(self, name: str, placeholder: str, cases: Sequence[Case], texts: Sequence[str]) -> list[ClaimResult]:
+        prompts = prompt("verify_document"), prompt(name)
+        questions = [Question(f"{case.id}#{i}", texts[i], case.sources) for i, case in enumerate(cases)]
+
+        def request(about: Sequence[Question], document: str) -> Request:
+            messages = chat_messages(prompts, document, (), **{placeholder: about[0].claim})
+            hashes = "+".join(each.hash for each in prompts)
+            return Request(messages, max_tokens=16, top_logprobs=10, stage="cause", prompt=hashes)
+
+        def read(reply: Reply, _: Sequence[Question]) -> list[ClaimResult]:
+            return [read_yes_no(reply, "Answer", _LEAST_MASS)]
+
+        return ask_by_chunk(self.model, questions, request, read)
+
+
+def _completed(
+    results: Sequence[ClaimResult], cases: Sequence[Case], offline: Callable[[Sequence[Case]], list[Reading]]
+) -> list[Reading]:
+    """Return P(Yes) of each result; where there is none, the offline reading with the problem."""
+    missing = [case for case, result in zip(cases, results, strict=True) if result.score is None]
+    unanswered = iter(offline(missing) if missing else [])  # which loads the encoder
+    return [
+        replace(next(unanswered), problem=result.reason or "no answer")
+        if result.score is None
+        else Reading(1 - result.score)
+        for result in results
+    ]

@@ -1,0 +1,182 @@
+"""Compare the words of a response, its question and its passages.
+
+This finds refusals, passages that answer the question, and passages that contradict each other. Words are compared by
+stem and values by value, as in `detectors.explanation`. The rules are for English.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+from veridical.detectors.default.wording import matter_of_absence
+from veridical.records.spans import Span, overlapping
+from veridical.records.types import Case, Evidence
+from veridical.text.framing import framing_sentences, is_refusal
+from veridical.text.mentions import Sentence, WeightedWord, index_of
+from veridical.text.segment import sentences
+
+__all__ = ["CaseWords", "refusal_in"]
+
+_CLOSEST = 12  # sentences of passages to compare a sentence with
+_SAME_MATTER = 0.3  # least share of a response sentence's words in the passage sentences that are compared
+_SAME_STATEMENT = 0.6  # least share of each one's words in the other, for two sentences that say the same or contradict
+_CHANGED = 5  # most words that each of two such sentences has alone
+_TRIVIAL = frozenset({"the", "a", "an", "of", "and", "in", "to", "is", "are", "it", "that", "this"})
+
+
+def refusal_in(case: Case) -> Span | None:
+    """Return the sentence near the beginning of the response that says that there is no answer.
+
+    The result is None if the response does not begin with such a sentence.
+
+    >>> text = "Sorry! The passages do not name the price. The tower is tall."
+    >>> refusal_in(Case("1", text)).of(text), refusal_in(Case("1", "It costs 5 euros."))
+    ('The passages do not name the price.', None)
+    """
+    spans = sentences(case.response)
+    framing = set(framing_sentences(case.response, spans))
+    for span in spans:
+        text = span.of(case.response)
+        if is_refusal(text):
+            return span
+        if span not in framing and (len(text.split()) > 2 or span == spans[-1]):
+            lacks = matter_of_absence(text, case.sources) is not None or _LACKS.search(text[:_LEAD])
+            return span if lacks else None
+    return None
+
+
+_LEAD = 200  # characters of a sentence in which a refusal begins
+_GIVEN = "stated|given|mentioned|named|recorded|specified|described|disclosed|answered|provided|reported|addressed"
+_GIVE = "say|mention|give|name|state|answer|tell|specify|indicate|provide|contain|include|cover|address|reveal|disclose"
+_LACKS = re.compile(
+    rf"\b(?:texts?|passages?|documents?|sources?|contexts?|reports?|excerpts?|pages?|material|information)\b.{{0,40}}"
+    rf"\b(?:do(?:es)?|did)(?: not|n['’]t) (?:{_GIVE})\b"
+    r"|\b(?:i|we) (?:can(?:not|['’]t| not)|could(?:n['’]t| not)|(?:am|was) unable to) "
+    r"(?:find|answer|determine|say|tell|give|see)\b"
+    rf"|\b(?:is|are|was|were)(?: not|n['’]t) (?:{_GIVEN})\b"
+    r"|\bcan(?:not|['’]t| not) be (?:told|seen|found|answered|determined|said)\b"
+    rf"|\bno (?:\w+ ){{1,4}}(?:is|are|was|were) (?:{_GIVEN})\b"
+    r"|^\W*nothing (?:is said|on|about|in)\b|\bleft open\b|\bremains? open\b|\bsilent (?:on|about)\b"
+    r"|\bno (?:information|mention)\b",
+    re.IGNORECASE,
+)
+
+
+class CaseWords:
+    """Tells by the words of a case which passages its response rests on, which answer its question, and where they
+    differ.
+    """
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.index = index_of(tuple(source.text for source in case.sources))
+        self.response = index_of((case.response,)).sentences
+        self.passage_keys: list[set[str]] = [set() for _ in case.sources]
+        for sentence, keys in zip(self.index.sentences, self.index.keys, strict=True):
+            self.passage_keys[sentence.text_i] |= keys
+
+    @cached_property
+    def question_shares(self) -> list[float]:
+        """For each passage, the proportion of the question's content words that it contains, in [0, 1]."""
+        words = [t.keys for s in index_of((self.case.question or "",)).sentences for t in s.tokens if t.keys]
+        return [
+            sum(not keys.isdisjoint(of_word) for of_word in words) / max(1, len(words)) for keys in self.passage_keys
+        ]
+
+    @cached_property
+    def relevance(self) -> float:
+        """How well the passages behind the response fit the question, relative to the passage that fits best.
+
+        The value is 1 if there is only one passage.
+        """
+        if sum(map(bool, self.passage_keys)) < 2:
+            return 1.0
+        best = max(self.question_shares, default=0.0)
+        behind = {self.index.sentences[i].text_i for s in self.response for i in self._closest(s, 1)}
+        fit = max((self.question_shares[i] for i in behind), default=0.0)
+        return fit / best if best else 1.0
+
+    def closest(self, text: str, most: int = 1) -> tuple[Evidence, ...]:
+        """Return the sentences of passages closest to `text`, best first."""
+        words = [word for s in index_of((text,)).sentences for word in self.index.weighted(s)]
+        return tuple(self.evidence(i, round(weight, 4)) for i, weight in self.index.closest(words, most))
+
+    def evidence(self, i: int, weight: float = 1.0) -> Evidence:
+        """Return sentence `i` of the passages as evidence."""
+        sentence = self.index.sentences[i]
+        return Evidence(self.case.sources[sentence.text_i].id, sentence.span, weight)
+
+    def conflict(self) -> tuple[Evidence, Evidence] | None:
+        """Return two sentences from different passages that contradict each other about a statement of the response.
+
+        Apart from a few words, the two sentences say the same.
+        """
+        pairs = (pair for sentence in self.response for pair in self._versions(self.index.weighted(sentence)))
+        return next(((self.evidence(one), self.evidence(other)) for one, other in pairs), None)
+
+    def _versions(self, words: Sequence[WeightedWord]) -> Iterator[tuple[int, int]]:
+        """Yield pairs of sentences close to `words`, of different passages, that differ in a few words only."""
+        best = self._best_of_passages(words)
+        for one in best[:2]:
+            own = self.index.sentences[one]
+            for other in dict.fromkeys((*self._best_of_passages(self.index.weighted(own)), *best)):
+                theirs = self.index.sentences[other]
+                if theirs.text_i == own.text_i:
+                    continue
+                about = max(self.index.share(i, words) for i in (one, other))
+                shares = (
+                    self.index.share(other, self.index.weighted(own)),
+                    self.index.share(one, self.index.weighted(theirs)),
+                )
+                if about < _SAME_MATTER or min(shares) < _SAME_STATEMENT:
+                    continue
+                changed = [_only_in(own, theirs), _only_in(theirs, own)]
+                if any(changed) and max(changed) <= _CHANGED:
+                    yield one, other
+
+    def _best_of_passages(self, words: Sequence[WeightedWord]) -> list[int]:
+        """Return the closest sentence of each passage, best first."""
+        best: dict[int, int] = {}
+        for i, _ in self.index.closest(words, _CLOSEST):
+            best.setdefault(self.index.sentences[i].text_i, i)
+        return list(best.values())
+
+    def stitched(self, spans: Sequence[Span]) -> tuple[Evidence, Evidence] | None:
+        """Return the passage of the flagged words and the passage of the other words in the same sentence.
+
+        The result is None unless a value or name is flagged, and all flagged words come from another passage than the
+        rest.
+
+        Args:
+            spans: The flagged spans, sorted and without overlaps.
+        """
+        for sentence in self.response:
+            words = self.index.weighted(sentence)
+            flagged, rest = list[WeightedWord](), list[WeightedWord]()
+            for word in words:
+                (flagged if overlapping(spans, sentence.tokens[word.token_i].span) else rest).append(word)
+            closest = [i for i, _ in self.index.closest(rest, 1)]
+            named = any(overlapping(spans, mention.span) for mention in sentence.mentions)
+            if not named or not flagged or not closest:
+                continue
+            near = self.passage_keys[self.index.sentences[closest[0]].text_i]
+            if any(word.key is None or word.key in near for word in flagged):
+                continue
+            other = self.index.closest([*flagged, *(word.scaled(0.1) for word in rest)], _CLOSEST)
+            keys = {word.key for word in flagged}
+            for i, _ in other:
+                if not self.index.keys[i].isdisjoint(keys):
+                    return self.evidence(closest[0]), self.evidence(i)
+        return None
+
+    def _closest(self, sentence: Sentence, most: int) -> list[int]:
+        return [i for i, _ in self.index.closest(self.index.weighted(sentence), most)]
+
+
+def _only_in(one: Sentence, other: Sentence) -> int:
+    """Count the words that `one` has and `other` has not, or less often."""
+    words = Counter(t.form for t in one.tokens if t.form not in _TRIVIAL)
+    return (words - Counter(t.form for t in other.tokens)).total()

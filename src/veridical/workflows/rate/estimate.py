@@ -1,0 +1,235 @@
+"""Estimate the proportion of wrong answers in a run from labels of some of them.
+
+The detector's decisions and scores only divide the run into strata, within which the labels are random. The estimate is
+the stratified mean (Neyman 1934; Holt & Smith 1979 where the bins are chosen afterwards), which corrects any false
+alarms and misses of the detector. With one stratum per outcome, it is the correction of Rogan & Gladen 1978, and
+prediction-powered inference with stratified predictions (Angelopoulos et al. 2023; Fisch et al. 2024). Groups are
+estimated by the difference estimator of prediction-powered inference: the predictions for all rows, plus the mean error
+of the predictions on the labelled rows.
+
+The intervals are Wilson's, at the effective number of labels, which is the number of random labels with the same
+variance (Franco, Little, Louis & Slud 2019). They are about this run, so a run that is labelled completely has no
+uncertainty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import erfc, sqrt
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridical.metrics.measure import Measured
+from veridical.metrics.significance import bonferroni, wilson_interval
+from veridical.records.errors import CannotJudgeError
+from veridical.records.types import Outcome
+from veridical.workflows.rate.rows import Run, RunRow
+from veridical.workflows.rate.strata import strata
+
+__all__ = ["GroupRate", "RateReport", "estimate"]
+
+Floats: TypeAlias = NDArray[np.float64]
+
+_SIGNIFICANT = 0.05
+_LEAST_OF_GROUP = 5  # labels of a group, and of all others, for a test of their difference
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRate:
+    """The wrong answers in one group of rows.
+
+    Attributes:
+        column: The column that defines the groups, with its period if it is a time.
+        group: The value of the column in this group.
+        rows: The number of rows in the group.
+        flagged: The number of flagged rows.
+        labels: The number of labelled rows.
+        wrong: The estimated proportion of wrong answers. None if the group has no labels.
+        p: The p-value of the difference between this group and all other rows, corrected for the number of groups
+            (Bonferroni). None if the group or the other rows have fewer than five labels.
+        change: "higher" or "lower" than the other rows, if `p` is below 0.05. None if the difference may be noise.
+    """
+
+    column: str
+    group: str
+    rows: int
+    flagged: int
+    labels: int
+    wrong: Measured | None = None
+    p: float | None = None
+    change: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RateReport:
+    """Reports the estimated proportion of wrong answers in a run.
+
+    Attributes:
+        run: The folder or file of the run.
+        rows: The number of judged rows.
+        flagged: The number of flagged rows, without any correction.
+        unjudged: The number of rows that the detector could not judge.
+        failed: The number of rows that could not be read or judged. The estimates do not cover these rows.
+        labels: The number of labels that were used.
+        wrong: The proportion of wrong answers among the judged rows, with its confidence interval.
+        flagged_wrong: The proportion of wrong answers among flagged rows. The rest are false alarms.
+        clear_wrong: The proportion of wrong answers among clear rows, which the detector missed.
+        groups: The proportions by group.
+        skipped: The number of labels that were not used, by reason.
+        level: The confidence level of the intervals, in (0, 1).
+        no_claim: The number of rows whose answer makes no claim.
+    """
+
+    run: str
+    rows: int
+    flagged: int
+    unjudged: int
+    failed: int
+    labels: int
+    wrong: Measured
+    flagged_wrong: Measured | None = None
+    clear_wrong: Measured | None = None
+    groups: tuple[GroupRate, ...] = ()
+    skipped: dict[str, int] = field(default_factory=dict)
+    level: float = 0.95
+    no_claim: int = 0
+
+
+def estimate(
+    run: Run,
+    wrong: Mapping[int, bool],
+    by: Sequence[str] = (),
+    *,
+    skipped: Mapping[str, int] | None = None,
+    level: float = 0.95,
+) -> RateReport:
+    """Estimate the proportion of wrong answers in a run.
+
+    Args:
+        run: The run. Within each outcome, the labelled rows must be random (`strata.draw`).
+        wrong: Whether the answer is wrong, by the number of the row.
+        by: The columns by which to break the result down, as in `read_run`.
+        skipped: The number of labels that were not used, by reason. The report repeats these numbers.
+        level: The confidence level of the intervals, in (0, 1).
+
+    Raises:
+        CannotJudgeError: One outcome has fewer than two labels, so that its rows cannot be estimated.
+    """
+    rows = run.rows
+    labels = np.array([float(wrong[row.row]) if row.row in wrong else np.nan for row in rows])
+    labelled = (~np.isnan(labels)).astype(np.int64)
+    for outcome in Outcome:
+        places = [i for i, row in enumerate(rows) if row.outcome is outcome]
+        labels_of = int(labelled[places].sum()) if places else 0
+        if labels_of < min(2, len(places)):
+            raise CannotJudgeError(
+                f"only {labels_of} of the {len(places):,} {outcome.value} answers has a label",
+                hint="label at least two of them; --sheet chooses which",
+            )
+    shares = _Strata(strata(rows, labelled), labels)
+    everything = np.ones(len(rows), dtype=bool)
+
+    def share_of(outcome: Outcome) -> Measured | None:
+        among = np.array([row.outcome is outcome for row in rows])
+        return shares.share(among, level) if among.any() else None
+
+    return RateReport(
+        run.name,
+        len(rows),
+        sum(row.outcome is Outcome.FLAGGED for row in rows),
+        sum(row.outcome is Outcome.UNJUDGED for row in rows),
+        run.failed,
+        int(labelled.sum()),
+        shares.share(everything, level),
+        share_of(Outcome.FLAGGED),
+        share_of(Outcome.CLEAR),
+        tuple(group for column in by for group in _groups(rows, column, shares, level)),
+        dict(skipped or {}),
+        level,
+        sum(row.outcome is Outcome.NO_CLAIM for row in rows),
+    )
+
+
+class _Strata:
+    """The labels by stratum; `labels` is 1 for wrong, 0 for right and NaN for a row without a label."""
+
+    def __init__(self, stratum: NDArray[np.int64], labels: Floats) -> None:
+        labelled = ~np.isnan(labels)
+        self.stratum = stratum
+        self.labels = labels
+        self.labelled = labelled
+        self.sizes = np.bincount(stratum).astype(np.float64)
+        self.counts = np.bincount(stratum[labelled], minlength=len(self.sizes)).astype(np.float64)
+        wrong = np.bincount(stratum[labelled], labels[labelled], minlength=len(self.sizes))
+        self.rates = wrong / np.maximum(self.counts, 1)
+        overall = (self.sizes @ self.rates / self.sizes.sum() * labelled.sum() + 0.5) / (labelled.sum() + 1)
+        # half a label more, of the mean rate: ten right answers do not show that a stratum has no wrong one
+        self.smooth = (wrong + overall / 2) / (self.counts + 0.5)
+        self.variances = self.smooth * (1 - self.smooth)
+
+    def share(self, among: NDArray[np.bool_], level: float) -> Measured:
+        """Return the share of wrong rows among whole strata, with its interval."""
+        sizes = np.bincount(self.stratum[among], minlength=len(self.sizes))
+        weights = sizes / sizes.sum()
+        unlabelled = 1 - self.counts / self.sizes
+        variance = float(weights**2 * unlabelled @ (self.variances / np.maximum(self.counts - 1, 1)))
+        labels = int(self.labelled[among].sum())
+        return _measured(float(weights @ self.rates), float(weights @ self.smooth), variance, labels, level)
+
+    def group(self, among: NDArray[np.bool_]) -> tuple[float, float]:
+        """Return the proportion of wrong rows in a group with labels, by the difference estimator, and its variance.
+
+        The variance is that of a large run, because a change is judged by the system behind the answers, not by these
+        rows alone.
+        """
+        labelled = among & self.labelled
+        weights = (self.sizes / np.maximum(self.counts, 1))[self.stratum[labelled]]
+        weights /= weights.sum()
+        errors = self.labels[labelled] - self.rates[self.stratum[labelled]]
+        share = float(self.rates[self.stratum[among]].mean() + weights @ errors)
+        return min(max(share, 0.0), 1.0), float(weights**2 @ self.variances[self.stratum[labelled]])
+
+
+def _measured(share: float, smooth: float, variance: float, labels: int, level: float) -> Measured:
+    """Return a share with its interval.
+
+    Args:
+        share: The estimate.
+        smooth: The estimate from smoothed rates, of which `variance` is the variance: both are zero together.
+        variance: The variance of the estimate; 0 if every row has a label.
+        labels: The number of labels.
+        level: The level of the interval.
+    """
+    if variance == 0:
+        return Measured(share, share, share, labels)
+    effective = smooth * (1 - smooth) / variance
+    return Measured(share, *wilson_interval(share * effective, effective, level), labels)
+
+
+def _groups(rows: Sequence[RunRow], column: str, shares: _Strata, level: float) -> list[GroupRate]:
+    """Estimate each group of a column, in the order of their names, and test it against all other rows."""
+    value_of = np.array([row.columns.get(column, "") for row in rows], dtype=object)
+    flagged = np.array([row.outcome is Outcome.FLAGGED for row in rows])
+    groups: list[GroupRate] = []
+    differences: dict[int, float] = {}  # from the other rows, by the index of the group
+    p_values: list[float] = []
+    for name in sorted({str(value) for value in value_of if value}):
+        among = value_of == name
+        labels = int(shares.labelled[among].sum())
+        measured = None
+        if labels:
+            share, variance = shares.group(among)
+            smooth = float(shares.smooth[shares.stratum[among]].mean())
+            measured = _measured(share, smooth, variance * (1 - labels / int(among.sum())), labels, level)
+            if min(labels, shares.labelled.sum() - labels) >= _LEAST_OF_GROUP:
+                other, other_variance = shares.group(~among)
+                differences[len(groups)] = share - other
+                p_values.append(erfc(abs(share - other) / sqrt(2 * (variance + other_variance))))
+        groups.append(GroupRate(column, name, int(among.sum()), int(flagged[among].sum()), labels, measured))
+    for i, p in zip(differences, bonferroni(p_values), strict=True):
+        change = None if p >= _SIGNIFICANT else "higher" if differences[i] > 0 else "lower"
+        groups[i] = replace(groups[i], p=p, change=change)
+    return groups

@@ -1,0 +1,126 @@
+"""Divide a run into strata by outcome and score. Labels are drawn from the strata and weighted by them.
+
+All rows of one outcome are drawn with the same chance, so that any bins of the score can be weighted afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf, sqrt
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridical.records.errors import InputError
+from veridical.records.types import Outcome
+from veridical.workflows.rate.rows import RunRow
+
+__all__ = ["allocate", "draw", "strata"]
+
+Ints: TypeAlias = NDArray[np.int64]
+
+LABELS_PER_BIN = 10
+_LEAST = 4  # labels of each outcome
+# the spread of the truth within an outcome, if 15 % of the clear answers are wrong, and half of all others: a poor
+# guess costs width, never coverage
+_SPREAD = {outcome: sqrt(0.15 * 0.85) if outcome is Outcome.CLEAR else 0.5 for outcome in Outcome}
+
+
+def strata(rows: Sequence[RunRow], labelled: Ints) -> Ints:
+    """Divide the rows into strata, which are bins of similar score within each outcome.
+
+    Each stratum has about ten labels. It has at least two labels if its outcome has two.
+
+    Args:
+        rows: The rows of a run.
+        labelled: 1 for each row that has a label, 0 for the other rows.
+
+    Returns:
+        The number of each row's stratum, from 0. *Shape:* (rows,)
+    """
+    stratum = np.zeros(len(rows), dtype=np.int64)
+    first = 0
+    for places in _by_outcome(rows).values():
+        for count in range(max(1, int(labelled[places].sum()) // LABELS_PER_BIN), 0, -1):
+            bins = np.array_split(places, count)
+            if count == 1 or min(labelled[one].sum() for one in bins) >= 2:
+                break
+        for one in bins:
+            stratum[one] = first
+            first += 1
+    return stratum
+
+
+def draw(rows: Sequence[RunRow], count: int, labelled: Ints, seed: int = 0) -> list[int]:
+    """Draw rows to label, so that the run has `count` labels in total, including existing labels.
+
+    Each outcome gets labels according to its size and its likely spread (`allocate`), and each bin of scores within an
+    outcome gets the same proportion. Within a bin, the rows are sorted by their columns in random order and then drawn
+    at even distances, so that every group gets its share.
+
+    Args:
+        rows: The rows of a run.
+        count: The total number of labels.
+        labelled: 1 for each row that already has a label, 0 for the other rows.
+        seed: The seed of the random draw.
+
+    Returns:
+        The indices of the rows to label, in random order.
+
+    Raises:
+        InputError: The count is not positive, or no further label is needed.
+    """
+    if count < 1:
+        raise InputError(f"{count} labels", hint="1 or more; 100 give an interval of about ±8 percentage points")
+    rng = np.random.default_rng(seed)
+    outcomes = _by_outcome(rows)
+    spreads = [_SPREAD[outcome] for outcome in outcomes]
+    chosen: list[int] = []
+    for places, share in zip(
+        outcomes.values(), allocate(list(map(len, outcomes.values())), spreads, count), strict=True
+    ):
+        bins = np.array_split(places, max(1, share // LABELS_PER_BIN))
+        for one, size in zip(bins, allocate(list(map(len, bins)), [1.0] * len(bins), share), strict=True):
+            free = rng.permutation(one[labelled[one] == 0])
+            needed = min(len(free), size - int(labelled[one].sum()))
+            if needed > 0:
+                free = np.array(sorted(free, key=lambda i: tuple(rows[i].columns.items())), dtype=np.int64)
+                steps = (rng.random() + np.arange(needed)) * len(free) / needed
+                chosen += free[steps.astype(np.int64)].tolist()
+    if not chosen:
+        raise InputError(f"{int(labelled.sum())} rows have a label, and {count} were asked for", hint="ask for more")
+    return [int(i) for i in rng.permutation(chosen)]
+
+
+def allocate(sizes: Sequence[int], spreads: Sequence[float], count: int) -> list[int]:
+    """Distribute `count` labels over strata so that the stratified mean has the lowest variance (Neyman 1934).
+
+    Each label goes where it lowers the variance most, which gives the best whole numbers (Wright 2012). Before any
+    stratum gets more, every stratum gets four labels, or as many labels as it has rows.
+
+    >>> allocate([1000, 100, 2], [0.3, 0.5, 0.5], 40)
+    [33, 5, 2]
+    """
+    counts = [0] * len(sizes)
+
+    def gain(i: int) -> float:
+        if counts[i] < min(_LEAST, sizes[i]):
+            return inf
+        return sizes[i] * spreads[i] / sqrt(counts[i] * (counts[i] + 1))
+
+    for _ in range(min(count, sum(sizes))):
+        i = max((i for i, size in enumerate(sizes) if counts[i] < size), key=lambda i: (gain(i), -counts[i]))
+        counts[i] += 1
+    return counts
+
+
+def _by_outcome(rows: Sequence[RunRow]) -> dict[Outcome, Ints]:
+    """Return the indices of the rows of each outcome that occurs, in the order of their scores."""
+    order = sorted(range(len(rows)), key=lambda i: -1.0 if (score := rows[i].score) is None else score)
+    outcome_of = [row.outcome for row in rows]
+    return {
+        outcome: np.array(places, dtype=np.int64)
+        for outcome in Outcome
+        if (places := [i for i in order if outcome_of[i] is outcome])
+    }

@@ -1,0 +1,263 @@
+"""Revise responses: propose edits, judge the edited text again, and keep it only if it is better.
+
+The method follows George and Stuhlmüller 2023, §4 and Algorithm 1. A detector finds unsupported statements, a reviser
+proposes edits, the same detector judges the edited text, and `acceptance` decides. If the new text is not better, the
+earlier text stays and the result says why. The revisers are `Delete` and `Flag`, which need no model, and `Factored`
+and `SelfCorrection` (`veridical.workflows.revise.llm_revisers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from veridical.records.decide import outcome
+from veridical.records.detector import Detector
+from veridical.records.edits import apply, compose
+from veridical.records.errors import InputError
+from veridical.records.judging import judge, thresholds_in_force
+from veridical.records.types import Case, Edit, Judgement, Outcome, Revision, Thresholds, Usage
+from veridical.workflows.revise.acceptance import Candidate, accept
+from veridical.workflows.revise.rule_revisers import Delete, Draft, Flag, Reviser, RevisionTask
+from veridical.workflows.revise.statements import Statement, statements_of
+
+__all__ = [
+    "MAX_ROUNDS",
+    "Delete",
+    "Draft",
+    "Flag",
+    "Revised",
+    "Reviser",
+    "RevisionTask",
+    "Round",
+    "Statement",
+    "revise",
+    "revise_unfiltered",
+]
+
+MAX_ROUNDS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One attempt to revise a response.
+
+    Attributes:
+        edits: The edits, with positions in the text before the attempt.
+        text: The text after the edits.
+        judgement: The judgement of the new text. None if the new text was not judged.
+        kept: Whether the new text was kept.
+        reason: Why the new text was kept or rejected.
+        critique: The critique that the reviser was given.
+        notes: Remarks about requests that the reviser could not fulfil.
+        usage: The language model calls and tokens of the reviser.
+    """
+
+    edits: tuple[Edit, ...]
+    text: str
+    judgement: Judgement | None
+    kept: bool
+    reason: str
+    critique: str = ""
+    notes: tuple[str, ...] = ()
+    usage: Usage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Revised:
+    """The result of revising one response.
+
+    Attributes:
+        case: The case as given.
+        revision: The edits and the final text.
+        before: The judgement of the original response.
+        after: The judgement of the final text. None if the final text was not judged.
+        thresholds: The scores from which a statement counts as unsupported.
+        rounds: The attempts, in order.
+        reason: Why the revision ended.
+        usage: The calls and tokens of all language models, including those of the detector.
+    """
+
+    case: Case
+    revision: Revision
+    before: Judgement
+    after: Judgement | None
+    thresholds: Thresholds
+    rounds: tuple[Round, ...]
+    reason: str
+    usage: Usage | None = None
+
+    @property
+    def changed(self) -> bool:
+        """Whether the final text differs from the response."""
+        return self.revision.text != self.case.response
+
+    @property
+    def outcome(self) -> Outcome:
+        """The outcome of the final text.
+
+        If the final text was not judged, this is the outcome of the original response.
+        """
+        if self.after is None:
+            return outcome(self.case, self.before, self.thresholds)
+        return outcome(replace(self.case, response=self.revision.text), self.after, self.thresholds)
+
+
+@dataclass(slots=True)
+class _Progress:
+    """One case between rounds: its current text, and the attempts so far. Once `reason` is set, no more follow."""
+
+    case: Case
+    before: Judgement
+    thresholds: Thresholds
+    current: Case
+    judgement: Judgement | None
+    edits: tuple[Edit, ...] = ()
+    rounds: list[Round] = field(default_factory=list)
+    usages: list[Usage | None] = field(default_factory=list)
+    reason: str = ""
+
+    def task(self) -> RevisionTask | None:
+        """Return the next task for the reviser, or None if nothing is left to revise. `reason` then says why."""
+        if self.reason or self.judgement is None:
+            return None
+        statements = statements_of(self.current, self.judgement, self.thresholds)
+        unsupported = tuple(s for s in statements if s.unsupported)
+        if unsupported:
+            return RevisionTask(self.current, unsupported, tuple(s for s in statements if not s.unsupported))
+        if self.judgement.hallucination is None and not self.judgement.verdicts:
+            self.reason = f"it could not be judged: {'; '.join(self.judgement.notes) or 'no score'}"
+        else:
+            self.reason = "nothing is unsupported" + (" any more" if self.rounds else "")
+        return None
+
+    def record(self, draft: Draft, text: str, judgement: Judgement | None, kept: bool, reason: str) -> None:
+        """Record an attempt.
+
+        If it is kept, its text becomes the current text. If not, the revision ends with `reason`.
+        """
+        if kept:
+            self.edits = compose(self.case.response, self.edits, draft.edits)
+            self.current = replace(self.current, response=text)
+            self.judgement = judgement
+        else:
+            self.reason = reason
+        self.usages += [draft.usage, judgement.usage if judgement else None]
+        attempt = Round(draft.edits, text, judgement, kept, reason, draft.critique, draft.notes, draft.usage)
+        self.rounds.append(attempt)
+
+    def result(self) -> Revised:
+        """Return the result as it stands."""
+        reason = self.reason
+        if not reason:
+            statements = statements_of(self.current, self.judgement, self.thresholds) if self.judgement else []
+            n = sum(statement.unsupported for statement in statements)
+            still = f"{n} statements are still unsupported after the last round"
+            reason = still if n else "nothing is unsupported any more"
+        revision = Revision(self.case.id, self.edits, self.current.response)
+        usage = Usage.total(self.usages)
+        rounds = tuple(self.rounds)
+        return Revised(self.case, revision, self.before, self.judgement, self.thresholds, rounds, reason, usage)
+
+
+def revise(
+    cases: Sequence[Case],
+    detector: Detector,
+    reviser: Reviser,
+    *,
+    threshold: float | Mapping[str, float] | None = None,
+    rounds: int = 1,
+) -> list[Revised]:
+    """Revise the statements that a detector finds unsupported, and return one result for each case.
+
+    Each round makes one call to the reviser and one to the detector for all cases together. A case is finished after
+    the first attempt that is not kept.
+
+    Args:
+        cases: The cases whose responses to revise.
+        detector: The detector that judges each text before and after its revision.
+        reviser: The object that proposes edits.
+        threshold: The score in [0, 1] from which a statement counts as unsupported, as one number for all levels or as
+            a dict by level. Default: the detector's own thresholds, or 0.5.
+        rounds: The largest number of attempts per case, from 1 to 10.
+
+    Raises:
+        InputError: The number of rounds or a threshold is out of range.
+
+    >>> from veridical.records.types import Source
+    >>> from veridical.detectors import load_detector
+    >>> case = Case("1", "It rains in Rome. Pigs fly.", (Source("a", "It rains in Rome today."),))
+    >>> result = revise([case], load_detector("overlap"), Delete())[0]
+    >>> result.revision.text, result.revision.edits[0].because
+    ('It rains in Rome.', 'not in any source')
+    """
+    if not 1 <= rounds <= MAX_ROUNDS:
+        raise InputError(f"{rounds} rounds of revision", hint=f"from 1 to {MAX_ROUNDS}")
+    thresholds = thresholds_in_force(detector, threshold)
+    all_progress = [
+        _Progress(case, judgement, thresholds, case, judgement, usages=[judgement.usage])
+        for case, judgement in zip(cases, judge(detector, cases), strict=True)
+    ]
+    for _ in range(rounds):
+        open_tasks = [(progress, task) for progress in all_progress if (task := progress.task())]
+        if open_tasks:
+            _one_round(open_tasks, detector, reviser)
+    return [progress.result() for progress in all_progress]
+
+
+def _one_round(tasks: Sequence[tuple[_Progress, RevisionTask]], detector: Detector, reviser: Reviser) -> None:
+    """Make one attempt per task; a better text replaces the current one."""
+    drafts = reviser.draft([task for _, task in tasks])
+    changed: list[tuple[_Progress, Draft, Case]] = []
+    for (progress, _), draft in zip(tasks, drafts, strict=True):
+        text = apply(progress.current.response, draft.edits)
+        if text == progress.current.response:
+            progress.record(draft, text, None, False, draft.problem or "the revision changes nothing")
+        elif not reviser.rewrites:
+            progress.record(draft, text, None, True, "marked only: not judged again")
+            progress.reason = "unsupported statements are marked, not revised"
+        else:
+            changed.append((progress, draft, replace(progress.current, response=text)))
+    candidates = []
+    for (progress, draft, case), judgement in zip(changed, judge(detector, [c for _, _, c in changed]), strict=True):
+        assert progress.judgement is not None
+        candidates.append(Candidate(progress.current, progress.judgement, draft.edits, case, judgement))
+    for i, acceptance in enumerate(accept(candidates, detector, tasks[0][0].thresholds)):
+        progress, draft, case = changed[i]
+        progress.usages.append(acceptance.usage)
+        reason = acceptance.problem or "the hallucination score falls and nothing supported is lost"
+        judgement = candidates[i].judgement_after
+        progress.record(draft, case.response, judgement, acceptance.problem is None, reason)
+
+
+def revise_unfiltered(
+    cases: Sequence[Case], reviser: Reviser, judgements: Sequence[Judgement] | None, thresholds: Thresholds
+) -> list[Revised]:
+    """Revise each response once and keep every revision, as George and Stuhlmüller 2023, §4, do.
+
+    The new texts are not judged, so `after` is None for a text that changed.
+
+    Args:
+        cases: The cases whose responses to revise.
+        reviser: The object that proposes edits.
+        judgements: The judgements of the cases. A response without unsupported statements stays as it is. Give None for
+            a reviser that finds errors itself, such as `SelfCorrection`, which then gets every case.
+        thresholds: The scores from which a statement counts as unsupported.
+    """
+    before = judgements or [Judgement(case.id, reviser.name, judged=()) for case in cases]
+    all_progress = [
+        _Progress(case, judgement, thresholds, case, judgement, usages=[judgement.usage])
+        for case, judgement in zip(cases, before, strict=True)
+    ]
+    tasks: list[tuple[_Progress, RevisionTask]] = []
+    for progress in all_progress:
+        task = progress.task() if judgements else RevisionTask(progress.case, ())
+        if task is not None:
+            tasks.append((progress, task))
+    for (progress, _), draft in zip(tasks, reviser.draft([task for _, task in tasks]), strict=True):
+        text = apply(progress.case.response, draft.edits)
+        changed = text != progress.case.response
+        reason = "every revision is kept" if changed else draft.problem or "the revision changes nothing"
+        progress.record(draft, text, None, changed, reason)
+        progress.reason = reason
+    return [progress.result() for progress in all_progress]

@@ -1,0 +1,142 @@
+"""The protocol of revisers, and the revisers that need no language model.
+
+A reviser gets the statements that a detector finds unsupported, and proposes edits, each with its reason. The module
+`acceptance` decides whether the edits are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from veridical.records.edits import apply
+from veridical.records.spans import Span, overlapping, union
+from veridical.records.types import Case, Edit, Usage
+from veridical.text.segment import has_words, sentences
+from veridical.workflows.revise.statements import Statement
+
+__all__ = ["Delete", "Draft", "Flag", "Reviser", "RevisionTask", "overlapping_sentences"]
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionTask:
+    """A case to revise, with the unsupported and the supported statements of its response."""
+
+    case: Case
+    unsupported: tuple[Statement, ...]
+    supported: tuple[Statement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The edits proposed for a case, and the `critique` that the reviser was given.
+
+    If there are no edits, `problem` says why.
+    """
+
+    edits: tuple[Edit, ...] = ()
+    problem: str | None = None
+    critique: str = ""
+    notes: tuple[str, ...] = ()
+    usage: Usage | None = None
+
+
+class Reviser(Protocol):
+    """Proposes edits of responses. `rewrites` is False if its edits only mark the text without improving it."""
+
+    name: str
+    rewrites: bool
+
+    def draft(self, tasks: Sequence[RevisionTask]) -> list[Draft]:
+        """Return one draft per task, in the same order."""
+        ...
+
+
+class Delete:
+    """Corrects unsupported sentences if the sources have the right value, and deletes them otherwise.
+
+    A sentence that also makes a supported claim stays. A response stays unchanged if nothing would be left of it.
+    """
+
+    name = "delete"
+    rewrites = True
+
+    def draft(self, tasks: Sequence[RevisionTask]) -> list[Draft]:
+        """Return one draft per task, without any model."""
+        return [self._draft(task) for task in tasks]
+
+    def _draft(self, task: RevisionTask) -> Draft:
+        text = task.case.response
+        deletions: dict[Span, list[str]] = {}
+        corrections: dict[Span, tuple[str, list[str]]] = {}
+        supported = union(statement.span for statement in task.supported)
+        n_mixed = 0
+        for statement in task.unsupported:
+            around = overlapping_sentences(text, statement.span) or [statement.span]
+            whole = Span(around[0].start, around[-1].end)
+            if statement.corrections and all(new.strip() for _, new in statement.corrections):
+                for span, new in statement.corrections:
+                    corrections.setdefault(span, (new, []))[1].append(statement.critique)
+            elif overlapping(supported, whole):
+                n_mixed += 1
+            else:
+                deletions.setdefault(_with_white_space(text, whole), []).append(statement.critique)
+        joined = union(deletions)  # adjacent deletions become one
+        merged = {span: ("", list[str]()) for span in joined}
+        for span, reasons in deletions.items():
+            merged[overlapping(joined, span)[0]][1].extend(reasons)
+        changed = bytearray(len(text))  # 1 for each character of an edit; a bytearray is quick to search
+        for span in joined:
+            changed[span.start : span.end] = b"\1" * len(span)
+        for span, (new, reasons) in corrections.items():
+            if changed.find(1, span.start, span.end) < 0:
+                changed[span.start : span.end] = b"\1" * len(span)
+                merged[span] = new, reasons
+        edits = tuple(
+            Edit(span, new, "; ".join(dict.fromkeys(reasons))) for span, (new, reasons) in sorted(merged.items())
+        )
+        notes = (f"{n_mixed} unsupported claims stay: their sentences make supported claims, too",) if n_mixed else ()
+        if edits and not has_words(apply(text, edits)):
+            return Draft((), "nothing would be left of the response", notes=notes)
+        return Draft(edits, None if edits else "no sentence can be left out by itself", notes=notes)
+
+
+def _with_white_space(text: str, span: Span) -> Span:
+    """Return `span` with the white space that is superfluous without it."""
+    before, after = text[: span.start], text[span.end :]
+    preceding = before[len(before.rstrip()) :]
+    following = after[: len(after) - len(after.lstrip())]
+    if not after.strip() or ("\n" in following and preceding and "\n" not in preceding):
+        return Span(span.start - len(preceding), span.end)
+    return Span(span.start, span.end + len(following))
+
+
+class Flag:
+    """Adds `mark` after each sentence with an unsupported statement, and changes nothing else."""
+
+    name = "flag"
+    rewrites = False
+
+    def __init__(self, mark: str = " [not backed by the sources]") -> None:
+        self.mark = mark
+
+    def draft(self, tasks: Sequence[RevisionTask]) -> list[Draft]:
+        """Return one draft per task, without any model."""
+        drafts = []
+        for task in tasks:
+            by_end: dict[int, list[str]] = {}
+            for statement in task.unsupported:
+                last = [statement.span, *overlapping_sentences(task.case.response, statement.span)][-1]
+                by_end.setdefault(last.end, []).append(statement.critique)
+            edits = tuple(
+                Edit(Span(end, end), self.mark, "; ".join(dict.fromkeys(reasons)))
+                for end, reasons in sorted(by_end.items())
+            )
+            drafts.append(Draft(edits, None if edits else "nothing to mark"))
+        return drafts
+
+
+def overlapping_sentences(text: str, span: Span) -> list[Span]:
+    """Return the sentences of `text` that share a character with `span`."""
+    return list(overlapping(sentences(text), span))

@@ -1,0 +1,58 @@
+"""The same history in a real PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+from tests.history.databases import WRONG, checked, postgres
+from tests.history.test_store import QUERIES, RUN, responses, run_to_filter
+from veridical.history.records import SORTS, CaseQuery, NotKeptError, Row
+from veridical.history.store import History
+from veridical.io.serialization import encode
+
+pytestmark = pytest.mark.realserver
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with postgres() as url:
+        yield url
+
+
+def test_everything_is_as_in_sqlite(url: str) -> None:
+    with closing(History(url)) as history:
+        run = run_to_filter(history)
+        for query, names in QUERIES:
+            page = history.cases(run, query)
+            assert ([case.name for case in page.cases], page.total) == (names, len(names)), query
+        assert history.facets(run)["detector"] == {"overlap": 2}
+        assert history.audit(run)[0].what == "keep"
+        history.delete_case(run, 1)
+        history.delete_run(run)
+    with closing(History(url, cases=20)) as history:  # the tables are there
+        run = history.keep(RUN, checked(*responses(12)))
+        for sort in SORTS:
+            for descending in (False, True):
+                query = CaseQuery(sort=sort, descending=descending, limit=7)
+                first = history.cases(run, query)
+                second = history.cases(run, replace(query, cursor=first.next))
+                assert {case.number for case in (*first.cases, *second.cases)} == set(range(1, 13))
+        uploaded = history.begin_import(RUN, "a\0.csv", b"a\0b")
+        assert history.upload(uploaded)[1] == b"a\0b"
+        case = checked(WRONG)[0].case
+        history.add_rows(uploaded, [Row(row=1, name="a\0", body=encode(case), search="a\0 b", label="\0")])
+        history.all_read(uploaded)
+        ((key, waiting),) = history.waiting(uploaded, 5)
+        assert waiting == case
+        history.store(uploaded, [(key, checked(WRONG)[0])])
+        assert history.run(uploaded).cases == {"flagged": 1}
+        history.keep(RUN, checked(*responses(12)))
+        assert sum(sum(each.cases.values()) for each in history.runs().runs) == 18
+        history.days = 0
+        assert history.sweep() == 18
+        with pytest.raises(NotKeptError):
+            history.run(run)

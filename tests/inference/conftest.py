@@ -1,0 +1,3 @@
+"""The fixtures of `tests/models`."""
+
+from tests.models.conftest import *  # noqa: F403

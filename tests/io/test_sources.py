@@ -1,0 +1,191 @@
+"""Whatever people pass as sources becomes sources, or one line that names what can be passed."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import veridical
+from veridical import InputError, Source
+from veridical.io.rows import Columns, RowForm, read_cases
+from veridical.io.serialization import decode_case
+from veridical.io.sources import as_sources
+from veridical.server.requests import read_cases_of
+from veridical.server.settings import Limits
+from veridical.workflows.checking import make_case
+
+
+@dataclass
+class ChainDocument:
+    """A document as LangChain has it."""
+
+    page_content: str
+    metadata: dict[str, Any] = field(default_factory=dict)
+    id: str | None = None
+
+
+@dataclass
+class HaystackDocument:
+    """A document as Haystack has it."""
+
+    id: str
+    content: str | None
+    meta: dict[str, Any]
+
+
+@dataclass
+class Node:
+    """A node as LlamaIndex has it."""
+
+    node_id: str
+    text: str
+    metadata: dict[str, Any]
+
+    def get_content(self) -> str:
+        return self.text
+
+
+@dataclass
+class NodeWithScore:
+    """A retrieved node of LlamaIndex."""
+
+    node: Node
+    score: float
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return self.node.metadata
+
+    def get_content(self) -> str:
+        return self.node.text
+
+
+@pytest.mark.parametrize(
+    ("item", "source"),
+    [
+        ("It is red.", Source("1", "It is red.")),
+        (None, Source("1", "")),
+        (Source("mine", "It is red."), Source("mine", "It is red.")),
+        ({"text": "It is red."}, Source("1", "It is red.")),
+        ({"id": 7, "content": None, "meta": {"page": 3}}, Source("7", "", metadata={"page": 3})),
+        ({"text": "a", "must_cover": True, "perspective": "pro"}, Source("1", "a", "pro", must_cover=True)),
+        (ChainDocument("a"), Source("1", "a")),
+        (
+            ChainDocument("a", {"source": "b.pdf", "page": 2}),
+            Source("b.pdf", "a", metadata={"source": "b.pdf", "page": 2}),
+        ),
+        (ChainDocument("a", {"source": "b.pdf"}, "c"), Source("c", "a", metadata={"source": "b.pdf"})),
+        (HaystackDocument("c", None, {"day": date(2026, 1, 2)}), Source("c", "", metadata={"day": "2026-01-02"})),
+        (Node("n", "a", {"score": math.nan}), Source("n", "a", metadata={"score": None})),
+        (NodeWithScore(Node("n", "a", {"page": 1}), 0.5), Source("n", "a", metadata={"page": 1})),
+    ],
+)
+def test_one_item_is_a_source_alone_and_in_a_list(item: object, source: Source) -> None:
+    assert as_sources([item]) == [source]
+    assert as_sources(item) == ([] if item is None else [source])
+
+
+def test_files_are_read(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "page.txt").write_text(folder)
+    sources = as_sources([tmp_path / "a" / "page.txt", tmp_path / "b" / "page.txt"])
+    assert sources == [Source("page.txt", "a"), Source("page.txt (2)", "b")]
+    with pytest.raises(InputError, match=r"missing\.txt"):
+        as_sources(tmp_path / "missing.txt")
+
+
+def test_chunks_of_one_file_have_names_of_their_own_and_numbers_go_on() -> None:
+    chunks = (ChainDocument(text, {"source": "a.pdf"}) for text in "xy")
+    assert [source.id for source in as_sources(chunks)] == ["a.pdf", "a.pdf (2)"]
+    assert [source.id for source in make_case("", "a", must_cover=("b", "c")).sources] == ["1", "2", "3"]
+
+
+OF_TOOLS = {
+    "LangChain.js": ({"pageContent": "It is red.", "metadata": {"page": 3}}, "1", {"page": 3}),
+    "body": ({"body": "It is red.", "id": "a"}, "a", None),
+    "passage": ({"passage": "It is red."}, "1", None),
+    "Qdrant": ({"id": "q", "score": 0.5, "payload": {"text": "It is red.", "page": 3}}, "q", {"page": 3}),
+    "Elasticsearch": ({"_id": "e", "_score": 2.5, "_source": {"body": "It is red."}}, "e", None),
+    "an empty text": ({"text": "", "content": "It is red."}, "1", None),
+}
+
+
+@pytest.mark.parametrize("tool", OF_TOOLS)
+def test_passages_of_other_tools_are_read_at_every_door(tool: str, tmp_path: Path) -> None:
+    item, id, metadata = OF_TOOLS[tool]
+    expected = Source(id, "It is red.", metadata=metadata)
+    assert as_sources([item]) == [expected]
+    row = {"response": "It is red.", "sources": [item]}
+    (read_cases_of_request,) = read_cases_of([row], Limits())
+    assert read_cases_of_request.sources == (expected,)
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(row) + "\n" + json.dumps({"answer": "It is red.", "contexts": [item]}))
+    own, other = read_cases(path)
+    assert own.sources == (expected,)
+    assert [(source.text, source.metadata) for source in other.sources] == [("It is red.", metadata)]
+
+
+def test_a_path_leads_through_lists(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps({"answer": "a", "contexts": [{"body": "b", "x": 1}, {"body": "c"}]}))
+    (case,) = read_cases(path, RowForm(Columns("answer", ("contexts.body",))))
+    assert [source.text for source in case.sources] == ["b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("sources", "ids"),
+    [
+        (["b", {"text": "a", "id": "1"}], ["1 (2)", "1"]),
+        (["b", {"text": "a", "id": 1}], ["1 (2)", "1"]),
+        (
+            [{"text": "c", "id": "1 (2)"}, {"text": "a"}, {"text": "d"}, {"text": "b", "id": "2"}],
+            ["1 (2)", "2 (2)", "3", "2"],
+        ),
+    ],
+)
+def test_automatic_ids_avoid_given_ones(sources: list[Any], ids: list[str]) -> None:
+    assert [source.id for source in as_sources(sources)] == ids
+    assert [source.id for source in decode_case({"response": "a", "sources": sources}, default_id="1").sources] == ids
+
+
+def test_automatic_ids_avoid_those_of_what_has_to_be_covered() -> None:
+    case = make_case("a", ["b", "c"], must_cover=Source("1", "d"), perspectives={"2": "e"})
+    assert [source.id for source in case.sources] == ["1 (2)", "2 (2)", "1", "2"]
+
+
+def test_a_perspective_has_one_or_several_sources() -> None:
+    case = make_case("a", perspectives={"pro": ["b", {"text": "c"}], "con": Source("x", "d")})
+    assert case.sources == (
+        Source("pro", "b", "pro", must_cover=True),
+        Source("pro (2)", "c", "pro", must_cover=True),
+        Source("con", "d", "con", must_cover=True),
+    )
+
+
+@pytest.mark.parametrize(
+    ("sources", "message"),
+    [
+        ([{"txt": "a"}], "unknown field of a source 'txt' .did you mean text"),
+        ({"a.txt": "a"}, "put your own fields into 'metadata'"),
+        ([{"id": "a"}], "a source has no text"),
+        ([{"text": 3}], "a source has the text 3"),
+        (5, "a source is of the type int .give a text, a Source, a Path"),
+        (b"abc", "of the type bytes"),
+        ([["a"]], "of the type list"),
+    ],
+)
+def test_anything_else_is_one_line(sources: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        veridical.check("a", sources, detector="overlap")
+
+
+def test_a_response_is_a_text() -> None:
+    with pytest.raises(InputError, match="the response is of the type dict"):
+        veridical.check({"response": "a"}, "a")  # type: ignore[arg-type]
