@@ -59,6 +59,7 @@ WRITTEN_SETS = ("written", "written_answers", "written_rag", "written_pairs")
 """Statements and answers written for this purpose. They come with their contrasts (`training.contrasts`)."""
 _RELATIONS = 8_500  # relations, four examples each
 _ANSWERS = 33_000  # short answers and paraphrases: of fewer, a pass draws a larger share
+_PLACED = 80_000  # short answers with the sentences around them, which are short
 _MORE_PAIRS = 2.5  # times the share of other data that a pass draws of labelled pairs and outputs, which are few
 _FROM_SNLI = ("cad_nli", "negation_nli", "breaking_nli")
 
@@ -121,8 +122,10 @@ def part_of(
         sets[f"{name}_swapped"] = _balanced((pair for e in examples for pair in swapped(e)), round(share * most), seed)
     progress(f"{_count(sets)} with labelled sets")
     answers = in_languages(data, part, seed, languages=languages)
-    of_answers = min(1.0, share * _ANSWERS / _count(answers)) if part == "train" else share
-    sets |= {name: _draw(examples, seed=seed, share=of_answers) for name, examples in answers.items()}
+    placed = {name: answers.pop(name) for name in list(answers) if name.startswith("answers_in_place_")}
+    for some_answers, most in ((answers, _ANSWERS), (placed, _PLACED)):
+        drawn = min(1.0, share * most / max(1, _count(some_answers))) if part == "train" else share
+        sets |= {name: _draw(examples, seed=seed, share=drawn) for name, examples in some_answers.items()}
     progress(f"{_count(sets)} with other languages")
     if parsed is not None:
         crossed = relation_examples(parsed, seed=seed, part=part)

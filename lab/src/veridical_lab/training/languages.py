@@ -16,6 +16,7 @@ from veridical.datasets import read
 from veridical.datasets.reading import group, text_id
 from veridical.datasets.split import split_by_document
 from veridical.detectors.default.reading import with_question
+from veridical.detectors.default.short_answers import in_its_places
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Source, Verdict
 from veridical.text.segment import sentences
@@ -34,7 +35,8 @@ def in_languages(
     """Return the examples in one part of the split by document, by set.
 
     The sets are "answers_XX" by language, with "exchanged_XX" (sentences of their passages, half of them with the rival
-    in the answer's place, or with another number), "answers_translated", "answer_statements" and "pawsx_XX".
+    in the answer's place, or with another number), "answers_in_place_XX" (with the sentences around them as the source),
+    "answers_translated", "answer_statements" and "pawsx_XX".
 
     Args:
         data: The folder with the public sets, including `languages/`, `plain/qa_passages/` and `entailment/pawsx_en/`.
@@ -52,7 +54,9 @@ def in_languages(
     for example in answers:
         sets.setdefault(f"answers_{dict(example.group)['language']}", []).append(_asked(example))
     for right, wrong in zip(answers[::2], answers[1::2], strict=True):
-        sets.setdefault(f"exchanged_{dict(right.group)['language']}", []).extend(_exchanged(right, wrong, draw))
+        language = dict(right.group)["language"]
+        sets.setdefault(f"exchanged_{language}", []).extend(_exchanged(right, wrong, draw))
+        sets.setdefault(f"answers_in_place_{language}", []).extend(_in_place(right, wrong, draw))
     for file in sorted((data / "languages").glob("tydi_dev.*")):  # published without answers
         language = file.name.split(".")[1]
         if languages is not None and language not in languages:
@@ -73,6 +77,31 @@ def _asked(example: Example) -> Example:
     case, length = with_question(example.case)
     verdicts = tuple(replace(verdict, span=verdict.span.shift(length)) for verdict in example.gold.verdicts)
     return replace(example, case=case, gold=replace(example.gold, verdicts=verdicts))
+
+
+def _in_place(right: Example, wrong: Example, draw: random.Random) -> Iterator[Example]:
+    """Yield an answer and rivals of it, each with the sentences around one of its places as the source.
+
+    The right answer comes as often as its rivals, with a shorter and with a longer source.
+    """
+    passage, answer = right.case.sources[0].text, right.case.response
+    span = Span(passage.find(answer), passage.find(answer) + len(answer))
+    others = [wrong.case.response]
+    found = rival(passage, right.case.question or "", span, (), (), draw)
+    others += [found.text] if found is not None and found.text not in others else []
+    for n, other in enumerate(others):
+        for example, response, verdicts in (
+            (right, answer, ()),
+            (wrong, other, (Verdict(Span(0, len(other)), 1.0, "contradiction", correction=answer),)),
+        ):
+            places = in_its_places(replace(example.case, response=response))
+            if not places:
+                continue
+            source = places[0] if example is right else draw.choice(places)
+            text = source.sources[0].text
+            if n or draw.random() < 0.25:
+                text = _sentence(text, text.find(response), response) or text
+            yield _asked(_example(example, f"place {n}", response, verdicts, source=Source("passage", text)))
 
 
 def _translated(answers: Sequence[Example], draw: random.Random) -> list[Example]:
