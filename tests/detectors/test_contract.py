@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from veridical.detectors import DETECTORS, load_detector
@@ -189,6 +189,7 @@ def _cases() -> Iterator[st.SearchStrategy[Case]]:
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(case=next(_cases()))
+@example(case=Case("x", "/²", (Source("0", "0"),)))
 def test_any_text(detector: Detector, case: Case) -> None:
     (judgement,) = detector.judge([case])
     check_judgement(case, judgement)

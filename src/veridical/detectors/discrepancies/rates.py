@@ -147,7 +147,7 @@ def _rates(text: str) -> tuple[_Rate, ...]:
 
 def _rate(text: str, match: re.Match[str]) -> _Rate | None:
     form = match[0]
-    if not quantities.is_value(form) or quantities.keys(form)[0][:2] not in ("n:", "q:"):
+    if not quantities.is_value(form) or not any(key.startswith(("n:", "q:")) for key in quantities.keys(form)[:1]):
         return None
     value = Span(*match.span())
     after = _AFTER.match(text, match.end(), match.end() + _WINDOW)
