@@ -281,7 +281,7 @@ def test_a_damaged_artifact_is_refused(folder: Path, tmp_path: Path) -> None:
         load_detector(f"default:{copy}")
     document = json.loads((folder / DETECTOR).read_text()) | {"contradiction": {"kind": "platt", "slope": "x"}}
     (copy / DETECTOR).write_text(json.dumps(document))
-    with pytest.raises(DataError, match="calibration of contradictions is damaged"):
+    with pytest.raises(DataError, match="calibration 'contradiction' is damaged"):
         load_detector(f"default:{copy}")
     with pytest.raises(DataError, match=f"no {DETECTOR}"):
         load_detector(f"default:{tmp_path}")

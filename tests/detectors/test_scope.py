@@ -31,15 +31,15 @@ def test_an_ordinary_case_has_no_limits() -> None:
     [
         (GERMAN, [GERMAN], ["language"]),
         (GERMAN, [], ["language"]),
-        ("Paris.", [GERMAN], ["language", "one word"]),
+        ("Paris.", [GERMAN], ["language", "one-word response"]),
         (ENGLISH, [ENGLISH, GERMAN], ["languages differ"]),
         (CODE, [ENGLISH], ["code"]),
         (ENGLISH, [CODE], ["code"]),
         (ENGLISH, [TABLE], ["table"]),
         (ENGLISH, [ENGLISH, ENGLISH, TABLE], []),  # most sources are sentences
         (ENGLISH.upper(), [ENGLISH], ["capitals"]),
-        ("1889", [ENGLISH], ["one word"]),
-        (ENGLISH, ["Paris"], ["one word"]),
+        ("1889", [ENGLISH], ["one-word response"]),
+        (ENGLISH, ["Paris"], ["one-word sources"]),
         (ENGLISH, [" "], ["empty source"]),
         (ENGLISH, [ENGLISH, ""], ["empty source"]),
     ],

@@ -1,15 +1,23 @@
-"""Short answers are read with their question; what is scored lies in the answer."""
+"""Short answers are read with their question, where the sources have them; what is scored lies in the answer."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.detectors.default.reading import MOST_WORDS, with_question, without_question
+from tests.detectors.default_artifact import tiny_default
+from veridical.detectors.default.detector import Default, score
+from veridical.detectors.default.short_answers import MOST_WORDS, in_its_places, with_question, without_question
 from veridical.detectors.tokens.scoring import ScoredResponse
+from veridical.inference.artifact import DETECTOR
 from veridical.records.spans import Span
-from veridical.records.types import Case
+from veridical.records.types import Case, Source
 from veridical.text.segment import words
 
 
@@ -43,3 +51,64 @@ def test_units_come_back_to_their_places(answer: str, question: str) -> None:
     assert len(scored.logits) == len(scored.part_of) == len(scored.units)
     assert length == 0 or len(words(answer)) <= MOST_WORDS
     assert all(Span(0, len(answer)).start <= unit.start and unit.end <= len(answer) for unit in scored.units)
+
+
+LIBRARIES = Source("s", "It rains. The old library opened in 1913. It burnt down in 1930. The new one opened in 1931.")
+WHEN = "When did the new library open?"
+
+
+def places(answer: str, *sources: Source, question: str | None = WHEN) -> list[str]:
+    case = Case("1", answer, sources or (LIBRARIES,), question)
+    found = in_its_places(case)
+    assert all(replace(each, sources=case.sources) == case for each in found), "only the sources change"
+    return [source.text for each in found for source in each.sources]
+
+
+def test_a_short_answer_is_read_where_the_sources_have_it() -> None:
+    assert places("1913") == ["It rains. The old library opened in 1913."]
+    assert places("During 1931.") == [], "the source says it in other words"
+    assert places("In 1931.") == ["It burnt down in 1930. The new one opened in 1931."]
+    assert places("THE OLD  LIBRARY") == ["It rains. The old library opened in 1913."]
+    assert places("brary") == [], "a part of a word"
+    other = Source("t", "In 1913, the market opened.")
+    assert places("1913", LIBRARIES, other) == ["It rains. The old library opened in 1913.", other.text], (
+        "that with more words of the question first"
+    )
+
+
+def test_other_answers_are_read_with_the_whole_sources() -> None:
+    assert places("1913", question=None) == []
+    assert places("1913", question="When? " * 100) == []
+    assert places("It opened in 1913, on a Monday") == []
+    assert places("No.", Source("s", "There is no library.")) == []
+    assert places("1913", Source("s", "| library | opened |\n| --- | --- |\n| old | 1913 |")) == []
+    assert places("1913", Source("s", '{"opened": 1913}')) == []
+
+
+def test_of_many_places_those_near_the_question_are_read() -> None:
+    often = " ".join(f"Train {n} left at noon in 1931." for n in range(100))
+    found = places("1931", Source("s", f"{often} The new library opened in 1931. {often}"))
+    assert len(found) == 8
+    assert found[0].endswith("The new library opened in 1931.")
+
+
+def test_a_place_in_a_long_sentence_is_cut_around_the_answer() -> None:
+    (text,) = places("1931", Source("s", f"{'very ' * 500}new, it opened in 1931, {'soon ' * 500}."))
+    assert 100 < len(text) < 600
+    assert "it opened in 1931, soon" in text
+
+
+def test_the_best_place_of_a_short_answer_counts(tmp_path: Path) -> None:
+    detector = Default(tiny_default(tmp_path / "detector"))
+    sources = (LIBRARIES, Source("t", "In 1913, the market opened."))
+    case = Case("1", "1913", sources, WHEN)
+    of_places = score(detector.scorer, [replace(case, sources=each.sources) for each in in_its_places(case)])
+    (scored,) = score(detector.scorer, [case])
+    assert len({each.whole for each in of_places}) == 2
+    assert scored.whole == min(each.whole for each in of_places)
+    assert [unit.of("1913") for unit in scored.units] == ["1913"]
+    document = json.loads((tmp_path / "detector" / DETECTOR).read_text())
+    document["short answer"] = {"kind": "platt", "slope": 0.5, "intercept": 1.0}
+    (tmp_path / "detector" / DETECTOR).write_text(json.dumps(document))
+    (judgement,) = Default(tmp_path / "detector").judge([case])
+    assert judgement.hallucination == pytest.approx(1 / (1 + np.exp(-0.5 * scored.whole - 1.0)))

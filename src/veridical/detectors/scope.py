@@ -54,7 +54,8 @@ class Limit:
     """One way in which a case is unlike a detector's training data.
 
     Attributes:
-        kind: The kind: "language", "languages differ", "code", "table", "capitals", "one word" or "empty source".
+        kind: The kind: "language", "languages differ", "code", "table", "capitals", "one-word response", "one-word
+            sources" or "empty source".
         note: A sentence about it for the user.
         lowers_confidence: Whether the scores mean less because of this limit. Otherwise, the note is only for
             information.
@@ -98,9 +99,9 @@ def limits_of(case: Case, language: str = "en") -> tuple[Limit, ...]:
     if len(letters) >= _LEAST_CAPITALS and all(char.isupper() for char in letters):
         limits.append(Limit("capitals", "the response is all in capitals; names cannot be recognised in it"))
     if response.words == 1:
-        limits.append(Limit("one word", f"the response is one word; {_SENTENCES}"))
+        limits.append(Limit("one-word response", f"the response is one word; {_SENTENCES}"))
     if sum(source.words for source in sources) == 1:
-        limits.append(Limit("one word", "the sources are one word; hardly anything can be found in them"))
+        limits.append(Limit("one-word sources", "the sources are one word; hardly anything can be found in them"))
     empty = sum(source.words == 0 for source in sources)
     if empty:
         which = "the source has" if len(sources) == 1 else f"{empty} of {len(sources)} sources have"

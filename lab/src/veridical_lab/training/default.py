@@ -28,11 +28,12 @@ from veridical.inference.pairs import PairSettings
 from veridical.inference.saving import versions
 from veridical.io.files import write_whole
 from veridical.models.load import load
+from veridical.records.types import Level
 from veridical_lab.detectors.export import export
 from veridical_lab.models.onnx_weights import restore_backbone
 from veridical_lab.models.sublayers import first_layers
 from veridical_lab.training.default_data import Examples, part_of, some_of_each
-from veridical_lab.training.default_levels import SWAPPED, fit_contradiction, fit_levels, level_rows
+from veridical_lab.training.default_levels import SWAPPED, fit_contradiction, fit_levels, fit_short_answers, level_rows
 from veridical_lab.training.tokens import TokenTraining, train_tokens
 
 __all__ = ["DefaultTraining", "assemble", "backbone_of", "train_default"]
@@ -189,6 +190,10 @@ def assemble(
     old = {} if base is None else json.loads((base / DETECTOR).read_text("utf-8"))
     models, figures = fit_levels({level: of for level, of in rows.items() if of.rows or level.value not in old})
     contradiction, figures["contradiction"] = fit_contradiction(kinds)
+    response = models.get(Level.RESPONSE)
+    threshold = old[Level.RESPONSE.value]["threshold"] if response is None else response.threshold
+    short_answer, figures["short answer"] = fit_short_answers(rows[Level.RESPONSE], threshold)
+    curves = {"contradiction": contradiction, "short answer": short_answer}
     encoder_folder = out / ENCODER
     if encoder_folder.exists():
         shutil.rmtree(encoder_folder)
@@ -202,7 +207,7 @@ def assemble(
         "kind": KIND,
         **{level.value: old[level.value] for level in rows if level.value in old},
         **{level.value: model.to_json() for level, model in models.items()},
-        **({} if contradiction is None else {"contradiction": contradiction.parameters()}),
+        **{name: curve.parameters() for name, curve in curves.items() if curve is not None},
         "training": {
             "validation": content_hash(e for examples in validation.values() for e in examples),
             "sets": {name: len(examples) for name, examples in validation.items()},

@@ -123,9 +123,9 @@ def part_of(
     progress(f"{_count(sets)} with labelled sets")
     answers = in_languages(data, part, seed, languages=languages)
     placed = {name: answers.pop(name) for name in list(answers) if name.startswith("answers_in_place_")}
-    for some_answers, most in ((answers, _ANSWERS), (placed, _PLACED)):
-        drawn = min(1.0, share * most / max(1, _count(some_answers))) if part == "train" else share
-        sets |= {name: _draw(examples, seed=seed, share=drawn) for name, examples in some_answers.items()}
+    for of_answers, most in ((answers, _ANSWERS), (placed, _PLACED)):
+        portion = min(1.0, share * most / max(1, _count(of_answers))) if part == "train" else share
+        sets |= {name: _draw(examples, seed=seed, share=portion) for name, examples in of_answers.items()}
     progress(f"{_count(sets)} with other languages")
     if parsed is not None:
         crossed = relation_examples(parsed, seed=seed, part=part)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,12 +25,25 @@ from veridical.records.types import DEFAULT_THRESHOLD, GOLD_THRESHOLD, Example, 
 from veridical.text.segment import words
 from veridical_lab.training.token_evaluation import response_target, told_contradiction
 
-__all__ = ["PENALTY", "SWAPPED", "LevelRows", "fit_contradiction", "fit_level", "fit_levels", "level_rows"]
+__all__ = [
+    "IN_PLACE",
+    "PENALTY",
+    "SWAPPED",
+    "LevelRows",
+    "fit_contradiction",
+    "fit_level",
+    "fit_levels",
+    "fit_short_answers",
+    "level_rows",
+]
 
 SWAPPED = "_swapped"
 """The suffix of the names of sets whose responses are sources to cover, and whose sources are responses."""
 PENALTY = 0.01
 """The weight of the squared weights of each regression, next to a mean loss."""
+IN_PLACE = "answers_in_place_"
+"""The prefix of the names of sets whose answers have only the sentences around them as their source. They have a curve
+of their own (`fit_short_answers`)."""
 _UNCERTAIN = ("answers_", "answer_statements", "exchanged_", "relations")
 """Sets that do not count for the threshold: they are told so badly that they would draw it to where right responses are
 flagged."""
@@ -51,6 +65,11 @@ class LevelRows:
         self.rows += added
         self.labels += [bool(label) for label in labels]
         self.sets += [name] * len(added)
+
+    def without(self, prefix: str) -> LevelRows:
+        """Return the items of the other sets than those whose names begin with `prefix`."""
+        kept = [i for i, name in enumerate(self.sets) if not name.startswith(prefix)]
+        return LevelRows([self.rows[i] for i in kept], [self.labels[i] for i in kept], [self.sets[i] for i in kept])
 
 
 def level_rows(
@@ -100,6 +119,7 @@ def fit_levels(
     """
     models, figures = {}, {}
     for level, items in rows.items():
+        items = items.without(IN_PLACE) if level is Level.RESPONSE else items
         if not items.rows:
             raise InputError(f"no labels of the level {level}", hint="give data that have them")
         models[level] = fitted = fit_level(level, items)
@@ -123,6 +143,22 @@ def fit_contradiction(rows: LevelRows) -> tuple[Platt | None, dict[str, float | 
     names, of_set, counts = np.unique(sets, return_inverse=True, return_counts=True)
     curve = fit_platt(labels, table[:, 0], len(labels) / len(names) / counts[of_set])
     return curve, {name: _auc(labels[sets == name], table[sets == name, 0]) for name in names.tolist()}
+
+
+def fit_short_answers(items: LevelRows, threshold: float) -> tuple[Platt | None, dict[str, float | None]]:
+    """Fit the curve from the logit of a short answer in its place to a probability, and return it with its ROC AUC.
+
+    The logit with the best balanced accuracy gets the probability `threshold`, that of the response level. The curve is
+    None if there are no rows of such answers (`IN_PLACE`) of both classes.
+    """
+    chosen = [i for i, name in enumerate(items.sets) if name.startswith(IN_PLACE)]
+    labels = np.array([items.labels[i] for i in chosen])
+    if len(set(labels.tolist())) < 2:
+        return None, {}
+    logits = np.array([items.rows[i][:, COLUMNS[Level.RESPONSE].index("sentence")].max() for i in chosen])
+    slope = fit_platt(labels, logits).slope
+    best = threshold_for_balanced_accuracy(labels, logits)
+    return Platt(slope, math.log(threshold / (1 - threshold)) - slope * best), {"all": _auc(labels, logits)}
 
 
 def fit_level(level: Level, items: LevelRows) -> LevelModel:

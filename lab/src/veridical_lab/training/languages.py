@@ -15,8 +15,7 @@ from pathlib import Path
 from veridical.datasets import read
 from veridical.datasets.reading import group, text_id
 from veridical.datasets.split import split_by_document
-from veridical.detectors.default.reading import with_question
-from veridical.detectors.default.short_answers import in_its_places
+from veridical.detectors.default.short_answers import in_its_places, with_question
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Source, Verdict
 from veridical.text.segment import sentences
@@ -34,9 +33,9 @@ def in_languages(
 ) -> dict[str, list[Example]]:
     """Return the examples in one part of the split by document, by set.
 
-    The sets are "answers_XX" by language, with "exchanged_XX" (sentences of their passages, half of them with the rival
-    in the answer's place, or with another number), "answers_in_place_XX" (with the sentences around them as the source),
-    "answers_translated", "answer_statements" and "pawsx_XX".
+    The sets are "answers_XX" by language, "answers_in_place_XX" (their source is the sentences around them),
+    "exchanged_XX" (sentences of their passages, half of them with the rival in the answer's place, or with another
+    number), "answers_translated", "answer_statements" and "pawsx_XX".
 
     Args:
         data: The folder with the public sets, including `languages/`, `plain/qa_passages/` and `entailment/pawsx_en/`.

@@ -31,13 +31,9 @@ from veridical.detectors.default.combining import (
     with_supported,
     word_table,
 )
-from veridical.detectors.default.reading import (
-    in_forms_of_response,
-    with_question,
-    without_question,
-    without_unsupported_context,
-)
+from veridical.detectors.default.reading import in_forms_of_response, without_unsupported_context
 from veridical.detectors.default.second_reader import best_weight, with_reader
+from veridical.detectors.default.short_answers import in_its_places, with_question, without_question
 from veridical.detectors.default.wording import answers
 from veridical.detectors.discrepancies.discrepancy import with_verdicts
 from veridical.detectors.discrepancies.finding import discrepancies
@@ -153,11 +149,18 @@ class Default:
 
     @cached_property
     def _contradiction(self) -> Platt | Isotonic | None:
-        parameters = self._document.get("contradiction")
+        return self._curve("contradiction")
+
+    @cached_property
+    def _short_answer(self) -> Platt | Isotonic | None:
+        return self._curve("short answer")
+
+    def _curve(self, name: str) -> Platt | Isotonic | None:
+        parameters = self._document.get(name)
         try:
             return None if parameters is None else calibrator(parameters)
         except (InputError, TypeError, ValueError) as error:
-            message = "the calibration of contradictions is damaged"
+            message = f"the calibration {name!r} is damaged"
             raise DataError(message, path=self.path / DETECTOR, hint="copy or train it again") from error
 
     @cached_property
@@ -183,7 +186,7 @@ class Default:
     def thresholds(self) -> dict[Level, float]:
         """The thresholds fitted on validation data."""
         thresholds = {level: model.threshold for level, model in self._levels.items()}
-        self._contradiction  # noqa: B018 - report a damaged calibration before judging anything
+        self._contradiction, self._short_answer  # noqa: B018 - report a damaged calibration before judging anything
         return {**thresholds, Level.COVERAGE: thresholds[Level.SOURCE]}
 
     def fingerprint(self) -> dict[str, Any]:
@@ -287,6 +290,7 @@ class Default:
         verdicts: tuple[Verdict, ...] = ()
         sentences: tuple[Verdict, ...] = ()
         judged: tuple[Span, ...] | None = None
+        trained_on: tuple[str, ...] = ("table", "empty source")
         if scored is None:
             notes.append("no sources to compare with" if not case.sources else "the sources have no words")
         elif not scored.units and has_words(case.response):
@@ -301,6 +305,9 @@ class Default:
             verdicts = tuple(Verdict(word, float(p)) for word, p in zip(words, probabilities, strict=True))
             rows = sentence_rows(scored, table, word_count(source.text for source in case.sources))
             of_sentences = self._levels[Level.RESPONSE].probabilities(rows).tolist()
+            if self._short_answer is not None and len(scored.parts) == 1 and in_its_places(case):
+                of_sentences = self._short_answer.apply(scored.parts).tolist()
+                trained_on = (*trained_on, "one-word response")
             sentences = tuple(
                 Verdict(_span_of(scored, units), probability)
                 for units, probability in zip(scored.units_of_parts(), of_sentences, strict=True)
@@ -326,8 +333,7 @@ class Default:
         omission = max(means) if means else None
         omissions = tuple(each for _, of_source in covered for each in of_source)
         if hallucination is not None or covered:
-            # its training data had tables and records
-            limits = [limit for limit in limits_of(case) if limit.kind not in ("table", "empty source")]
+            limits = [limit for limit in limits_of(case) if limit.kind not in trained_on]
             notes += [limit.note for limit in limits]
             if any(limit.lowers_confidence for limit in limits):
                 response, span, coverage, source = (_halfway(self.thresholds[level]) for level in Level)
@@ -401,9 +407,10 @@ def score(scorer: PairScorer, cases: Sequence[Case], *, of_sources: bool = False
             for case, refusal in zip(cases, refusals, strict=True)
         ]
     cases = [in_forms_of_response(case) for case in cases]
-    asked = [(case, 0) if of_sources else with_question(without_unsupported_context(case)) for case in cases]
-    scored = scorer.score([case for case, _ in asked], most=MOST if of_sources else None)
-    scored = [without_question(each, length) for each, (_, length) in zip(scored, asked, strict=True)]
+    if of_sources:
+        scored = scorer.score(cases, most=MOST)
+    else:
+        scored = _asked(scorer, [without_unsupported_context(case) for case in cases])
     if of_sources:
         scored = [_filled(each) for each in scored]
     scored = [with_copies(case, each, whole=not of_sources) for case, each in zip(cases, scored, strict=True)]
@@ -412,6 +419,17 @@ def score(scorer: PairScorer, cases: Sequence[Case], *, of_sources: bool = False
     scored = [with_absences(case, each) for case, each in zip(cases, scored, strict=True)]
     scored = [with_supported(case, each) for case, each in zip(given, scored, strict=True)]
     return [with_discrepancies(case, each) for case, each in zip(given, scored, strict=True)]
+
+
+def _asked(scorer: PairScorer, cases: Sequence[Case]) -> list[ScoredResponse]:
+    """Score each response, a short answer with its question in the place that supports it best."""
+    readings = [(i, *with_question(place)) for i, case in enumerate(cases) for place in in_its_places(case) or [case]]
+    best: dict[int, ScoredResponse] = {}
+    for (i, _, length), scored in zip(readings, scorer.score([case for _, case, _ in readings]), strict=True):
+        scored = without_question(scored, length)
+        if i not in best or (not scored.problem and (best[i].problem or scored.whole < best[i].whole)):
+            best[i] = scored
+    return [best[i] for i in range(len(cases))]
 
 
 def _filled(scored: ScoredResponse) -> ScoredResponse:

@@ -1,8 +1,8 @@
-"""Prepare a case for the encoder: complete short answers, drop wrong premises, and adapt the forms in the sources.
+"""Prepare a case for the encoder: drop wrong premises, and adapt the forms in the sources.
 
-"Yes." alone states nothing that sources could support. The encoder has also not learned that "330 m" and "330 metres",
-"isn't" and "is not", or "analysed" and "analyzed" are equal. So it reads sources in which equal values, words and
-negations are written as in the response. `text.quantities` decides which values are equal.
+The encoder has not learned that "330 m" and "330 metres", "isn't" and "is not", or "analysed" and "analyzed" are equal.
+So it reads sources in which equal values, words and negations are written as in the response. `text.quantities` decides
+which values are equal.
 """
 
 from __future__ import annotations
@@ -13,10 +13,6 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 
-import numpy as np
-
-from veridical.detectors.tokens.scoring import ScoredResponse
-from veridical.records.spans import Span
 from veridical.records.turns import turns_of_others
 from veridical.records.types import Case, Source
 from veridical.text import quantities
@@ -24,12 +20,8 @@ from veridical.text.counterparts import bound, compare_mention, stated
 from veridical.text.lexical import source_profile
 from veridical.text.matching import WORDS, Profile, compiled
 from veridical.text.mentions import Mention, Sentence, SentenceIndex, index_of
-from veridical.text.segment import words
 
-__all__ = ["in_forms_of_response", "with_question", "without_question", "without_unsupported_context"]
-
-MOST_WORDS = 5
-_LONGEST_QUESTION = 400  # characters; a longer one is a task with its context
+__all__ = ["in_forms_of_response", "without_unsupported_context"]
 
 
 def without_unsupported_context(case: Case) -> Case:
@@ -73,38 +65,6 @@ def _is_denied(index: SentenceIndex, sentence: Sentence, mention: Mention) -> bo
     """Check whether a source has another value in the place of a mention, and not as a bound ("up to 6")."""
     other = compare_mention(index, index.weighted(sentence), sentence, mention).counterpart
     return other is not None and not bound(index.sentences[other.sentence_i], other.mention)
-
-
-def with_question(case: Case) -> tuple[Case, int]:
-    """Put the question before a short answer, so that the response becomes a statement.
-
-    Returns:
-        The case with the longer response, and the number of characters before the answer. This number is 0 if the case
-        has no question, or if its answer has more than `MOST_WORDS` words.
-
-    >>> case, length = with_question(Case("1", "Yes.", question="Is it old?"))
-    >>> case.response, case.response[length:]
-    ('The answer to "Is it old?" is Yes.', 'Yes.')
-    """
-    question = " ".join((case.question or "").split())
-    if not 0 < len(question) <= _LONGEST_QUESTION or not 0 < len(words(case.response)) <= MOST_WORDS:
-        return case, 0
-    stated = f'The answer to "{question}" is '
-    return replace(case, response=stated + case.response), len(stated)
-
-
-def without_question(scored: ScoredResponse, length: int) -> ScoredResponse:
-    """Undo `with_question` in a scored response: drop the first `length` characters, and shift the rest."""
-    if length == 0 or scored.problem:
-        return scored
-    inside = [i for i, unit in enumerate(scored.units) if unit.start >= length]
-    return replace(
-        scored,
-        units=[Span(scored.units[i].start - length, scored.units[i].end - length) for i in inside],
-        logits=scored.logits[inside],
-        part_of=np.asarray(scored.part_of)[inside],
-        features=None if scored.features is None else scored.features[inside],
-    )
 
 
 def in_forms_of_response(case: Case) -> Case:

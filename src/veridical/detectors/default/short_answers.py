@@ -1,7 +1,8 @@
-"""Read a short answer in its place: a value that a source has may still be that of another question.
+"""Complete a short answer by its question, and find the places in the sources that could support it.
 
-"It was built in 1913" is wrong if 1913 is the year in which another building opened. Over a whole passage the encoder
-rarely sees this, so it compares the question with the sentence around each place of the answer.
+"Yes." alone states nothing that sources could support, so the encoder reads the question before it. And a value that a
+source has may answer another question: "1913" is wrong if another building opened in 1913. Over a whole passage the
+encoder often misses this, so it compares the question with the sentence around each place of the answer.
 """
 
 from __future__ import annotations
@@ -10,19 +11,59 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
+
+from veridical.detectors.tokens.scoring import ScoredResponse
 from veridical.records.spans import Span
 from veridical.records.types import Case, Source
 from veridical.text.segment import sentences, word_forms, words
 
-__all__ = ["MOST_WORDS", "in_its_places"]
+__all__ = ["MOST_WORDS", "in_its_places", "with_question", "without_question"]
 
 MOST_WORDS = 5
 """The most words of a short answer."""
-_LONGEST_ANSWER = 120  # characters
+_LONGEST_QUESTION = 400  # characters; a longer one is a task with its context
 _MOST_PLACES = 8
 _AROUND = 160  # characters on each side of an answer in a long sentence
 _IN_A_RECORD = re.compile(r"[|\t{}]|\":")  # tables and JSON: their names stand elsewhere
-_JUDGEMENTS = frozenset("yes no true false correct incorrect none".split())
+_JUDGEMENTS = frozenset(["yes", "no", "true", "false", "correct", "incorrect", "none"])
+
+
+def with_question(case: Case) -> tuple[Case, int]:
+    """Put the question before a short answer, so that the response becomes a statement.
+
+    Returns:
+        The case with the longer response, and the number of characters before the answer. This number is 0 if the case
+        has no question, or if its answer has more than `MOST_WORDS` words.
+
+    >>> case, length = with_question(Case("1", "Yes.", question="Is it old?"))
+    >>> case.response, case.response[length:]
+    ('The answer to "Is it old?" is Yes.', 'Yes.')
+    """
+    if not (question := _question(case)):
+        return case, 0
+    stated = f'The answer to "{question}" is '
+    return replace(case, response=stated + case.response), len(stated)
+
+
+def without_question(scored: ScoredResponse, length: int) -> ScoredResponse:
+    """Undo `with_question` in a scored response: drop the first `length` characters, and shift the rest."""
+    if length == 0 or scored.problem:
+        return scored
+    inside = [i for i, unit in enumerate(scored.units) if unit.start >= length]
+    return replace(
+        scored,
+        units=[Span(scored.units[i].start - length, scored.units[i].end - length) for i in inside],
+        logits=scored.logits[inside],
+        part_of=np.asarray(scored.part_of)[inside],
+        features=None if scored.features is None else scored.features[inside],
+    )
+
+
+def _question(case: Case) -> str:
+    """Return the question of a short answer on one line, or "" if the response is none."""
+    question = " ".join((case.question or "").split())
+    return question if len(question) <= _LONGEST_QUESTION and 0 < len(words(case.response)) <= MOST_WORDS else ""
 
 
 def in_its_places(case: Case) -> list[Case]:
@@ -40,14 +81,14 @@ def in_its_places(case: Case) -> list[Case]:
     >>> [each.sources[0].text for each in in_its_places(case)]
     ['The old library opened in 1913. The new one followed in 1931.']
     """
-    if not case.question or len(case.response) > _LONGEST_ANSWER or not 0 < len(words(case.response)) <= MOST_WORDS:
+    if not (question := _question(case)):
         return []
     inner = words(case.response)
     answer = case.response[inner[0].start : inner[-1].end]
     if answer.casefold() in _JUDGEMENTS:
         return []
     pattern = re.compile(r"(?<!\w)" + r"\s++".join(map(re.escape, answer.split())) + r"(?!\w)", re.IGNORECASE)
-    asked = set(word_forms(case.question))
+    asked = set(word_forms(question))
     found: dict[tuple[str, str], int] = {}
     for source in case.sources:
         for window in _windows(source.text, pattern):
