@@ -18,10 +18,10 @@ from veridical.metrics.arrays import Floats
 from veridical.metrics.calibrators import Platt, fit_platt
 from veridical.metrics.ranking import roc_auc
 from veridical.metrics.thresholding import threshold_for_balanced_accuracy, threshold_for_f1
-from veridical.metrics.tokens import unit_labels
 from veridical.records.errors import InputError, MissingExtraError
 from veridical.records.types import DEFAULT_THRESHOLD, GOLD_THRESHOLD, Example, Level
 from veridical.text.segment import words
+from veridical_lab.metrics.unit_labels import unit_labels
 from veridical_lab.training.token_evaluation import response_target, told_contradiction
 
 __all__ = ["PENALTY", "SWAPPED", "LevelRows", "fit_contradiction", "fit_level", "fit_levels", "level_rows"]

@@ -26,7 +26,6 @@ from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Floats
 from veridical.metrics.ranking import roc_auc
 from veridical.metrics.thresholding import threshold_fitter
-from veridical.metrics.tokens import labelled_phrase, unit_labels
 from veridical.models.base_model import base_of
 from veridical.models.encode import default_template
 from veridical.records.errors import InputError, MissingExtraError, UnknownNameError
@@ -39,6 +38,7 @@ from veridical_lab.detectors.features.extraction import FeatureExtractor, Featur
 from veridical_lab.detectors.features.settings import CLASSIFIERS, CONTEXTS, KIND, DetectorSettings
 from veridical_lab.detectors.features.statistics import WordStatistics, count_words
 from veridical_lab.detectors.features.tagger import load_tagger
+from veridical_lab.metrics.unit_labels import labelled_phrase, unit_labels
 
 __all__ = [
     "LABEL_UNITS",
