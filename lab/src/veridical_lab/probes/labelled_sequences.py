@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridical.inference.local_model import LocalModel
-from veridical.models.encode import Encoded, encode
 from veridical.records.errors import CannotJudgeError, InputError
 from veridical.records.spans import Span
 from veridical.records.types import GOLD_THRESHOLD, Example, judged_spans
 from veridical_lab.datasets.consensus import majority
 from veridical_lab.metrics.unit_labels import unit_labels
+from veridical_lab.models.encode import Encoded, encode
 
 __all__ = ["EncodedExamples", "ProbeLabels", "encode_examples", "labels_of", "with_token_consensus"]
 

@@ -27,7 +27,6 @@ from veridical.metrics.arrays import Floats
 from veridical.metrics.ranking import roc_auc
 from veridical.metrics.thresholding import threshold_fitter
 from veridical.models.base_model import base_of
-from veridical.models.encode import default_template
 from veridical.records.errors import InputError, MissingExtraError, UnknownNameError
 from veridical.records.spans import Span
 from veridical.records.types import Example
@@ -39,6 +38,7 @@ from veridical_lab.detectors.features.settings import CLASSIFIERS, CONTEXTS, KIN
 from veridical_lab.detectors.features.statistics import WordStatistics, count_words
 from veridical_lab.detectors.features.tagger import load_tagger
 from veridical_lab.metrics.unit_labels import labelled_phrase, unit_labels
+from veridical_lab.models.encode import default_template
 
 __all__ = [
     "LABEL_UNITS",

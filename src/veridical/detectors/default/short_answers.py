@@ -22,7 +22,7 @@ _LONGEST_ANSWER = 120  # characters
 _MOST_PLACES = 8
 _AROUND = 160  # characters on each side of an answer in a long sentence
 _IN_A_RECORD = re.compile(r"[|\t{}]|\":")  # tables and JSON: their names stand elsewhere
-_JUDGEMENTS = frozenset("yes no true false correct incorrect none".split())
+_JUDGEMENTS = frozenset(["yes", "no", "true", "false", "correct", "incorrect", "none"])
 
 
 def in_its_places(case: Case) -> list[Case]:
