@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.detectors.default.reading import MOST_WORDS, with_question, without_question
+from veridical.detectors.default.rewriting import MOST_WORDS, with_question, without_question
 from veridical.detectors.tokens.scoring import ScoredResponse
 from veridical.records.spans import Span
 from veridical.records.types import Case

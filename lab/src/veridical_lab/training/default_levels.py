@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.detectors.default.combining import COLUMNS, SIGNS, LevelModel, sentence_rows, source_rows, word_table
-from veridical.detectors.default.detector import score
+from veridical.detectors.default.regressions import COLUMNS, SIGNS, LevelModel, sentence_rows, source_rows, word_table
+from veridical.detectors.default.rules import score
 from veridical.detectors.tokens.scoring import PairScorer, ScoredResponse
 from veridical.inference.heads import LinearClassifier
 from veridical.metrics import UndefinedMetricError

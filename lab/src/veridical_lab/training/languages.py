@@ -15,7 +15,7 @@ from pathlib import Path
 from veridical.datasets import read
 from veridical.datasets.reading import group, text_id
 from veridical.datasets.split import split_by_document
-from veridical.detectors.default.reading import with_question
+from veridical.detectors.default.rewriting import with_question
 from veridical.detectors.default.short_answers import in_its_places
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Source, Verdict
