@@ -31,7 +31,7 @@ from veridical.detectors.claims.claims import sentence_claims
 from veridical.detectors.claims.llm_checker import LLMChecker
 from veridical.llm.connection import Connection, read_prices
 from veridical.metrics import UndefinedMetricError
-from veridical.metrics.response import balanced_accuracy
+from veridical.metrics.confusion import Confusion
 from veridical.metrics.significance import bootstrap
 from veridical.records.errors import CannotJudgeError, VeridicalError
 from veridical.records.types import GOLD_THRESHOLD, Usage
@@ -90,7 +90,7 @@ def row(claims: Claims, one: list[ClaimResult], several: list[ClaimResult], per_
     }
     if both:
         alike = (said[0] == said[1]).astype(float)
-        accuracies = [lambda w, s=s: balanced_accuracy(wrong, s, w) for s in said]
+        accuracies = [lambda w, s=s: Confusion.of(wrong, s, w).balanced_accuracy() for s in said]
         found["agreement"] = figure(lambda w: float(w @ alike / w.sum()), documents)
         found["balanced_accuracy_one_per_call"] = figure(accuracies[0], documents)
         found["balanced_accuracy"] = figure(accuracies[1], documents)

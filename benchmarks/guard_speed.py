@@ -28,10 +28,11 @@ from commands import command, without_folders
 
 from veridical.datasets import read
 from veridical.datasets.split import content_hash, split_by_document
-from veridical.models.generation import end_token_ids, prompt_of
+from veridical.models.generation import end_token_ids
 from veridical.records.types import Case
 from veridical_lab.detectors.local.probe import Probe
 from veridical_lab.guard import Guard, GuardOptions, Sampling
+from veridical_lab.models.stepwise import prompt_of
 
 
 def main() -> None:

@@ -23,8 +23,8 @@ from commands import command
 from numpy.typing import NDArray
 
 from veridical.datasets.split import content_hash
-from veridical.detectors.default.combining import COLUMNS, SIGNS
 from veridical.detectors.default.detector import ENCODER, PACKAGED
+from veridical.detectors.default.regressions import COLUMNS, SIGNS
 from veridical.detectors.tokens.detector import Tokens
 from veridical.metrics.ranking import roc_auc
 from veridical.records.detector import digest_of, fingerprint_of

@@ -35,12 +35,13 @@ from veridical.datasets.split import content_hash, split_by_document
 from veridical.detectors import load_detector
 from veridical.inference.local_model import LocalModel
 from veridical.llm.connection import Connection
-from veridical.models.encode import encode
-from veridical.models.generation import generate, prompt_of
+from veridical.models.generation import generate
 from veridical.models.load import load
 from veridical.models.sampling import Sampler
 from veridical.records.types import Case, Example
 from veridical_lab.detectors.local.probe import Probe
+from veridical_lab.models.encode import encode
+from veridical_lab.models.stepwise import prompt_of
 from veridical_lab.probes.options import ProbeOptions, TrainingConfig
 from veridical_lab.probes.training import train_probe
 

@@ -38,7 +38,7 @@ import torch
 
 from veridical.datasets import read
 from veridical.datasets.split import split_by_document
-from veridical.metrics.response import f1
+from veridical.metrics.confusion import Confusion
 from veridical.metrics.thresholding import threshold_for_f1
 from veridical.models.load import load
 from veridical_lab.detectors.local.probe import Head
@@ -158,7 +158,7 @@ def mean_f1(store: ActivationStore, labels: ProbeLabels, valid: Any, probes: Pro
     scores = np.concatenate([each[int(i)] for i in valid], 1)
     kept = np.concatenate([labels.token_weights[i] for i in valid]) > 0
     gold, scores = gold[kept], scores[:, kept]
-    return float(np.mean([f1(gold, row >= threshold_for_f1(gold, row)) for row in scores]))
+    return float(np.mean([Confusion.of(gold, row >= threshold_for_f1(gold, row)).f1() for row in scores]))
 
 
 def train_rows(given: argparse.Namespace) -> list[dict[str, Any]]:

@@ -28,8 +28,8 @@ import numpy as np
 import torch
 
 from veridical.inference.local_model import LocalModel
-from veridical.models.encode import Encoded
 from veridical.models.load import load
+from veridical_lab.models.encode import Encoded
 from veridical_lab.models.runner import RequestedOutputs, Runner
 from veridical_lab.models.testing import tiny
 

@@ -1085,6 +1085,24 @@ def annotate_loop() -> str:
     return markdown(loop_tables([json.loads(row) for row in rows]))
 
 
+def rules() -> str:
+    """The rules of the default detector."""
+    from veridical.detectors.default.rules import RULES
+
+    effects = {
+        "rewrite": "changes what the encoder reads",
+        "adjust": "decides about the sentence",
+        "supported": "its words count as supported",
+        "contradicted": "is flagged",
+        "misplaced": "counts as missing from the sources",
+    }
+    lines = ["| rule | where it applies | effect |", "|---|---|---|"]
+    for rule in RULES.values():
+        effect = next(text for name, text in effects.items() if getattr(rule, name) is not None)
+        lines.append(f"| `{rule.name}` | {rule.about} | {effect} |")
+    return "\n".join(lines)
+
+
 def option_tables() -> dict[str, tuple[str, Callable[[], str]]]:
     """A table for every mark `options-NAME` in the detectors' pages."""
     pages = sorted((ROOT / "docs" / "detectors").glob("*.md"))
@@ -1096,6 +1114,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "first-example": ("README.md", first_example),
     "first-figures": ("README.md", first_figures),
     "which-detector": ("docs/detectors/README.md", which_detector),
+    "rules-default": ("docs/detectors/default.md", rules),
     "annotate-loop": ("docs/annotate.md", annotate_loop),
     "reproduce": ("docs/reproduce.md", reproduced),
     "published-probes": ("docs/analyses.md", published_figures("chwang2024")),

@@ -25,10 +25,10 @@ from veridical.datasets.split import split_by_document  # noqa: E402
 from veridical.inference.local_model import LocalModel  # noqa: E402
 from veridical.inference.tokenization import joined_tokens  # noqa: E402
 from veridical.io.serialization import encode  # noqa: E402
-from veridical.metrics.registry import METRICS  # noqa: E402
 from veridical.models.load import load  # noqa: E402
 from veridical_lab.datasets.consensus import majority  # noqa: E402
 from veridical_lab.detectors.local.probe import Probe  # noqa: E402
+from veridical_lab.metrics.registry import METRICS  # noqa: E402
 from veridical_lab.models.testing import tiny  # noqa: E402
 from veridical_lab.probes import fitting as fitting_module  # noqa: E402
 from veridical_lab.probes import training as module  # noqa: E402
