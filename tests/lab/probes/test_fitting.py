@@ -88,16 +88,21 @@ def test_the_grid_equals_each_of_it_alone(data: tuple[ActivationStates, ProbeLab
     np.testing.assert_allclose(np.min(losses, 0), best, atol=1e-5)
 
 
-def test_a_linear_probe_at_its_optimum_is_a_logistic_regression(data: tuple[ActivationStates, ProbeLabels]) -> None:
+@pytest.mark.parametrize("balanced", [False, True])
+def test_a_linear_probe_at_its_optimum_is_a_logistic_regression(
+    data: tuple[ActivationStates, ProbeLabels], balanced: bool
+) -> None:
     linear_model = pytest.importorskip("sklearn.linear_model")
     states, labels = data
-    options = ProbeOptions("linear", "token", (0.03,), (1000,), patience=10**6, max_epochs=1500)
+    options = ProbeOptions("linear", "token", (0.03,), (1000,), patience=10**6, max_epochs=1500, balanced=balanced)
     found = fit(states, labels, TRAIN, TRAIN, options)
     y = np.concatenate([labels.tokens[i] for i in TRAIN])
     for s in range(SUBLAYERS):
         x = states.read(TRAIN, [s])[0].double().numpy()
         x = (x - x.mean(0)) / x.std(0)  # the optimum is the same, and easier to find for the oracle
-        oracle = linear_model.LogisticRegression(C=np.inf, tol=1e-10, max_iter=5000).fit(x, y)
+        oracle = linear_model.LogisticRegression(
+            C=np.inf, tol=1e-10, max_iter=5000, class_weight="balanced" if balanced else None
+        ).fit(x, y)
         expected = oracle.predict_proba(x)[:, 1]
         mine = np.concatenate([each[s] for each in scores_of(states, TRAIN, found.probes).values()])
         np.testing.assert_allclose(mine, expected, atol=1e-3)

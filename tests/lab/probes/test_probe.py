@@ -237,16 +237,18 @@ def test_a_threshold_counts_all_tokens_not_content_words_alone() -> None:
     assert fit_threshold(judged, "span") == pytest.approx(0.75)
 
 
-def test_the_threshold_of_tokens_has_the_best_f1(model: LocalModel, tmp_path: Path) -> None:
-    config = TrainingConfig(replace(FAST, max_epochs=2), objectives=("token",), template="tldr")
-    metric = METRICS["token_f1"]
+@pytest.mark.parametrize("metric", ["token_f1", "f1_sp"])
+def test_the_threshold_of_tokens_is_the_best_for_its_metric(model: LocalModel, tmp_path: Path, metric: str) -> None:
+    config = TrainingConfig(
+        replace(FAST, max_epochs=2), objectives=("token",), template="tldr", threshold_metric=metric
+    )
     about = train_probe(model, examples(), config, out=tmp_path).artifact.validation["token"]
     valid = split_by_document(examples())["valid"]
     judged = Probe(tmp_path).judge([e.case for e in valid])
 
     def value(threshold: float) -> float:
-        rows = [metric.rows(e, j, threshold) for e, j in zip(valid, judged, strict=True)]
-        return metric.value(np.concatenate([r for r in rows if r is not None]))
+        rows = [METRICS[metric].rows(e, j, threshold) for e, j in zip(valid, judged, strict=True)]
+        return METRICS[metric].value(np.concatenate([r for r in rows if r is not None]))
 
     scores = {v.score for j in judged for v in j.verdicts}
     assert value(about["threshold"]) == pytest.approx(max(value(score) for score in scores), abs=1e-9)
@@ -281,14 +283,18 @@ def test_thresholds_see_a_token_supported_by_any_window(model: LocalModel, tmp_p
         assert value == pytest.approx(about[objective][name], abs=1e-9)
 
 
-def test_memory_and_store_train_the_same(model: LocalModel, tmp_path: Path) -> None:
+def test_memory_store_and_stream_train_the_same(model: LocalModel, tmp_path: Path) -> None:
     plan = TrainingConfig(FAST, objectives=("token",), template="tldr")
     held = train_probe(model, examples(), plan)
     stored = train_probe(model, examples(), replace(plan, store=tmp_path / "s"))
     again = train_probe(model, examples(), replace(plan, store=tmp_path / "s"))
+    streamed = train_probe(model, examples(), replace(plan, stream=True, options=replace(FAST, max_epochs=3)))
     for name, array in held.artifact.tensors.items():
         np.testing.assert_allclose(array, stored.artifact.tensors[name], atol=1e-4)
         np.testing.assert_array_equal(stored.artifact.tensors[name], again.artifact.tensors[name])
+    short = train_probe(model, examples(), replace(plan, options=replace(FAST, max_epochs=3)))
+    for name, array in short.artifact.tensors.items():
+        np.testing.assert_allclose(array, streamed.artifact.tensors[name], atol=1e-3)
 
 
 def test_the_artifact_says_where_it_comes_from(model: LocalModel, folder: Path, tmp_path: Path) -> None:
@@ -312,6 +318,8 @@ def test_too_few_documents_too_much_memory(model: LocalModel) -> None:
         train_probe(model, examples(), TrainingConfig(FAST, memory=1000))
     with pytest.raises(UnknownNameError, match="selection"):
         TrainingConfig(select="worst")
+    with pytest.raises(UnknownNameError, match="metric for a threshold"):
+        TrainingConfig(threshold_metric="f1")
     with pytest.raises(UnknownNameError, match="objective"):
         TrainingConfig(objectives=("word",))
 

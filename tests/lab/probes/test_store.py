@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from veridical.records.errors import DataError, InputError
+from veridical.records.errors import DataError, InputError, UnknownNameError
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 torch = pytest.importorskip("torch")
@@ -19,7 +19,7 @@ from veridical_lab.models.runner import RequestedOutputs, Runner  # noqa: E402
 from veridical_lab.models.testing import tiny  # noqa: E402
 from veridical_lab.probes import activation_store as module  # noqa: E402
 from veridical_lab.probes.activation_store import ActivationStore, write_store  # noqa: E402
-from veridical_lab.probes.activations import as_size, compute_states  # noqa: E402
+from veridical_lab.probes.activations import RecomputedStates, as_size  # noqa: E402
 from veridical_lab.probes.labelled_sequences import EncodedExamples, encode_examples  # noqa: E402
 
 
@@ -66,12 +66,12 @@ def test_it_gives_back_what_the_runner_gave(model: LocalModel, encoded: EncodedE
     assert said[0] == f"activations: {told} in {tmp_path}"
 
 
-def test_half_precision(encoded: EncodedExamples, tmp_path: Path) -> None:
-    model = load(tiny("llama", tmp_path / "model"), dtype="bf16")
-    store = write_store(tmp_path / "store", model, encoded, sublayers=[1])
-    assert store.index.dtype == "bf16"
+@pytest.mark.parametrize(("dtype", "atol"), [("bf16", 0.05), ("fp16", 0.005)])
+def test_half_precision(model: LocalModel, encoded: EncodedExamples, tmp_path: Path, dtype: str, atol: float) -> None:
+    store = write_store(tmp_path, model, encoded, sublayers=[1], dtype=dtype)
     found = store.read(np.array([3]), [1]).numpy()
-    np.testing.assert_allclose(found, expected(model, encoded, 3, (1,)), atol=0.05, rtol=0.01)
+    np.testing.assert_allclose(found, expected(model, encoded, 3, (1,)), atol=atol, rtol=0.01)
+    assert not np.array_equal(found, expected(model, encoded, 3, (1,)))
 
 
 def test_the_size_is_told_before_the_model_runs(
@@ -129,8 +129,9 @@ def test_a_shard_that_is_cut_short_is_refused_and_made_again(
     with pytest.raises(DataError, match="of shape"):
         ActivationStore(tmp_path)
     again = write_store(tmp_path, model, encoded)
-    computed = compute_states(Runner(model), encoded, np.arange(20), (2,))
-    np.testing.assert_allclose(again.read(np.arange(20), [2]), computed, atol=1e-5)
+    np.testing.assert_allclose(
+        again.read(np.arange(20), [2]), RecomputedStates(model, encoded).read(np.arange(20), [2]), atol=1e-5
+    )
 
 
 def test_a_store_of_something_else_is_refused(model: LocalModel, encoded: EncodedExamples, tmp_path: Path) -> None:
@@ -140,12 +141,15 @@ def test_a_store_of_something_else_is_refused(model: LocalModel, encoded: Encode
         ("another model", (other, encoded), {"sublayers": [0]}),
         ("another texts", (model, encode_examples(model, examples(20), "short")), {"sublayers": [0]}),
         ("another choice of sublayers", (model, encoded), {"sublayers": [1]}),
+        ("another dtype", (model, encoded), {"sublayers": [0], "dtype": "bf16"}),
     ):
         with pytest.raises(DataError, match=match):
             write_store(tmp_path, *arguments, **options)  # type: ignore[arg-type]
 
 
 def test_wrong_arguments(model: LocalModel, encoded: EncodedExamples, tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match="dtype of a store"):
+        write_store(tmp_path, model, encoded, dtype="int8")
     with pytest.raises(InputError, match="no sublayer 4"):
         write_store(tmp_path, model, encoded, sublayers=[4])
     with pytest.raises(DataError, match=r"no store\.json"):
@@ -164,15 +168,17 @@ def test_memory_decides_the_groups(model: LocalModel, encoded: EncodedExamples, 
         for group in store.groups:
             assert len(group) == 1 or store.lengths[group].sum() <= limit
     assert len(store.groups) == 1
+    streamed = RecomputedStates(model, encoded, memory=60 * per_token)
+    assert len(streamed.groups) > 3
 
 
 def test_activations_that_do_not_fit_in_fp16_are_refused(
-    encoded: EncodedExamples, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: LocalModel, encoded: EncodedExamples, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = load(tiny("llama", tmp_path / "model"), dtype="fp16")
+    compute_states = module.compute_states
     monkeypatch.setattr(module, "compute_states", lambda *a: compute_states(*a) * 1e6)
     with pytest.raises(InputError, match=r"\(as fp16\) hold numbers that are not finite"):
-        write_store(tmp_path / "store", model, encoded)
+        write_store(tmp_path, model, encoded, dtype="fp16")
 
 
 def test_a_model_whose_numbers_are_not_finite_is_refused(tmp_path: Path) -> None:
@@ -182,4 +188,4 @@ def test_a_model_whose_numbers_are_not_finite_is_refused(tmp_path: Path) -> None
         encoded = sample.encoded[0]
         broken.model.model.embed_tokens.weight[encoded.ids[encoded.response_start]] = float("nan")
     with pytest.raises(InputError, match=r"case 'c\d' has no activations to train on: .*not finite"):
-        compute_states(Runner(broken), sample, np.arange(3), (0,))
+        RecomputedStates(broken, sample).read(np.arange(3), [0])

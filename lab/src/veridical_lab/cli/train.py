@@ -46,6 +46,9 @@ class TrainingOptions(ProbeTrainingOptions):
     select: Annotated[
         str, Option(help="ensemble: combine the probes of all sublayers. best: keep the one that validates best.")
     ] = "ensemble"
+    threshold_metric: Annotated[
+        str, Option(help="The validation metric that decides the threshold of tokens: token_f1 or f1_sp.")
+    ] = "token_f1"
     sublayers: Annotated[
         str | None,
         Option(
@@ -55,6 +58,12 @@ class TrainingOptions(ProbeTrainingOptions):
         ),
     ] = None
     hidden: Annotated[int, Option(help="Hidden units of an mlp probe.", min=1)] = 16
+    store_dtype: Annotated[
+        str, Option(help="Precision of stored activations: auto (the model's), fp32, bf16 or fp16.")
+    ] = "auto"
+    stream: Annotated[bool, Option("--stream", help="Store no activations: run the model again in every epoch.")] = (
+        False
+    )
 
 
 @train_app.command("probe")
@@ -80,10 +89,13 @@ def probe_command(data: LabelledSets, model: ModelFolder, out: OutFolder, option
         options=training,
         objectives=options.objectives or (),
         select=options.select,
+        threshold_metric=options.threshold_metric,
         template=options.template,
         sublayers=sublayers,
         max_tokens=options.max_tokens,
         store=options.store,
+        store_dtype=options.store_dtype,
+        stream=options.stream,
         memory=options.memory_bytes,
         device=str(loaded.device),
         progress=write_line,

@@ -20,7 +20,7 @@ from veridical.inference.local_model import DTYPE_NAMES, LocalModel
 from veridical.io.files import read_text, replacing, write_whole
 from veridical.io.strict_json import parse
 from veridical.models.base_model import base_of
-from veridical.records.errors import DataError, OutputError, WireError
+from veridical.records.errors import DataError, OutputError, UnknownNameError, WireError
 from veridical_lab.models.runner import Runner
 from veridical_lab.probes.activations import (
     Indices,
@@ -36,8 +36,9 @@ from veridical_lab.probes.labelled_sequences import EncodedExamples
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["ActivationStore", "write_store"]
+__all__ = ["STORED_DTYPES", "ActivationStore", "write_store"]
 
+STORED_DTYPES = {"bf16": 2, "fp16": 2, "fp32": 4}
 STORE_FORMAT = 1
 INDEX = "store.json"
 _SHARD_BYTES = 64 << 20  # the most that a crash can lose
@@ -81,6 +82,7 @@ def write_store(
     data: EncodedExamples,
     *,
     sublayers: Sequence[int] | None = None,
+    dtype: str = "auto",
     progress: Callable[[str], None] = lambda line: None,
 ) -> ActivationStore:
     """Write the states of all response tokens to a folder, or complete a partial store there.
@@ -90,6 +92,7 @@ def write_store(
         model: The language model to probe.
         data: The sequences.
         sublayers: The sublayers to store. Default: all 2L.
+        dtype: "fp32", "bf16", "fp16", or "auto" (the model's).
         progress: A function that receives the size before the model runs, then a line of text per shard.
 
     Returns:
@@ -97,12 +100,15 @@ def write_store(
 
     Raises:
         DataError: The folder contains a store of other states. The message names the difference.
-        InputError: Some states are not finite.
+        InputError: Some states are not finite in `dtype`.
     """
+    if dtype != "auto" and dtype not in STORED_DTYPES:
+        raise UnknownNameError("dtype of a store", dtype, ["auto", *STORED_DTYPES])
     base = base_of(model)
-    dtype = DTYPE_NAMES[base.dtype]
+    if dtype == "auto":
+        dtype = DTYPE_NAMES[base.dtype]
     chosen = check_sublayers(model, sublayers)
-    bytes_per_token = len(chosen) * base.width * model.dtype.itemsize
+    bytes_per_token = len(chosen) * base.width * STORED_DTYPES[dtype]
     lengths = data.lengths
     groups = group_by_length(lengths, max(1, _SHARD_BYTES // bytes_per_token))
     digest = hashlib.sha256()  # of the model's whole input: any change of text, template or windows changes it
@@ -166,6 +172,7 @@ def _check_same(expected: _Index, index: _Index, folder: Path) -> None:
         "base": "model",
         "data": "texts (data, template or limits)",
         "sublayers": "choice of sublayers",
+        "dtype": "dtype",
         "lengths": "texts",
         "shards": "division into shards",
     }

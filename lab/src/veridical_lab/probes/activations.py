@@ -1,4 +1,4 @@
-"""Give access to the hidden states of response tokens by sequence, held in memory.
+"""Give access to the hidden states of response tokens by sequence, held in memory or recomputed at every reading.
 
 `activation_store` keeps them on disk. Training reads the states of some sequences of one group, which fits in memory.
 """
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ActivationStates",
     "Indices",
+    "RecomputedStates",
     "as_size",
     "check_finite",
     "check_sublayers",
@@ -120,6 +121,31 @@ def compute_states(
             )
         parts.append(torch.from_numpy(np.stack([result.hidden[s] for s in sublayers])))
     return torch.cat(parts, 1)
+
+
+class RecomputedStates:
+    """Computes states with the model at every reading. Nothing is stored, and every epoch runs the model.
+
+    `memory` limits the bytes (as fp32, of all sublayers) of a group.
+    """
+
+    def __init__(
+        self,
+        model: LocalModel,
+        data: EncodedExamples,
+        sublayers: Sequence[int] | None = None,
+        *,
+        memory: int = 1 << 30,
+    ) -> None:
+        self.sublayers = check_sublayers(model, sublayers)
+        self.width = int(model.model.config.get_text_config().hidden_size)
+        self.lengths = data.lengths
+        self.groups = group_by_length(self.lengths, max(1, memory // (4 * len(self.sublayers) * self.width)))
+        self._data, self._runner = data, Runner(model)
+
+    def read(self, sequences: Indices, sublayers: Sequence[int]) -> torch.Tensor:
+        """Compute the states; see `ActivationStates`."""
+        return compute_states(self._runner, self._data, sequences, tuple(sublayers))
 
 
 class _StatesInMemory:

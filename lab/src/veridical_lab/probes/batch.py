@@ -68,11 +68,14 @@ class LabelledItems:
         return values[:, torch.from_numpy(self.starts[:, None] + steps).to(values.device)]
 
 
-def labelled_items(labels: ProbeLabels, lengths: Indices, sequences: Indices, options: ProbeOptions) -> LabelledItems:
-    """Return the labels of `sequences` in this order."""
+def labelled_items(
+    labels: ProbeLabels, lengths: Indices, sequences: Indices, options: ProbeOptions, positive_weight: float
+) -> LabelledItems:
+    """Return the labels of `sequences` in this order; positive ones get `positive_weight` times the weight."""
     import torch
 
     label, weight = labels.items(sequences, options.objective)
+    weight = weight * np.where(label > 0, np.float32(positive_weight), np.float32(1.0))
     lengths = lengths[sequences]
     starts = np.cumsum(lengths) - lengths
     return LabelledItems(lengths, starts, torch.from_numpy(label), torch.from_numpy(weight.astype(np.float32)))

@@ -10,7 +10,6 @@ import numpy as np
 
 from veridical.datasets.split import content_hash, document_of, split_by_document
 from veridical.inference.local_model import LocalModel
-from veridical.models.base_model import base_of
 from veridical.records.errors import InputError
 from veridical.records.types import Example
 from veridical_lab.models.runner import Runner
@@ -18,6 +17,7 @@ from veridical_lab.probes.activation_store import ActivationStore, write_store
 from veridical_lab.probes.activations import (
     ActivationStates,
     Indices,
+    RecomputedStates,
     as_size,
     check_sublayers,
     compute_states,
@@ -30,7 +30,7 @@ from veridical_lab.probes.labelled_sequences import (
     labels_of,
     with_token_consensus,
 )
-from veridical_lab.probes.options import ProbeConfig
+from veridical_lab.probes.options import ProbeConfig, TrainingConfig
 
 REPORTED = 256  # sequences between two lines of progress
 
@@ -137,23 +137,27 @@ def build_dataset(
 def _load_states(
     model: LocalModel, sequences: EncodedExamples, config: ProbeConfig, store: Path | None
 ) -> ActivationStates:
-    """Return activations from a store, or from memory; report their size first."""
+    """Return activations from a store, from memory, or recomputed at every reading; report their size first."""
     import torch
 
     chosen = check_sublayers(model, config.sublayers)
     if store is not None:
-        write_store(store, model, sequences, sublayers=chosen, progress=config.progress)
+        write_store(store, model, sequences, sublayers=chosen, dtype=config.store_dtype, progress=config.progress)
         return ActivationStore(store, memory=config.memory)
-    width = base_of(model).width
-    size = 4 * int(sequences.lengths.sum()) * len(chosen) * width
+    stream = isinstance(config, TrainingConfig) and config.stream
+    recomputed = RecomputedStates(model, sequences, chosen, memory=config.memory)
+    size = 4 * int(sequences.lengths.sum()) * len(chosen) * recomputed.width
     config.progress(
         f"activations: {int(sequences.lengths.sum())} tokens of {len(sequences.encoded)} sequences x {len(chosen)} "
-        f"sublayers x {width} in fp32 = {as_size(size)}, held in memory"
+        f"sublayers x {recomputed.width} in fp32 = {as_size(size)}, "
+        + ("computed again in every epoch" if stream else "held in memory")
     )
+    if stream:
+        return recomputed
     if size > config.memory:
         raise InputError(
             f"the activations take {as_size(size)}, more than the {as_size(config.memory)} allowed",
-            hint="keep them on disk (--store FOLDER), or choose fewer sublayers",
+            hint="keep them on disk (--store FOLDER), choose fewer sublayers, or (in training) --stream",
         )
     runner, number = Runner(model), len(sequences.encoded)
     states = []

@@ -88,15 +88,16 @@ def fit(
     train, valid = np.sort(np.asarray(train)), np.sort(np.asarray(valid))
     clean, hallucinated = _class_weights(labels, train, options, "training")
     _class_weights(labels, valid, options, "validation")
-    prior = math.log(hallucinated / clean)  # probes start at the base rate instead of 0.5
+    positive_weight = clean / hallucinated if options.balanced else 1.0
+    prior = math.log(positive_weight * hallucinated / clean)  # probes start at the base rate instead of 0.5
     reader = _Reader(states, chosen, torch.device(device), options.seed)
-    mean, scale = _mean_and_scale(reader, train)
+    mean, scale = _mean_and_scale(reader, train, options)
     if options.kind == "linear" and options.objective == "response":  # the mean logit is the logit of the mean state
         reader = _Reader(mean_states(states, np.r_[train, valid], chosen), chosen, torch.device(device), options.seed)
     runs = []
     for size in options.batch_sizes:
         weights = ProbeWeights(chosen, options, mean, scale, prior)
-        runs.append(_Run(reader, labels, replace(options, batch_sizes=(size,)), weights))
+        runs.append(_Run(reader, labels, replace(options, batch_sizes=(size,)), positive_weight, weights))
         runs[-1].train(train, valid, progress)
     return _best_of_grid(runs, chosen, options, mean, scale)
 
@@ -151,38 +152,41 @@ class _Reader:
         return part if random is None else random.permutation(part)
 
 
-def _mean_and_scale(reader: _Reader, train: Indices) -> tuple[torch.Tensor, torch.Tensor]:
+def _mean_and_scale(reader: _Reader, train: Indices, options: ProbeOptions) -> tuple[torch.Tensor, torch.Tensor]:
     """Return mean and deviation of each number of the states over the training tokens, both (sublayers, width)."""
     import torch
 
     count, width = len(reader.sublayers), reader.states.width
-    total, first, square = 0, torch.zeros(count, width).double(), torch.zeros(count, width).double()
-    shift = torch.zeros(count, 1, width)
-    for part in reader.parts(train):
-        x = reader.read(reader.shuffled(part))
-        if not total:
-            shift = x.mean(1, keepdim=True)  # close to the mean, so that no precision is lost
-        for i in range(count):
-            for rows in x[i].split(_ROWS):
-                centred = rows - shift[i]
-                first[i] += centred.sum(0).double().cpu()
-                square[i] += (centred * centred).sum(0).double().cpu()
-        total += x.shape[1]
-    shifted_mean = first / total
-    mean = (shifted_mean + shift[:, 0].cpu()).float()
-    deviation = (square / total - shifted_mean**2).clamp(min=0).sqrt().float()
-    scale = torch.where(deviation > 1e-12, deviation, torch.ones(()))
+    mean, scale = torch.zeros(count, width), torch.ones(count, width)
+    if options.standardise:
+        total, first, square = 0, torch.zeros(count, width).double(), torch.zeros(count, width).double()
+        shift: torch.Tensor | None = None  # close to the mean, so that no precision is lost
+        for part in reader.parts(train):
+            x = reader.read(reader.shuffled(part))
+            shift = x.mean(1, keepdim=True) if shift is None else shift
+            for i in range(count):
+                for rows in x[i].split(_ROWS):
+                    centred = rows - shift[i]
+                    first[i] += centred.sum(0).double().cpu()
+                    square[i] += (centred * centred).sum(0).double().cpu()
+            total += x.shape[1]
+        shifted_mean = first / total
+        mean = (shifted_mean + shift[:, 0].cpu()).float() if shift is not None else mean
+        deviation = (square / total - shifted_mean**2).clamp(min=0).sqrt().float()
+        scale = torch.where(deviation > 1e-12, deviation, torch.ones(()))
     return mean.to(reader.device), scale.to(reader.device)
 
 
 class _Run:
     """One training run of all sublayers and learning rates with one batch size (the only one in the options)."""
 
-    def __init__(self, reader: _Reader, labels: ProbeLabels, options: ProbeOptions, weights: ProbeWeights) -> None:
+    def __init__(
+        self, reader: _Reader, labels: ProbeLabels, options: ProbeOptions, positive_weight: float, weights: ProbeWeights
+    ) -> None:
         import torch
 
         self.reader, self.labels, self.options = reader, labels, options
-        self.weights = weights
+        self.positive_weight, self.weights = positive_weight, weights
         self.random = np.random.default_rng([options.seed, options.batch_sizes[0]])
         self.steps = 0
         self.moments = {n: (torch.zeros_like(p), torch.zeros_like(p)) for n, p in weights.parts.items()}
@@ -204,7 +208,7 @@ class _Run:
             for i in self.random.permutation(len(parts)):
                 order = self.reader.shuffled(parts[i], self.random)
                 states = self.reader.read(order)
-                items = labelled_items(self.labels, self.reader.lengths, order, self.options)
+                items = labelled_items(self.labels, self.reader.lengths, order, self.options, self.positive_weight)
                 for first, last in _batches(len(order), size, self.random):
                     batch = items.batch(first, last)
                     start = int(items.starts[first])
@@ -255,7 +259,7 @@ class _Run:
         with torch.no_grad():
             for part in self.reader.parts(valid):
                 states = self.reader.read(part)
-                items = labelled_items(self.labels, self.reader.lengths, part, self.options)
+                items = labelled_items(self.labels, self.reader.lengths, part, self.options, self.positive_weight)
                 z = self.weights.project(self._active_states(states, slice(None)))
                 loss = losses_of(logits_of(z, self.weights.parts, items, self.options), items)
                 total += loss.double().cpu().numpy()

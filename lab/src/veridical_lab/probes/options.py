@@ -10,9 +10,10 @@ from veridical.inference.template import get_template
 from veridical.records.errors import InputError, UnknownNameError
 from veridical_lab.models.probe_heads import OBJECTIVES, PROBE_KINDS
 
-__all__ = ["SELECTIONS", "ProbeConfig", "ProbeOptions", "TrainingConfig"]
+__all__ = ["SELECTIONS", "THRESHOLD_METRICS", "ProbeConfig", "ProbeOptions", "TrainingConfig"]
 
 SELECTIONS = ("ensemble", "best")
+THRESHOLD_METRICS = ("token_f1", "f1_sp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,9 @@ class ProbeOptions:
         patience: The number of epochs without a new minimum of the validation loss before training ends.
         max_epochs: The largest number of epochs in one training run.
         hidden: The number of hidden units of an mlp.
+        balanced: Whether both classes get the same total weight.
+        standardise: Whether to standardise states by mean and deviation of the training tokens. Both are folded into
+            the weights afterwards, which helps Adam and changes no optimum.
         seed: The random seed of the split by document, the batches and the initial weights.
     """
 
@@ -37,6 +41,8 @@ class ProbeOptions:
     patience: int = 10
     max_epochs: int = 200
     hidden: int = 16
+    balanced: bool = False
+    standardise: bool = True
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -67,6 +73,7 @@ class ProbeConfig:
         token_consensus: Whether gold is the token-by-token majority of the annotators, in the model's tokens, if the
             data have annotations (see `with_token_consensus`).
         store: A folder to keep activations in. Default: they are held in memory.
+        store_dtype: "fp32", "bf16", "fp16", or "auto" (the model's).
         memory: The largest number of bytes of activations to hold at once.
         device: The device to train probes on.
         progress: A function that receives a line of text for each step.
@@ -80,6 +87,7 @@ class ProbeConfig:
     max_windows: int | None = 1
     token_consensus: bool = False
     store: Path | None = None
+    store_dtype: str = "auto"
     memory: int = 2 << 30
     device: str = "cpu"
     progress: Callable[[str], None] = field(default=lambda line: None, compare=False)
@@ -100,14 +108,21 @@ class TrainingConfig(ProbeConfig):
     Attributes:
         objectives: As in `ProbeConfig`, but both by default.
         select: "ensemble" of all sublayers, or the "best" single sublayer on validation.
+        threshold_metric: The metric that the threshold of token-level probes optimises on validation: "token_f1" (F1
+            over white-space tokens) or "f1_sp".
+        stream: Whether to run the model again in every epoch instead of holding its activations.
         calibrate: Whether to calibrate scores to probabilities on the validation part (needs the extra `stats`).
     """
 
     objectives: tuple[str, ...] = OBJECTIVES
     select: str = "ensemble"
+    threshold_metric: str = "token_f1"
+    stream: bool = False
     calibrate: bool = False
 
     def __post_init__(self) -> None:
         ProbeConfig.__post_init__(self)
         if self.select not in SELECTIONS:
             raise UnknownNameError("selection", self.select, SELECTIONS)
+        if self.threshold_metric not in THRESHOLD_METRICS:
+            raise UnknownNameError("metric for a threshold", self.threshold_metric, THRESHOLD_METRICS)

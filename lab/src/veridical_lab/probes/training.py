@@ -87,6 +87,8 @@ def train_probe(
         "seed": config.options.seed,
         "options": options,
         "token_consensus": config.token_consensus,
+        "threshold_metric": config.threshold_metric,
+        "store_dtype": config.store_dtype if config.store else None,
         "versions": versions(),
     }
     settings = ProbeSettings(
@@ -151,7 +153,7 @@ def _validate(probes: Probes, data: ProbeDataset, config: TrainingConfig) -> tup
     if config.calibrate:
         calibration = fit_platt(*label_score_pairs(judgements, METRICS[ranking].project)).parameters()
         judgements = judged(Head(probes, 0.5, calibration))
-    level = METRICS["f1" if objective == "response" else "token_f1"].level
+    level = METRICS["f1" if objective == "response" else config.threshold_metric].level
     threshold = fit_threshold(judgements, level)
     settings = ProbeHeadSettings(probes.kind, list(probes.sublayers), float(probes.mix_bias), threshold, calibration)
     metrics: dict[str, Any] = {"threshold": threshold, "n": len(judgements)}

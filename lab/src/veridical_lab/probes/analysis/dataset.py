@@ -66,7 +66,7 @@ def dataset_of(model: LocalModel, data: Loaded, config: AnalysisConfig) -> Probe
     if config.store is not None:
         base = {k: v for k, v in asdict(base_of(model)).items() if k != "name"}
         sublayers = check_sublayers(model, config.sublayers)
-        key = [base, data.hash, config.template, config.max_tokens, config.max_windows, sublayers]
+        key = [base, data.hash, config.template, config.max_tokens, config.max_windows, sublayers, config.store_dtype]
         store = config.store / hashlib.sha256(json.dumps(key).encode()).hexdigest()[:12]
     return build_dataset(model, data.examples, config, name=data.name, split=data.split, store=store, with_test=True)
 
