@@ -95,13 +95,13 @@ def arguments(function: Callable[..., object]) -> dict[str, dict[str, Any]]:
         if isinstance(kind, UnionType):
             kind = get_args(kind)[0]
         if get_origin(kind) is Sequence:
-            kind, argument["nargs"] = get_args(kind)[0], "+"
+            kind, argument["nargs"], argument["action"] = get_args(kind)[0], "+", "extend"
         argument |= {"action": "store_true"} if kind is bool else {"type": kind}
         optional = parameter.default is not parameter.empty
         if optional:
-            argument["default"] = parameter.default
+            argument["default"] = argparse.SUPPRESS  # the function has it
         if parameter.kind is parameter.KEYWORD_ONLY:
             found["--" + name.replace("_", "-")] = argument | ({} if optional else {"required": True})
         else:
-            found[name] = argument | ({"nargs": "?"} if optional else {})
+            found[name] = argument | ({"nargs": "*" if "nargs" in argument else "?"} if optional else {})
     return found
