@@ -18,7 +18,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-__all__ = ["ROWS", "benchmark", "emit", "without_folders"]
+__all__ = ["ROWS", "benchmark", "command", "emit", "without_folders"]
 
 ROWS = Path(__file__).parent / "rows"
 PACKAGES = ("torch", "transformers", "onnxruntime", "peft", "openai", "uvicorn")
@@ -36,13 +36,18 @@ def without_folders(argument: str) -> str:
     return head + colon + ",".join(Path(path).name if "/" in path else path for path in paths.split(","))
 
 
+def command() -> str:
+    """The command line of this process."""
+    return " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *map(without_folders, sys.argv[1:])])
+
+
 def about() -> dict[str, Any]:
     """What every row says of this process; of other packages the versions of those that are loaded."""
     return {
         "machine": f"{platform.machine()}, {os.cpu_count()} processors",
         "python": platform.python_version(),
         "versions": {name: version(name) for name in PACKAGES if name in sys.modules},
-        "command": " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *map(without_folders, sys.argv[1:])]),
+        "command": command(),
         "date": date.today().isoformat(),
     }
 
