@@ -192,7 +192,12 @@ def decided_sentences(threshold: int, count: int = 80) -> list[DecidedSentence]:
         wrong = score >= threshold
         made.append(
             DecidedSentence(
-                case=case, document=str(i), span=Span(0, 9), wrong=wrong, drawn="flagged" if i % 2 else "random"
+                case=case,
+                judgements=(),
+                document=str(i),
+                span=Span(0, 9),
+                wrong=wrong,
+                drawn="flagged" if i % 2 else "random",
             )
         )
     return made

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 
@@ -14,13 +15,13 @@ from veridical.history.records import DecidedSentence, Decisions, Learning
 from veridical.history.sentences import overlap
 from veridical.inference.saving import versions
 from veridical.metrics import UndefinedMetricError
-from veridical.records.detector import Detector, fingerprint_of, info_of
+from veridical.records.detector import Detector, digest_of, fingerprint_of, info_of
 from veridical.records.judging import thresholds_in_force
 from veridical.records.spans import Span
 from veridical.records.types import Judgement, Level
 from veridical.workflows.recalibration import LabelledScores, recalibrate
 
-__all__ = ["NEEDED", "NEEDED_AT_RANDOM", "NEEDED_OF_EACH", "learn", "too_few"]
+__all__ = ["NEEDED", "NEEDED_AT_RANDOM", "NEEDED_OF_EACH", "learn", "stored_judgements", "too_few"]
 
 NEEDED = 50
 """The number of decided sentences from which a detector is recalibrated."""
@@ -39,6 +40,26 @@ def too_few(decisions: Decisions) -> str | None:
     if decisions.random < at_random:
         return f"{decisions.random} sentences of a random sample are decided, and {at_random} are needed"
     return None
+
+
+def stored_judgements(
+    sentences: Sequence[DecidedSentence], about: Mapping[str, Any], spec: str, detector: Detector
+) -> list[Judgement] | None:
+    """Return a detector's judgement of each sentence's case as the run has it.
+
+    The result is None if the run has other scores than this detector would give.
+
+    Args:
+        sentences: The decided sentences.
+        about: How the run judged (`RunRow.about`).
+        spec: The name of the detector.
+        detector: The detector.
+    """
+    fingerprints = {one["name"]: (i, one["fingerprint"]) for i, one in enumerate(about["detectors"])}
+    i, fingerprint = fingerprints.get(spec, (0, None))
+    if fingerprint != digest_of(fingerprint_of(detector)):
+        return None
+    return [one.judgements[i] for one in sentences]
 
 
 def learn(

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, StrictBool, StrictInt
 
 from veridical.records.errors import InputError
 from veridical.records.spans import Span
-from veridical.records.types import Case
+from veridical.records.types import Case, Judgement
 from veridical.workflows.recalibration import Gain
 
 __all__ = [
@@ -261,6 +261,7 @@ class DecidedSentence:
 
     Attributes:
         case: The case, as it was checked.
+        judgements: The judgements of the run's detectors.
         document: The name of the case's document.
         span: The place of the sentence in the response.
         wrong: Whether the sentence is wrong.
@@ -269,6 +270,7 @@ class DecidedSentence:
     """
 
     case: Case
+    judgements: tuple[Judgement, ...]
     document: str
     span: Span
     wrong: bool

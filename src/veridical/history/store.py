@@ -467,7 +467,14 @@ class History:
         checked: Checked = decode(stored.document or {}, "check")
         document = document_of(example_of(stored))
         for span, wrong, how in decided(checked, [Span(*place) for place in stored.sampled], stored.decisions):
-            yield DecidedSentence(case=checked.case, document=document, span=span, wrong=wrong, drawn=how)
+            yield DecidedSentence(
+                case=checked.case,
+                judgements=checked.judgements,
+                document=document,
+                span=span,
+                wrong=wrong,
+                drawn=how,
+            )
 
     def keep_calibration(self, name: str, fitted: FittedCalibration, learning: Learning, run: str, *, by: str) -> None:
         """Store what was fitted as a version that is not active.
