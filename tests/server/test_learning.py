@@ -13,6 +13,9 @@ from starlette.testclient import TestClient
 
 from tests.history.test_learning import Scorer
 from tests.server.test_history import import_file
+from veridical.cli import main
+from veridical.detectors.calibrated import load_calibration
+from veridical.records.types import Level
 from veridical.server.app import create_app
 from veridical.server.keys import make_key, read_keys
 from veridical.server.settings import HistorySettings, ServerSettings
@@ -144,3 +147,33 @@ def test_only_an_admin_changes_what_checks_use(place: HistorySettings, tmp_path:
             ("GET", "/v1/calibrations/a"),
         ):
             assert client.request(method, path, headers=check).status_code == 403, path
+
+
+def test_the_command_line_fits_by_the_same_decisions(
+    place: HistorySettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with served(place, Scorer()) as client:
+        run = decided_run(client)
+        undecided = client.post("/v1/check", json={"response": "It is 60."}).json()["run"]
+    monkeypatch.setattr("veridical.detectors.load_detector", lambda spec, connection=None: Scorer())
+    out = tmp_path / "fitted"
+    fit = ["calibrate", "--from-history", place.place, "--out", str(out)]
+    assert main([*fit, "--run", undecided]) == 1
+    assert not out.exists()
+    assert "too few decisions" in capsys.readouterr().out
+    assert main([*fit, "--run", run]) == 0
+    assert "scorer: gain" in capsys.readouterr().out
+    scale = load_calibration(out).scales[Level.RESPONSE]
+    (right, wrong_score) = scale.apply([0.6, 0.9])
+    assert right < scale.threshold <= wrong_score
+    assert main([*fit, "--run", run, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["verdict"] == "gain"
+    for wrong in (
+        [*fit, "--run", "none"],
+        fit,
+        [*fit, "--run", run, "--criterion", "means"],
+        ["calibrate", "--from-history", str(tmp_path / "none.db"), "--run", run, "--out", str(out)],
+        ["calibrate", "overlap", "--out", str(out)],
+    ):
+        assert main(wrong) == 2, wrong
+        assert len(capsys.readouterr().err.strip().splitlines()) == 1
