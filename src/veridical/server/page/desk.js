@@ -5,6 +5,7 @@ import * as api from "./api.js";
 import { decided, readChecked } from "./checked.js";
 import { h, replace } from "./dom.js";
 import { OUTCOMES, findingsOf } from "./findings.js";
+import { learningPanel } from "./learning.js";
 import { comparisonCases, comparisonFigures, table, trendChart } from "./run_comparison.js";
 import { decisionsOf, storedReview } from "./stored.js";
 import { count, number, visible } from "./text.js";
@@ -145,6 +146,7 @@ export class Desk {
       h("p", { class: "soft" }, h("a", { href: addressOf() }, "All runs"), ` · ${when(run.created)}`, run.by && ` · ${run.by}`, " · ", visible(run.about.detectors.map((one) => one.name).join(", "))),
       progress,
       run.name ? this.#trend(run) : null,
+      learningPanel(run, { role: this.role, busy: this.busy, announce: this.announce, review: () => this.#go(addressOf({ run: id, query: new URLSearchParams({ sampled: "true" }) })) }),
       this.#filters(id, query, facets),
       h("p", { class: "actions" }, h("b", { id: "total" }, count(page.total, "case")), this.#bulk()),
       table(`Cases of ${title}`, [h("td", {}, this.#all()), ...Object.entries(COLUMNS).map(([name, text]) => this.#column(id, query, name, text)), h("th", { scope: "col", class: "wide" }, "Response")], rows),
@@ -213,6 +215,7 @@ export class Desk {
       choice("outcome", "Outcome", Object.entries(STATES)),
       choice("score_min", "Score from", ["0.25", "0.5", "0.75", "0.9"].map((value) => [value, value])),
       choice("decided", "Decided", [["true", "yes"], ["false", "no"]]),
+      choice("sampled", "Drawn at random", [["true", "yes"], ["false", "no"]]),
       has.map(([kind, text]) => choice(kind, text, Object.entries(facets[kind]).map(([value, n]) => [value, `${value} (${n})`]))),
       h("button", { class: "quiet small" }, "Find"),
     );
