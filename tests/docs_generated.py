@@ -565,6 +565,30 @@ def history_speed(path: Path = ROOT / "benchmarks" / "rows" / "history-speed.jso
     return "\n".join([*lines, "", about, "", "```sh", *(row["command"] for row in rows), "```"])
 
 
+def learning(path: Path = ROOT / "benchmarks" / "rows" / "learning.jsonl") -> str:
+    """What recalibrating the default detector by decisions gains."""
+    if not path.exists():
+        return "Nothing is measured yet."
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    lines = [
+        "| data | sentences, wrong, flagged | offered | metric | before | mean gain | worst gain | draws that got worse |",
+        "|---|---|---:|---|---:|---:|---:|---:|",
+    ]
+    for row in rows:
+        about = f"{row['sentences']:,}, {row['wrong']:.0%}, {row['flagged']:.0%}"
+        for name, title in (("balanced_accuracy", "balanced accuracy"), ("brier", "Brier score")):
+            figures = row[name]
+            before, mean, worst = (
+                f"{figures['before']:.3f}",
+                f"{figures['mean_gain']:+.3f}",
+                f"{figures['worst_gain']:+.3f}",
+            )
+            first = (row["set"], about, f"{row['offered']:.0%}") if name == "balanced_accuracy" else ("", "", "")
+            lines.append(f"| {' | '.join((*first, title, before, mean, worst, format(figures['worse'], '.0%')))} |")
+    about = f"Gains are positive where the version is better; a draw without an offer gains 0. {rows[0]['draws']} draws, {rows[0]['date']}."
+    return "\n".join([*lines, "", about, "", "```sh", rows[0]["command"], "```"])
+
+
 def server_load(path: Path = ROOT / "benchmarks" / "rows" / "server-load.jsonl") -> str:
     """What the service answers under load, next to LettuceDetect's server."""
     if not path.exists():
@@ -1132,6 +1156,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
         results("verify.jsonl", "roc_auc balanced_accuracy word_roc_auc token_f1"),
     ),
     "history-speed": ("docs/history.md", history_speed),
+    "learning": ("docs/history.md", learning),
     "server-load": ("docs/serve.md", server_load),
     "faults": ("docs/faults.md", faults),
     "growth": ("docs/faults.md", work_growth),
