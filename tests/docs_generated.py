@@ -571,21 +571,19 @@ def learning(path: Path = ROOT / "benchmarks" / "rows" / "learning.jsonl") -> st
         return "Nothing is measured yet."
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     lines = [
-        "| data | sentences, wrong, flagged | offered | metric | before | mean gain | worst gain | draws that got worse |",
+        "| data | sentences, wrong, flagged | offered | metric | before | mean gain | worst gain | draws got worse |",
         "|---|---|---:|---|---:|---:|---:|---:|",
     ]
     for row in rows:
         about = f"{row['sentences']:,}, {row['wrong']:.0%}, {row['flagged']:.0%}"
         for name, title in (("balanced_accuracy", "balanced accuracy"), ("brier", "Brier score")):
             figures = row[name]
-            before, mean, worst = (
-                f"{figures['before']:.3f}",
-                f"{figures['mean_gain']:+.3f}",
-                f"{figures['worst_gain']:+.3f}",
-            )
+            before = f"{figures['before']:.3f}"
+            mean, worst = (f"{round(figures[gain], 3) + 0.0:+.3f}" for gain in ("mean_gain", "worst_gain"))
             first = (row["set"], about, f"{row['offered']:.0%}") if name == "balanced_accuracy" else ("", "", "")
             lines.append(f"| {' | '.join((*first, title, before, mean, worst, format(figures['worse'], '.0%')))} |")
-    about = f"Gains are positive where the version is better; a draw without an offer gains 0. {rows[0]['draws']} draws, {rows[0]['date']}."
+    about = "Gains are positive where the version is better; a draw without an offer gains 0."
+    about += f" {rows[0]['draws']} draws, {rows[0]['date']}."
     return "\n".join([*lines, "", about, "", "```sh", rows[0]["command"], "```"])
 
 
