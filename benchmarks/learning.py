@@ -35,6 +35,7 @@ from veridical.records.judging import thresholds_in_force
 from veridical.records.types import Checked, Example, Level
 from veridical.workflows.checking import check_cases
 
+STEP = 16  # cases that are judged before the cache has them
 SETS = ("shroom_2024", "bump", "xsum_token")
 
 
@@ -43,10 +44,11 @@ def results_of(examples: Sequence[Example], cache: Path) -> list[Checked]:
     cache.touch()
     results = [record for _, record in read_documents(cache, "check")]
     with cache.open("a", encoding="utf-8") as file:
-        for checked in check_cases([example.case for example in examples[len(results) :]]):
-            file.write(encode(checked) + "\n")
+        for start in range(len(results), len(examples), STEP):
+            for checked in check_cases([example.case for example in examples[start : start + STEP]]):
+                file.write(encode(checked) + "\n")
+                results.append(checked)
             file.flush()
-            results.append(checked)
     assert [checked.case for checked in results[: len(examples)]] == [example.case for example in examples]
     return results[: len(examples)]
 

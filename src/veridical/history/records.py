@@ -25,6 +25,7 @@ __all__ = [
     "ComparedCase",
     "Comparison",
     "DecidedSentence",
+    "DecisionRow",
     "Decisions",
     "Drawn",
     "Learning",
@@ -253,6 +254,29 @@ class StoredCase:
     decisions: tuple[PlaceDecision, ...]
     version: int
     sampled: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionRow:
+    """A decision with its case, and who made it.
+
+    Attributes:
+        number: The number of the case in the run.
+        case: The case.
+        decision: The decision.
+        by: The name of the key that decided.
+        at: The time of the decision.
+        drawn: How the place came to the person: "flagged", "random", or None for neither.
+        probability: The probability of this, in (0, 1]. None if `drawn` is.
+    """
+
+    number: int
+    case: Case
+    decision: PlaceDecision
+    by: str
+    at: str
+    drawn: Drawn | None
+    probability: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

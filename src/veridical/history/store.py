@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from veridical.detectors.calibrated import FittedCalibration
 from veridical.history import calibrations, sampling, search
 from veridical.history.comparing import compare, trend
 from veridical.history.database import open_database
-from veridical.history.deciding import check_places, decisions_of, note, now, written
+from veridical.history.deciding import check_places, decisions_of, note, now, read_decision, written
 from veridical.history.labelling import example_of
 from veridical.history.records import (
     SORTS,
@@ -35,6 +36,7 @@ from veridical.history.records import (
     CaseRow,
     Comparison,
     DecidedSentence,
+    DecisionRow,
     Decisions,
     Learning,
     NewRun,
@@ -340,6 +342,27 @@ class History:
             numbers = list(connection.execute(wanted).scalars())
         for number in numbers:
             yield example_of(self.case(run, number))
+
+    def decision_rows(self, run: str) -> Iterator[DecisionRow]:
+        """Yield all decisions about a run, by case and time."""
+        self.run(run)
+        columns = (DECISIONS.c.body, DECISIONS.c.by, DECISIONS.c.at, DECISIONS.c.drawn, DECISIONS.c.probability)
+        wanted = select(CASES.c.id, CASES.c.number, *columns).join_from(DECISIONS, CASES).where(_of(run))
+        with self._read() as connection:
+            rows = connection.execute(wanted.order_by(CASES.c.number, DECISIONS.c.id)).all()
+            for key, of_case in groupby(rows, lambda row: row.id):
+                document = connection.execute(select(DOCUMENTS.c.body).where(DOCUMENTS.c.case == key)).scalar_one()
+                case = decode(document, "check").case
+                for _, number, body, by, at, how, probability in of_case:
+                    yield DecisionRow(
+                        number=number,
+                        case=case,
+                        decision=read_decision(body),
+                        by=by,
+                        at=at,
+                        drawn=how,
+                        probability=probability,
+                    )
 
     def compare(self, first: str, second: str, *, limit: int = 50, offset: int = 0) -> Comparison:
         """Compare two runs, and list `limit` cases with different outcomes, after `offset` of them."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse
 
+from veridical.history.exporting import decisions_csv, label_studio_tasks
 from veridical.history.learning import NEEDED, NEEDED_AT_RANDOM, too_few
 from veridical.history.records import (
     AuditLine,
@@ -104,6 +106,12 @@ class CompareParams(_Params):
     offset: Annotated[int, Field(ge=0, le=10**9, description="The number of cases to leave out.")] = 0
 
 
+class ExportParams(_Params):
+    """Chooses the form of decisions."""
+
+    form: Literal["examples", "csv", "label-studio"] = "examples"
+
+
 class SampleParams(_Params):
     """Says how many sentences to draw."""
 
@@ -167,7 +175,11 @@ def _list(field: str, name: str) -> dict[str, Any]:
     return {"application/json": {"schema": {"type": "object", "properties": {field: items}, "required": [field]}}}
 
 
-_TEXT_LINES = {"application/x-ndjson": {"schema": {"type": "string"}}}
+_EXPORTS = {
+    "application/x-ndjson": {"schema": {"type": "string"}},
+    "text/csv": {"schema": {"type": "string"}},
+    "application/json": {"schema": {"type": "array", "items": {"type": "object"}}},
+}
 _LINES = _list("lines", "AuditLine")
 _POINTS = _list("points", "TrendPoint")
 _VERSIONS = _list("versions", "CalibrationVersion")
@@ -246,10 +258,18 @@ def add_history(app: FastAPI, desk: Desk) -> None:
         await desk.call(history.run, run)
         return JSONResponse(await desk.call(history.facets, run))
 
-    @app.get("/v1/runs/{run}/examples", responses=documented_responses("The examples, as JSON Lines", _TEXT_LINES))
-    async def examples(request: Request, run: str) -> Response:
-        """Return the decided cases of a run as labelled examples, for `bench`. Needs the role review."""
+    @app.get("/v1/runs/{run}/examples", responses=documented_responses("The decisions", _EXPORTS))
+    async def examples(request: Request, run: str, params: Annotated[ExportParams, Query()]) -> Response:
+        """Return the decided cases of a run as labelled examples, for `bench`, or in another form.
+
+        "csv" has a row for each decision, and "label-studio" a task for each decided case, to import into a project.
+        Needs the role review.
+        """
         _require(request, "review")
+        if params.form == "csv":
+            return Response(await desk.call(lambda: decisions_csv(history.decision_rows(run))), media_type="text/csv")
+        if params.form == "label-studio":
+            return await _json(partial(label_studio_tasks, await desk.call(lambda: list(history.examples(run)))))
         text = await desk.call(lambda: "".join(f"{encode(one)}\n" for one in history.examples(run)))
         return Response(text, media_type="application/x-ndjson")
 

@@ -62,9 +62,9 @@ export async function getFacets(run, signal) {
   return (await request(`${path(run)}/facets`, { signal })).json();
 }
 
-/** The decided cases of a run as labelled examples, as a Blob. */
-export async function getExamples(run, signal) {
-  return (await request(`${path(run)}/examples`, { signal })).blob();
+/** The decided cases of a run as a Blob, in the form "examples", "csv" or "label-studio". */
+export async function getExamples(run, form, signal) {
+  return (await request(`${path(run)}/examples?form=${form}`, { signal })).blob();
 }
 
 /** Draw unflagged sentences of a run at random; gives back how many. */

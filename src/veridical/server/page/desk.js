@@ -14,6 +14,11 @@ const STATES = { ...OUTCOMES, waiting: "Waiting", failed: "Failed" };
 const ORIGINS = { check: "Check", import: "File", proxy: "Chat" };
 const COLUMNS = { number: "No.", outcome: "Outcome", score: "Score", flagged: "Findings", decided: "Decided", cause: "Cause", name: "Id" };
 const FACETS = { kind: "Kind of error", cause: "Cause", source: "Source", label: "Label", detector: "Flagged by" };
+const EXPORTS = [
+  ["examples", "Save labelled examples", "examples.jsonl"],
+  ["csv", "Save decisions as CSV", "decisions.csv"],
+  ["label-studio", "Save for Label Studio", "label-studio.json"],
+];
 const POLL = 1000; // milliseconds between two looks at an import
 const TITLE = "Veridical";
 
@@ -154,7 +159,7 @@ export class Desk {
       h(
         "p",
         { class: "actions" },
-        h("button", { type: "button", class: "quiet", id: "save-examples", onclick: () => this.#saveExamples() }, "Save labelled examples"),
+        EXPORTS.map(([form, text, file]) => h("button", { type: "button", class: "quiet", id: `save-${form}`, onclick: () => this.#saveExamples(form, file) }, text)),
         this.role === "admin" ? h("button", { type: "button", class: "quiet", id: "delete-run", onclick: () => this.#deleteRun() }, "Delete this run") : null,
       ),
     );
@@ -304,8 +309,8 @@ export class Desk {
     await this.#eachSelected("Deleting …", (one, signal) => api.deleteCase(this.run.id, one, signal));
   }
 
-  async #saveExamples() {
-    await this.busy("Writing the examples …", async (signal) => this.save("examples.jsonl", await api.getExamples(this.run.id, signal)));
+  async #saveExamples(form, file) {
+    await this.busy("Writing the decisions …", async (signal) => this.save(file, await api.getExamples(this.run.id, form, signal)));
   }
 
   async #deleteRun() {
