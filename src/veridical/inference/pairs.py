@@ -99,6 +99,8 @@ class PairForm:
         tokenizer = model.tokenizer
         around = special_tokens(model)
         texts = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("a", "b")]
+        if not all(texts):
+            raise InputError(f"the tokenizer of {model.name!r} has no token for a letter", hint="copy the model again")
         pair = tokenizer("a", "b", add_special_tokens=True, return_token_type_ids=True)
         ids = pair["input_ids"]
         first_end = ids.index(texts[0][0]) + len(texts[0])
