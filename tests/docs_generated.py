@@ -59,6 +59,44 @@ def which_detector() -> str:
     return first_figures({"default": "[`default`](default.md)", "overlap": "[`overlap`](overlap.md)"})
 
 
+def comparison(path: Path = ROWS / "llm-faithfulness.jsonl") -> str:
+    """RAGAS, DeepEval, a judge and our detectors on the same answers, by the last row of each."""
+    from veridical.metrics.measure import Measured
+    from veridical.report.tables import cell
+
+    if not path.exists():
+        return "Nothing is measured yet."
+    rows = {row["tool"]: row for row in map(json.loads, path.read_text("utf-8").splitlines())}
+    names = {
+        "default": "`default`, fitted on these questions",
+        "judge": "`judge:yes_no`",
+        "verify": "`verify`",
+        "ragas": "RAGAS faithfulness",
+        "deepeval": "DeepEval faithfulness",
+    }
+
+    def figure(found: Mapping[str, Any]) -> str:
+        return cell(Measured(*(found[name] for name in ("value", "low", "high"))))
+
+    heads = ["ranking (ROC AUC)", "right ones flagged", "wrong ones found", "not judged", "seconds", "calls"]
+    lines = [f"| | {' | '.join(heads)} | tokens read, written |", f"|---{'|---:' * 7}|"]
+    for tool, name in names.items():
+        if row := rows.get(tool):
+            shown = [*(figure(row[of]) for of in ("roc_auc", "false_alarms", "recall")), f"{row['not_judged']}"]
+            shown += [f"{_figure(row['seconds'])}", f"{row['calls']:g}"]
+            tokens = f"{row['prompt_tokens']:,.0f}, {row['completion_tokens']:,.0f}"
+            lines.append(f"| {name} | {' | '.join(shown)} | {tokens} |")
+    some = next(iter(rows.values()))
+    about = (
+        f"{some['n']} answers to {some['n'] // 2} questions of {some['data']}, {some['split']}",
+        f"chat model {some['model']}",
+        "95% intervals (ROC AUC: bootstrap over questions; else Wilson)",
+        "seconds, calls and tokens: medians per answer",
+        f"{some['date']}.",
+    )
+    return "\n".join([*lines, "", "; ".join(about)])
+
+
 def command_help() -> str:
     """The help of every command: its text, examples as a block of code, and its options by panel."""
     from typer.main import get_command
@@ -1096,6 +1134,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "first-example": ("README.md", first_example),
     "first-figures": ("README.md", first_figures),
     "which-detector": ("docs/detectors/README.md", which_detector),
+    "comparison": ("docs/comparison.md", comparison),
     "annotate-loop": ("docs/annotate.md", annotate_loop),
     "reproduce": ("docs/reproduce.md", reproduced),
     "published-probes": ("docs/analyses.md", published_figures("chwang2024")),
