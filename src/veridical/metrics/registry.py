@@ -233,7 +233,9 @@ def source_word_roc_auc(
 
 
 _TABLE = [
-    _response("accuracy", definition="Share of right decisions", source=_LIU, statistic=_decided(Confusion.accuracy)),
+    _response(
+        "accuracy", definition="Proportion of right decisions", source=_LIU, statistic=_decided(Confusion.accuracy)
+    ),
     _response(
         "balanced_accuracy",
         definition="Mean of the recalls of both classes; 0.5 = a coin",
@@ -244,7 +246,7 @@ _TABLE = [
     _response("recall", definition="tp / (tp + fn)", source=_CHWANG, statistic=_decided(Confusion.recall)),
     _response(
         "false_alarms",
-        definition="Share of right responses that are flagged: fp / (fp + tn)",
+        definition="Proportion of right responses that are flagged: fp / (fp + tn)",
         source="the false positive rate",
         statistic=_decided(Confusion.false_alarms),
         higher_is_better=False,
@@ -297,7 +299,7 @@ _TABLE = [
     ),
     _probability(
         "ece",
-        definition="Mean gap of score and share of positives over 10 bins of equal width",
+        definition="Mean gap of score and proportion of positives over 10 bins of equal width",
         source="Naeini et al. 2015",
         statistic=_ECE,
         higher_is_better=False,
@@ -305,7 +307,7 @@ _TABLE = [
     Metric(
         "pair_accuracy",
         "pair",
-        "Share of pairs whose hallucinated member scores higher, ties half; 0.5 = no order",
+        "Proportion of pairs whose hallucinated member scores higher, ties half; 0.5 = no order",
         "Ma et al. 2023",
         _pair_member,
         _PAIRS,
@@ -342,7 +344,7 @@ _TABLE = [
             needs_threshold=False,
         )
         for name, text, source, statistic in (
-            ("ece", "Mean gap of score and share of positives over 10 bins", "Naeini et al. 2015", _ECE),
+            ("ece", "Mean gap of score and proportion of positives over 10 bins", "Naeini et al. 2015", _ECE),
             ("brier", "Mean squared distance of score and label", "Brier 1950", _BRIER),
         )
     ),
@@ -411,7 +413,7 @@ _TABLE = [
     Metric(
         "omission_recall",
         "source",
-        "Share of omitted sources (arguments) that were found",
+        "Proportion of omitted sources (arguments) that were found",
         "Chang et al. 2024, §3 (errors by argument)",
         _omitted,
         _counted(Confusion.recall),
