@@ -97,6 +97,27 @@ def comparison(path: Path = ROWS / "llm-faithfulness.jsonl") -> str:
     return "\n".join([*lines, "", "; ".join(about)])
 
 
+def client_cost() -> str:
+    """What checking a response costs the clients of Veridical, RAGAS and DeepEval, without the time of a model."""
+    rows = [json.loads(line) for line in (ROWS / "llm-peers.jsonl").read_text("utf-8").splitlines()]
+    measured = {(row["what"], row["latency_ms"]): row for row in rows if "latency_ms" in row}
+    names = {
+        "veridical": "`verify`",
+        "veridical, 8 claims a call": "`verify`, `claims_per_call=8`",
+        "ragas": "RAGAS 0.4.3",
+        "deepeval": "DeepEval 4.3.1",
+        "deepeval, one client": "DeepEval, HTTP client reused",
+    }
+    lines = ["| | calls | prompt words | CPU ms per call | s, at once | s, 200 ms |", f"|---{'|---:' * 5}|"]
+    for what, name in names.items():
+        fast, slow = measured[what, 0], measured[what, 200]
+        each = f"{fast['calls'] / fast['responses']:g} | {fast['prompt_words'] / fast['responses']:,.0f}"
+        times = " | ".join(f"{row['seconds'][0]:.1f}" for row in (fast, slow))
+        lines.append(f"| {name} | {each} | {fast['cpu_ms_per_call'][0]:.2f} | {times} |")
+    foot = f"Calls and words per response, seconds for all; medians; {rows[0]['machine']}; {rows[0]['date']}."
+    return "\n".join([*lines, "", foot])
+
+
 def command_help() -> str:
     """The help of every command: its text, examples as a block of code, and its options by panel."""
     from typer.main import get_command
@@ -1135,6 +1156,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "first-figures": ("README.md", first_figures),
     "which-detector": ("docs/detectors/README.md", which_detector),
     "comparison": ("docs/comparison.md", comparison),
+    "client-cost": ("docs/comparison.md", client_cost),
     "annotate-loop": ("docs/annotate.md", annotate_loop),
     "reproduce": ("docs/reproduce.md", reproduced),
     "published-probes": ("docs/analyses.md", published_figures("chwang2024")),
