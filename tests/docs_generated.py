@@ -147,6 +147,20 @@ def layouts() -> str:
     return "\n".join(lines)
 
 
+def templates() -> str:
+    """The prompt templates, except those with examples and those of one published detector."""
+    from veridical.inference.template import TEMPLATES
+
+    lines = ["| template | text |", "|---|---|"]
+    for name in ("general", "bare", "tldr", "short", "knowledge", "qa", "plain"):
+        parts = re.split(r"(\n+)", TEMPLATES[name].text)
+        shown = [part.replace("\n", "⏎") if part.startswith("\n") else f"`{part}`" for part in parts]
+        lines.append(f"| `{name}` | {' '.join(shown)} |")
+    lines.append("| `chat` | the tokenizer's chat template, then the response |")
+    lines.append("| `raw` | `case.prompt`, then the response |")
+    return "\n".join(lines)
+
+
 def _section(title: str, command: Any) -> str:
     panels: dict[str, list[str]] = {}
     for parameter in command.params:
@@ -1223,6 +1237,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "commands": ("docs/cli.md", command_help),
     "python": ("docs/python.md", api_reference.reference),
     "layouts": ("docs/check.md", layouts),
+    "templates": ("docs/models.md", templates),
     "doors": ("docs/doors.md", doors.table),
     "detectors": ("docs/detectors/README.md", detector_table),
     **option_tables(),
