@@ -86,7 +86,7 @@ class SelectionOptions:
 @annotate_app.command("select")
 @option_groups
 def select_command(data: LabelledData, options: SelectionOptions, reading: DataOptions, out: OutJsonl) -> None:
-    """Choose the items of the next round from changed texts: no trivial ones, and about as many of either label.
+    """Choose the items of the next round from changed texts: no trivial ones, about as many right as wrong.
 
     Each place that `veridical data corrupt` changed is an item. The detector's scores decide which items are left out
     and what proportion of the predicted hallucinations is taken (Liu et al. 2022, §3.3).
