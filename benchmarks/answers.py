@@ -12,20 +12,17 @@ as none.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import platform
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
-from commands import command, without_folders
+from running import benchmark, without_folders
 
 from veridical.datasets.split import content_hash, split_by_document
 from veridical.detectors import load_detector
@@ -79,49 +76,49 @@ def summary(values: Sequence[float]) -> dict[str, Any]:
     return {"n": len(known), "mean": round(float(known.mean()), 4), "interval": [round(low, 4), round(high, 4)]}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", type=Path)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("--detectors", nargs="+", default=["overlap", "default"])
-    parser.add_argument("--checker", default="default", help="what says what has to be revised")
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--temperature", type=float, default=0.0)
-    parser.add_argument("--max-tokens", type=int, default=300)
-    parser.add_argument("--dtype", default="auto")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--rows", type=Path)
-    given = parser.parse_args()
-    tuned = (given.model / DETECTOR).is_file()
-    model = (TunedChat if tuned else LocalChat)(given.model, dtype=given.dtype)
+@benchmark()
+def main(
+    model: Path,
+    data: Path,
+    *,
+    detectors: Sequence[str] = ("overlap", "default"),
+    checker: Annotated[str, "what says what has to be revised"] = "default",
+    count: int = 100,
+    temperature: float = 0.0,
+    max_tokens: int = 300,
+    dtype: str = "auto",
+    seed: int = 0,
+) -> Iterator[dict[str, Any]]:
+    tuned = (model / DETECTOR).is_file()
+    loaded = (TunedChat if tuned else LocalChat)(model, dtype=dtype)
     sent: list[Request] = []
-    chat = model.chat
-    model.chat = lambda requests: sent.extend(requests) or chat(requests)  # type: ignore[method-assign, func-returns-value]
-    asked = asked_of(given.data, given.count, given.seed)
+    chat = loaded.chat
+    loaded.chat = lambda requests: sent.extend(requests) or chat(requests)  # type: ignore[method-assign, func-returns-value]
+    asked = asked_of(data, count, seed)
     began = time.monotonic()
     answers = answer_cases(
-        model,
+        loaded,
         [replace(example.case, response="") for example in asked],
-        temperature=given.temperature,
-        seed=given.seed if given.temperature else None,
-        max_tokens=given.max_tokens,
+        temperature=temperature,
+        seed=seed if temperature else None,
+        max_tokens=max_tokens,
     )
     seconds = time.monotonic() - began
     answered = [answer for answer in answers if not isinstance(answer, Failure)]
     written = [case for _, case in answered]
     failures = Counter(answer.reason for answer in answers if isinstance(answer, Failure))
     again = sum(request.prefill == target_so_far({}, INTRODUCTION) for request in sent)
-    checker = load_detector(given.checker)
-    reviser = Delete() if tuned else Factored(model)
-    revisions = [revise_answer(passages, case, checker, reviser) for passages, case in answered]
+    checking = load_detector(checker)
+    reviser = Delete() if tuned else Factored(loaded)
+    revisions = [revise_answer(passages, case, checking, reviser) for passages, case in answered]
     texts = [last.revision.text for _, last in revisions]
     revised = [replace(case, response=text) for case, text in zip(written, texts, strict=True)]
     cores = os.cpu_count()
     about = {
         "model": "prompt-tuned " * tuned
-        + Path(model.artifact.base.name if isinstance(model, TunedChat) else model.name).name,
-        "dtype": given.dtype,
-        "temperature": given.temperature,
+        + Path(loaded.artifact.base.name if isinstance(loaded, TunedChat) else loaded.name).name,
+        "dtype": dtype,
+        "temperature": temperature,
         "data": f"perspectrum, test part, {content_hash(asked)[:16]}",
         "asked": len(asked),
         "answered": len(written),
@@ -129,14 +126,12 @@ def main() -> None:
         "not_read": dict(failures.most_common(5)),
         "words": round(float(np.mean([len(case.response.split()) for case in written])), 1) if written else None,
         "seconds": round(seconds, 1),
-        "checker": given.checker,
+        "checker": checker,
         "revised_by": "delete, put in" if tuned else "factored, put in",
         "changed": [sum(first.changed for first, _ in revisions), sum(last.changed for _, last in revisions)],
         "machine": f"{platform.machine()}, {os.environ.get('OMP_NUM_THREADS', cores)} of {cores} cores",
-        "command": command(),
-        "date": date.today().isoformat(),
     }
-    for spec in given.detectors:
+    for spec in detectors:
         before, after = judged(spec, written), judged(spec, revised)
         figures = {
             name: {
@@ -146,11 +141,7 @@ def main() -> None:
             }
             for name in before
         }
-        line = json.dumps({"benchmark": "answers", "detector": without_folders(spec), **about, **figures})
-        print(line, flush=True)
-        if given.rows:
-            with given.rows.open("a") as file:
-                file.write(line + "\n")
+        yield {"benchmark": "answers", "detector": without_folders(spec), **about, **figures}
 
 
 if __name__ == "__main__":

@@ -37,11 +37,12 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
-from datetime import date
 from itertools import cycle, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+from running import emit
 
 ROOT = Path(__file__).parents[1]
 ROWS = ROOT / "benchmarks" / "rows" / "batch-rows.jsonl"
@@ -310,8 +311,6 @@ def main() -> None:
     common = {
         "shard_rows": options.shard_rows,
         "command": f"python benchmarks/batch_rows.py --data DATA {' '.join(flags)}",
-        "date": date.today().isoformat(),
-        "machine": f"{platform.machine()}, {os.cpu_count()} processors",
         "versions": {"veridical": __version__, "python": platform.python_version()},
     }
     with TemporaryDirectory() if options.folder is None else nullcontext(options.folder) as name:
@@ -322,13 +321,8 @@ def main() -> None:
             path = folder / f"{options.texts}-{count}.jsonl"
             about = write_rows(path, options.data, options.texts, count, options.seed)
             row = MEASURES[measure](options.detector, path, folder, options)
-            line = json.dumps(
-                {"benchmark": "batch", "detector": options.detector, "texts": options.texts, **about, **row, **common}
-            )
-            print(line, flush=True)
-            options.out.parent.mkdir(exist_ok=True)
-            with options.out.open("a", encoding="utf-8") as file:
-                file.write(line + "\n")
+            named_row = {"benchmark": "batch", "detector": options.detector, "texts": options.texts}
+            emit({**named_row, **about, **row, **common}, options.out)
 
 
 if __name__ == "__main__":

@@ -17,17 +17,15 @@ others.
 
 from __future__ import annotations
 
-import argparse
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 from pathlib import Path
 from random import Random
+from typing import Annotated
 
-from commands import command
+from running import benchmark
 
 from veridical.datasets import read
 from veridical.datasets.split import content_hash
@@ -42,7 +40,6 @@ from veridical.text.segment import sentences
 from veridical.workflows.causes import with_causes
 from veridical.workflows.checking import check_cases
 
-ROWS = Path(__file__).parent / "rows" / "causes.jsonl"
 BATCH = 32
 
 _SILENT = re.compile(  # a right answer says that the passages do not have the answer
@@ -70,26 +67,23 @@ class Known:
     collection: tuple[Source, ...] = ()
 
 
-def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    arguments.add_argument("data", type=Path)
-    arguments.add_argument("--split", default="dev")
-    arguments.add_argument("--seed", type=int, default=0)
-    arguments.add_argument("--questions", type=int, help="use the cases of so many questions, the first")
-    arguments.add_argument("--model", help="a chat model that reads in place of the default detector")
-    arguments.add_argument("--base-url", help="its server")
-    arguments.add_argument("--cache", type=Path, help="a file that keeps its replies")
-    given = arguments.parse_args()
-    model = (
-        Connection(model=given.model, base_url=given.base_url, timeout=600, cache=given.cache).chat()
-        if given.model
-        else None
-    )
-    examples = list(read(f"written_rag:{given.data}", given.split))
+@benchmark("causes.jsonl")
+def main(
+    data: Path,
+    *,
+    split: str = "dev",
+    seed: int = 0,
+    questions: Annotated[int | None, "use the cases of so many questions, the first"] = None,
+    model: Annotated[str | None, "a chat model that reads in place of the default detector"] = None,
+    base_url: Annotated[str | None, "its server"] = None,
+    cache: Annotated[Path | None, "a file that keeps its replies"] = None,
+) -> Iterator[dict[str, object]]:
+    chat = Connection(model=model, base_url=base_url, timeout=600, cache=cache).chat() if model else None
+    examples = list(read(f"written_rag:{data}", split))
     detector = load_detector("default")
-    known = known_cases(examples, given.seed)
-    questions = list(dict.fromkeys(each.case.id.partition("/")[0] for each in known))[: given.questions]
-    known = [each for each in known if each.case.id.partition("/")[0] in questions]
+    known = known_cases(examples, seed)
+    chosen = list(dict.fromkeys(each.case.id.partition("/")[0] for each in known))[:questions]
+    known = [each for each in known if each.case.id.partition("/")[0] in chosen]
     named: list[tuple[Known, CauseKind, Outcome]] = []
     for shown in (True, False):  # the cases with a collection apart
         part = [each for each in known if bool(each.collection) is not shown]
@@ -97,24 +91,24 @@ def main() -> None:
             batch = part[start : start + BATCH]
             results = list(check_cases([each.case for each in batch], detector))
             if shown:
-                results = list(with_causes(results, detector=detector, model=model))
+                results = list(with_causes(results, detector=detector, model=chat))
             else:
                 pairs = zip(results, batch, strict=True)
                 results = [
-                    next(with_causes([r], collection=k.collection, detector=detector, model=model)) for r, k in pairs
+                    next(with_causes([r], collection=k.collection, detector=detector, model=chat)) for r, k in pairs
                 ]
             for each, result in zip(batch, results, strict=True):
                 assert result.cause is not None
                 named.append((each, result.cause.kind, result.outcome))
             print(f"{len(named)} of {len(known)}", flush=True)
-    row = {
+    yield {
         "benchmark": "causes",
         "data": "written_rag",
-        "split": given.split,
+        "split": split,
         "data_hash": content_hash(examples),
-        "seed": given.seed,
+        "seed": seed,
         "detector": "default",
-        "model": given.model,
+        "model": model,
         "fingerprint": digest_of(fingerprint_of(detector)),
         "n": len(named),
         "questions": len({each.case.id.partition("/")[0] for each, _, _ in named}),
@@ -125,11 +119,7 @@ def main() -> None:
             for kind in CauseKind
             if any(each.cause is kind for each, _, _ in named)
         },
-        "date": date.today().isoformat(),
-        "command": command(),
     }
-    with ROWS.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(row) + "\n")
 
 
 _WRONG = (CauseKind.NOT_RETRIEVED, CauseKind.RANKED_TOO_LOW, CauseKind.MISREAD, CauseKind.ADDED, CauseKind.STITCHED)

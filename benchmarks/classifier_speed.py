@@ -10,19 +10,16 @@ ratios. Prints one JSON row.
 
 from __future__ import annotations
 
-import argparse
-import json
 import platform
 import statistics
 import tempfile
 import time
-from datetime import date
-from importlib.metadata import version
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
-from commands import command
+from running import benchmark
 from transformers import Trainer, TrainingArguments
 
 from veridical.datasets.split import content_hash
@@ -86,52 +83,43 @@ def theirs(model: LocalModel, settings: ClassifierSettings, items: list[tuple[En
         return time.process_time() - began
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", required=True)
-    parser.add_argument("--data", required=True)
-    parser.add_argument("--steps", type=int, default=8)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--dtype", default="bf16")
-    parser.add_argument("--unit", default="part")
-    given = parser.parse_args()
+@benchmark()
+def main(
+    *, model: str, data: str, steps: int = 8, rounds: int = 3, dtype: str = "bf16", unit: str = "part"
+) -> Iterator[dict[str, Any]]:
     torch.set_num_threads(1)
-    model = load(given.model, dtype=given.dtype)
-    settings = ClassifierSettings(task="coverage", unit=given.unit, labels=("yes", "no"))
-    network = ClassifierNetwork(model, settings)
+    loaded = load(model, dtype=dtype)
+    settings = ClassifierSettings(task="coverage", unit=unit, labels=("yes", "no"))
+    network = ClassifierNetwork(loaded, settings)
     items: list[tuple[EncodedPart, bool]] = []
-    examples = training_sets(read_topics(given.data), "synth")["train"]
+    examples = training_sets(read_topics(data), "synth")["train"]
     for example in examples:
         omitted = {omission.source_id for omission in example.gold.omissions if omission.score}
         for part in case_parts(example.case, settings.task, settings.unit):
             encoded = network.encode(part)
             if not isinstance(encoded, str):
                 items.append((encoded[0], bool(omitted) if part.source is None else part.source.id in omitted))
-    items = items[: BATCH * given.steps]
+    items = items[: BATCH * steps]
     tokens = sum(len(encoded.ids) for encoded, _ in items)
     seconds: dict[str, list[float]] = {"ours": [], "trainer": []}
-    for _ in range(given.rounds):
-        seconds["ours"].append(ours(model, settings, items))
-        seconds["trainer"].append(theirs(model, settings, items))
+    for _ in range(rounds):
+        seconds["ours"].append(ours(loaded, settings, items))
+        seconds["trainer"].append(theirs(loaded, settings, items))
     ratios = [b / a for a, b in zip(seconds["ours"], seconds["trainer"], strict=True)]
-    row = {
+    yield {
         "what": "prompt tuning",
-        "model": Path(given.model).name,
-        "dtype": given.dtype,
-        "unit": given.unit,
-        "steps": given.steps,
-        "rounds": given.rounds,
+        "model": Path(model).name,
+        "dtype": dtype,
+        "unit": unit,
+        "steps": steps,
+        "rounds": rounds,
         "tokens": tokens,
         "data": f"perspectrum, synth, {content_hash(examples)[:16]}",
         "tokens_per_processor_second": {name: tokens / statistics.median(times) for name, times in seconds.items()},
         "times_faster_than_trainer": statistics.median(ratios),
         "ratios": ratios,
         "machine": f"{platform.machine()}, 1 thread",
-        "versions": {name: version(name) for name in ("torch", "transformers", "peft")},
-        "command": command(),
-        "date": date.today().isoformat(),
     }
-    print(json.dumps(row))
 
 
 if __name__ == "__main__":

@@ -15,17 +15,15 @@ that the log does not decide; tasks 0 to 24 were used during development.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator
-from datetime import date
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
-from commands import command
+from running import ROWS, benchmark
 
 from veridical.detectors import load_detector
 from veridical.io.conversations import read_conversation
@@ -38,7 +36,7 @@ from veridical.workflows.checking import check_cases
 HERE = Path(__file__).parent
 DATA = HERE / "data" / "conversations.jsonl"
 LABELS = HERE / "data" / "agent_log.jsonl"
-ROWS = HERE / "rows" / "conversations.jsonl"
+FILE = ROWS / "conversations.jsonl"
 RIGHT_OUTCOMES = {"right": Outcome.CLEAR, "wrong": Outcome.FLAGGED}
 
 
@@ -111,24 +109,24 @@ def measured(detector: Detector, given: list[dict[str, Any]], path: Path) -> Ite
         }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--log", type=Path, metavar="FILE", help="gpt-4o-airline.json: measure its labelled turns")
-    parser.add_argument("--detector", action="append", metavar="SPEC")
-    parser.add_argument("--model", help="a chat model: measure `verify` with it, too")
-    parser.add_argument("--base-url", help="where the chat model is served")
-    given = parser.parse_args()
-    specs = [*(given.detector or ("overlap", "overlap:values", "default")), *(["verify"] if given.model else [])]
-    connection = Connection(model=given.model, base_url=given.base_url) if given.model else None
-    data, path = (logged(given.log), given.log) if given.log else (conversations(), DATA)
+@benchmark("conversations.jsonl")
+def main(
+    *,
+    log: Annotated[Path | None, "gpt-4o-airline.json: measure its labelled turns"] = None,
+    detector: Sequence[str] = ("overlap", "overlap:values", "default"),
+    model: Annotated[str | None, "a chat model: measure `verify` with it, too"] = None,
+    base_url: Annotated[str | None, "where the chat model is served"] = None,
+) -> Iterator[dict[str, Any]]:
+    specs = [*detector, *(["verify"] if model else [])]
+    connection = Connection(model=model, base_url=base_url) if model else None
+    data, path = (logged(log), log) if log else (conversations(), DATA)
     for spec in specs:
-        detector = load_detector(spec, connection)
-        new = [row | {"command": command(), "date": date.today().isoformat()} for row in measured(detector, data, path)]
-        before = [json.loads(line) for line in ROWS.read_text("utf-8").splitlines()] if ROWS.exists() else []
-        others = [row for row in before if (row["detector"], row["data"]) != (detector.name, path.name)]
-        rows = [*others, *new]
-        ROWS.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
-        print(*map(json.dumps, new), sep="\n", flush=True)
+        loaded = load_detector(spec, connection)
+        new = list(measured(loaded, data, path))
+        before = [json.loads(line) for line in FILE.read_text("utf-8").splitlines()] if FILE.exists() else []
+        others = [row for row in before if (row["detector"], row["data"]) != (loaded.name, path.name)]
+        FILE.write_text("".join(f"{json.dumps(row)}\n" for row in others), "utf-8")
+        yield from new
 
 
 if __name__ == "__main__":

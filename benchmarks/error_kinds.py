@@ -15,16 +15,14 @@ prints what it tells of the rest, by the least probability of a kind that is tol
 
 from __future__ import annotations
 
-import argparse
 import json
-import platform
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from running import benchmark
 
 from veridical.datasets.split import content_hash, split_by_document
 from veridical.detectors import load_detector
@@ -113,7 +111,7 @@ def rows(root: Path) -> Iterator[dict[str, Any]]:
         yield about | {"flagged": "default"} | figures(by_default(examples))
 
 
-def validate(root: Path) -> None:
+def validated(root: Path) -> None:
     """Print accuracies on a fifth of the passages of the split train, with a regression fitted on the others."""
     for_fit: list[Example] = []
     held_out: dict[str, list[Example]] = {}
@@ -132,24 +130,21 @@ def validate(root: Path) -> None:
                 print(name, flagged, least, of_all["accuracy"], of_all["of_told"], f"{told_share:.2f}", flush=True)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="the folder with the data sets")
-    parser.add_argument("--fit", type=Path, metavar="FILE", help="fit the regression and write it here instead")
-    parser.add_argument("--validate", action="store_true", help="measure a regression of four fifths of train instead")
-    given = parser.parse_args()
-    if given.validate:
-        validate(given.data)
-        return
-    if given.fit:
-        document = fit_kinds([example for name in SETS for example in statements(given.data, name, "train")])
+@benchmark()
+def main(
+    data: Annotated[Path, "the folder with the data sets"],
+    *,
+    fit: Annotated[Path | None, "fit the regression and write it here instead"] = None,
+    validate: Annotated[bool, "measure a regression of four fifths of train instead"] = False,
+) -> list[dict[str, Any]]:
+    if validate:
+        validated(data)
+    elif fit:
+        document = fit_kinds([example for name in SETS for example in statements(data, name, "train")])
         lines = (f"{json.dumps(name)}: {json.dumps(row)}" for name, row in document["weights"].items())
         head = json.dumps(document["training"])
-        given.fit.write_text(f'{{"training": {head},\n"weights": {{\n' + ",\n".join(lines) + "\n}}\n", "utf-8")
-        return
-    for row in rows(given.data):
-        row |= {"command": "python benchmarks/error_kinds.py DATA", "python": platform.python_version()}
-        print(json.dumps(row | {"date": datetime.now(UTC).date().isoformat()}), flush=True)
+        fit.write_text(f'{{"training": {head},\n"weights": {{\n' + ",\n".join(lines) + "\n}}\n", "utf-8")
+    return [] if validate or fit else list(rows(data))
 
 
 if __name__ == "__main__":

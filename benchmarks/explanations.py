@@ -21,19 +21,17 @@ regressions on the candidates in the training documents. --speed measures how lo
 
 from __future__ import annotations
 
-import argparse
 import json
-import platform
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from running import benchmark
 
 from veridical.datasets import read
 from veridical.datasets.split import content_hash, document_of, split_by_document
@@ -280,7 +278,7 @@ def detector_rows(root: Path, spec: str) -> Iterator[dict[str, Any]]:
             yield row | {"measure": "label", "of": "all", "by": by, "told": auc} | labels(list(explain(errors, of)))
 
 
-def speed(root: Path) -> Iterator[dict[str, Any]]:
+def times(root: Path) -> Iterator[dict[str, Any]]:
     """Seconds for a response of 400 words with its numbers changed, the index of the source new and known."""
     words = (root / "wikipedia" / "articles.txt").read_text("utf-8").split(" ")
     for size in (400, 50_000):
@@ -324,7 +322,7 @@ def of_mention(
                 yield mention.is_name, option.features, is_right(error, span, new)
 
 
-def fit(root: Path) -> None:
+def fitted(root: Path) -> None:
     from sklearn.linear_model import LogisticRegression
 
     found = list(candidates(root))
@@ -338,27 +336,21 @@ def fit(root: Path) -> None:
         )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="the folder with the data sets")
-    parser.add_argument("--part", default="test", choices=("train", "valid", "test"))
-    parser.add_argument("--fit", action="store_true", help="fit the weights on the training documents instead")
-    parser.add_argument("--speed", action="store_true", help="measure the time instead")
-    parser.add_argument("--detector", metavar="SPEC", help="measure the labels of a default detector instead")
-    given = parser.parse_args()
-    if given.fit:
-        fit(given.data)
-        return
-    made = speed(given.data) if given.speed else rows(given.data, given.part)
-    option = " --speed" if given.speed else ""
-    if given.detector:
-        made, option = detector_rows(given.data, given.detector), f" --detector {given.detector}"
-    for row in made:
-        row |= {
-            "command": f"python benchmarks/explanations.py DATA{option}",
-            "python": platform.python_version(),
-        }
-        print(json.dumps(row | {"date": datetime.now(UTC).date().isoformat()}), flush=True)
+@benchmark()
+def main(
+    data: Annotated[Path, "the folder with the data sets"],
+    *,
+    part: Annotated[str, ("train", "valid", "test")] = "test",
+    fit: Annotated[bool, "fit the weights on the training documents instead"] = False,
+    speed: Annotated[bool, "measure the time instead"] = False,
+    detector: Annotated[str | None, "measure the labels of a default detector instead"] = None,
+) -> Iterable[dict[str, Any]]:
+    if fit:
+        fitted(data)
+        return ()
+    if detector:
+        return detector_rows(data, detector)
+    return times(data) if speed else rows(data, part)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,6 @@ from veridical.detectors import load_detector
 from veridical.io.files import write_whole
 from veridical.io.serialization import encode
 from veridical.metrics.calibrators import fit_platt
-from veridical.metrics.registry import METRICS
 from veridical.models.load import load, unload
 from veridical.records.detector import digest_of
 from veridical.records.judging import judge
@@ -35,6 +34,7 @@ from veridical_lab.bench.settings import BenchSettings, Loaded
 from veridical_lab.datasets import mu_shroom
 from veridical_lab.detectors.features.extraction import FeatureSettings
 from veridical_lab.detectors.features.statistics import WordStatistics
+from veridical_lab.metrics.registry import METRICS
 from veridical_lab.training.features import (
     FeatureOptions,
     FeatureTable,

@@ -1,6 +1,6 @@
 """Tokens per second of a local model that answers questions about one document, one by one and in one batch.
 
-    python benchmarks/generation_batches.py MODEL [--dtype fp32] [--rows 8] [--document 256] [--tokens 32] [--rounds 1]
+    python benchmarks/generation_batches.py MODEL [--dtype fp32] [--batch 8] [--document 256] [--tokens 32] [--rounds 1]
 
 The prompts are a document of so many tokens and a question each; texts are sampled at temperature 1, each with its own
 seed. "one by one" and "batch" take turns in each round; "unshared" is the batch in which each row reads the document by
@@ -10,19 +10,17 @@ ratios are of it, except on a GPU. `equal` is the share of texts that are the sa
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import platform
 import statistics
-import sys
 import time
-from collections.abc import Callable, Sequence
-from datetime import date
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import torch
+from running import benchmark
 
 from veridical.inference.local_model import LocalModel
 from veridical.models import cached_forward
@@ -55,68 +53,64 @@ def texts(model: LocalModel, given: Sequence[list[int]], seeds: Sequence[int], t
     return generate(model, given, Sampler(seeds, temperature=1.0, device=model.device), max_tokens=tokens)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("model")
-    parser.add_argument("--dtype", default="fp32")
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--rows", type=int, default=8)
-    parser.add_argument("--document", type=int, default=256)
-    parser.add_argument("--tokens", type=int, default=32)
-    parser.add_argument("--rounds", type=int, default=1)
-    given = parser.parse_args()
-    model = load(given.model, dtype=given.dtype, device=given.device)
-    asked = prompts(model, given.rows, given.document)
-    seeds = range(given.rows)
+@benchmark()
+def main(
+    model: str,
+    *,
+    dtype: str = "fp32",
+    device: str = "auto",
+    batch: int = 8,
+    document: int = 256,
+    tokens: int = 32,
+    rounds: int = 1,
+) -> Iterator[dict[str, Any]]:
+    loaded = load(model, dtype=dtype, device=device)
+    asked = prompts(loaded, batch, document)
+    seeds = range(batch)
 
     def unshared() -> list[Generated]:
         with patch.object(cached_forward, "shared_beginnings", lambda prompts: [([i], 0) for i in range(len(prompts))]):
-            return texts(model, asked, seeds, given.tokens)
+            return texts(loaded, asked, seeds, tokens)
 
     ways: dict[str, Callable[[], list[Generated]]] = {
-        "one by one": lambda: [texts(model, [asked[i]], [i], given.tokens)[0] for i in seeds],
-        "batch": lambda: texts(model, asked, seeds, given.tokens),
+        "one by one": lambda: [texts(loaded, [asked[i]], [i], tokens)[0] for i in seeds],
+        "batch": lambda: texts(loaded, asked, seeds, tokens),
         "unshared": unshared,
     }
-    texts(model, asked[:1], [0], 2)  # warm
+    texts(loaded, asked[:1], [0], 2)  # warm
     wall: dict[str, list[float]] = {way: [] for way in ways}
     cpu: dict[str, list[float]] = {way: [] for way in ways}
     written: dict[str, list[Generated]] = {}
-    for _ in range(given.rounds):
+    for _ in range(rounds):
         for way, run in ways.items():
             begun, begun_cpu = time.perf_counter(), time.process_time()
             written[way] = run()
             wall[way].append(time.perf_counter() - begun)
             cpu[way].append(time.process_time() - begun_cpu)
-    on_gpu = model.device.type == "cuda"
-    arguments = [Path(a).name if a == given.model else a for a in sys.argv[1:]]
+    on_gpu = loaded.device.type == "cuda"
     for way, found in written.items():
         times = (wall if on_gpu else cpu)[way]
-        tokens = sum(len(text.ids) for text in found)
+        count = sum(len(text.ids) for text in found)
         alone = (wall if on_gpu else cpu)["one by one"]
-        row = {
+        yield {
             "benchmark": f"generation_batches/{way}",
-            "model": Path(given.model).name,
-            "parameters": sum(p.numel() for p in model.model.parameters()),
-            "dtype": model.dtype_name,
+            "model": Path(model).name,
+            "parameters": sum(p.numel() for p in loaded.model.parameters()),
+            "dtype": loaded.dtype_name,
             "device": torch.cuda.get_device_name() if on_gpu else platform.machine(),
             "cores": os.cpu_count(),
             "threads": torch.get_num_threads(),
-            "rows": given.rows,
+            "rows": batch,
             "prompt_tokens": sum(map(len, asked)),
-            "tokens": tokens,
+            "tokens": count,
             "wall_s": round(statistics.median(wall[way]), 2),
             "cpu_s": round(statistics.median(cpu[way]), 2),
-            "tokens_per_s": round(tokens / statistics.median(times), 2),
+            "tokens_per_s": round(count / statistics.median(times), 2),
             "times_one_by_one": round(statistics.median(a / b for a, b in zip(alone, times, strict=True)), 2),
-            "equal": sum(a.ids == b.ids for a, b in zip(found, written["one by one"], strict=True)) / given.rows,
-            "rounds": given.rounds,
+            "equal": sum(a.ids == b.ids for a, b in zip(found, written["one by one"], strict=True)) / batch,
+            "rounds": rounds,
             "load": round(os.getloadavg()[0], 1),
-            "torch": torch.__version__,
-            "command": " ".join(["python", "benchmarks/generation_batches.py", *arguments]),
-            "date": date.today().isoformat(),
         }
-        print(json.dumps(row), flush=True)
 
 
 if __name__ == "__main__":

@@ -15,19 +15,16 @@ out of their row's means.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
-from commands import command, without_folders
+from running import benchmark, without_folders
 
 from veridical.datasets import read
 from veridical.datasets.split import content_hash, split_by_document
@@ -103,65 +100,56 @@ def row(results: list[Guarded], plain: list[Guarded], judge: Any) -> dict[str, A
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model")
-    parser.add_argument("data", metavar="SET:PATH")
-    parser.add_argument("--detector", default="logprob")
-    parser.add_argument("--judge", default="overlap")
-    parser.add_argument("--documents", type=int, default=20)
-    parser.add_argument("--share", type=float, default=0.1)
-    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
-    parser.add_argument("--temperature", type=float, default=1.0)
-    parser.add_argument("--top-k", type=int, default=0)
-    parser.add_argument("--stop", choices=["line"], help="texts end at a line break")
-    parser.add_argument("--tokens", type=int, default=32)
-    parser.add_argument("--template", default="tldr")
-    parser.add_argument("--rows", type=Path)
-    given = parser.parse_args()
+@benchmark()
+def main(
+    model: str,
+    data: str,
+    *,
+    detector: str = "logprob",
+    judge: str = "overlap",
+    documents: int = 20,
+    share: float = 0.1,
+    ways: Annotated[Sequence[str], tuple(WAYS)] = tuple(WAYS),
+    temperature: float = 1.0,
+    top_k: int = 0,
+    stop: Annotated[str | None, ("line",), "texts end at a line break"] = None,
+    tokens: int = 32,
+    template: str = "tldr",
+) -> Iterator[dict[str, Any]]:
     torch.set_num_threads(1)
-    parts = split_by_document(read(given.data))
-    stop = ("\n",) if given.stop else ()
-    sampling = Sampling(max_new_tokens=given.tokens, temperature=given.temperature, top_k=given.top_k, stop=stop)
-    guarding = Guard(given.detector, given.model)
+    parts = split_by_document(read(data))
+    sampling = Sampling(max_new_tokens=tokens, temperature=temperature, top_k=top_k, stop=("\n",) if stop else ())
+    guarding = Guard(detector, model)
 
     def run(cases: list[Case], **options: Any) -> list[Guarded]:
         results = []
         for seed, case in enumerate(cases):
-            guarding.options = GuardOptions(template=given.template, sampling=replace(sampling, seed=seed), **options)
+            guarding.options = GuardOptions(template=template, sampling=replace(sampling, seed=seed), **options)
             results.append(guarding.generate(case))
         return results
 
     unguarded = {"budget": TokenBudget(interventions=0), "threshold": 1.0}
-    fitted = run(one_a_document(parts["valid"], given.documents), **unguarded)
+    fitted = run(one_a_document(parts["valid"], documents), **unguarded)
     scores = [v.score for result in fitted for v in result.judgement.verdicts]
-    threshold = min(max(float(np.quantile(scores, 1 - given.share)), 1e-6), 1.0)
-    cases = one_a_document(parts["test"], given.documents)
+    threshold = min(max(float(np.quantile(scores, 1 - share)), 1e-6), 1.0)
+    cases = one_a_document(parts["test"], documents)
     plain = run(cases, **unguarded)
-    for name in given.ways:
-        figures = {
+    for name in ways:
+        yield {
             "benchmark": f"guard/{name}",
-            "model": Path(given.model).name,
-            "detector": given.detector.partition(":")[0],
+            "model": Path(model).name,
+            "detector": detector.partition(":")[0],
             "threshold": round(threshold, 4),
             "documents": len(cases),
-            "data": f"{without_folders(given.data)}, test part, {content_hash(parts['test'])[:16]}",
-            "trained_on": _artifact(given.detector),
-            "judge": given.judge.partition(":")[0],
-            **row(run(cases, **WAYS[name], threshold=threshold), plain, load_detector(given.judge)),
-            "temperature": given.temperature,
-            "top_k": given.top_k,
-            "max_new_tokens": given.tokens,
+            "data": f"{without_folders(data)}, test part, {content_hash(parts['test'])[:16]}",
+            "trained_on": _artifact(detector),
+            "judge": judge.partition(":")[0],
+            **row(run(cases, **WAYS[name], threshold=threshold), plain, load_detector(judge)),
+            "temperature": temperature,
+            "top_k": top_k,
+            "max_new_tokens": tokens,
             "machine": f"{platform.machine()}, 1 of {os.cpu_count()} cores",
-            "torch": torch.__version__,
-            "command": command(),
-            "date": date.today().isoformat(),
         }
-        line = json.dumps(figures)
-        print(line, flush=True)
-        if given.rows:
-            with given.rows.open("a") as file:
-                file.write(line + "\n")
 
 
 def _artifact(spec: str) -> str | None:

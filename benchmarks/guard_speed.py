@@ -11,54 +11,46 @@ is that to `generate()`, its median over prompts and rounds with the quartiles.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import date
-from importlib.metadata import version
 from pathlib import Path
 from statistics import mean, median, quantiles
+from typing import Any
 
 import torch
-from commands import command, without_folders
+from running import benchmark, without_folders
 
 from veridical.datasets import read
 from veridical.datasets.split import content_hash, split_by_document
-from veridical.models.generation import end_token_ids, prompt_of
+from veridical.models.generation import end_token_ids
 from veridical.records.types import Case
 from veridical_lab.detectors.local.probe import Probe
 from veridical_lab.guard import Guard, GuardOptions, Sampling
+from veridical_lab.models.stepwise import prompt_of
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model")
-    parser.add_argument("data", metavar="SET:PATH")
-    parser.add_argument("--detector", metavar="probe:FOLDER", required=True)
-    parser.add_argument("--documents", type=int, default=10)
-    parser.add_argument("--tokens", type=int, default=40)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--rows", type=Path)
-    given = parser.parse_args()
+@benchmark()
+def main(
+    model: str, data: str, *, detector: str, documents: int = 10, tokens: int = 40, rounds: int = 3
+) -> Iterator[dict[str, Any]]:
     torch.set_num_threads(1)
-    examples = split_by_document(read(given.data))["test"]
+    examples = split_by_document(read(data))["test"]
     first = {example.document: example.case for example in reversed(examples)}
-    cases = [replace(first[document], response="") for document in sorted(map(str, first))[: given.documents]]
-    probe = Probe(given.detector.removeprefix("probe:"), model=given.model)
-    model = probe.base()
-    options = GuardOptions(threshold=1.0, sampling=Sampling(max_new_tokens=given.tokens))
-    for_all = Guard(probe, model, options)
+    cases = [replace(first[document], response="") for document in sorted(map(str, first))[:documents]]
+    probe = Probe(detector.removeprefix("probe:"), model=model)
+    loaded = probe.base()
+    options = GuardOptions(threshold=1.0, sampling=Sampling(max_new_tokens=tokens))
+    for_all = Guard(probe, loaded, options)
 
     def generated(case: Case) -> list[int]:
-        prompt = torch.tensor([prompt_of(model, case, probe.settings.template, given.tokens).ids])
-        ids = model.model.generate(
-            prompt, attention_mask=torch.ones_like(prompt), do_sample=False, max_new_tokens=given.tokens
+        prompt = torch.tensor([prompt_of(loaded, case, probe.settings.template, tokens).ids])
+        ids = loaded.model.generate(
+            prompt, attention_mask=torch.ones_like(prompt), do_sample=False, max_new_tokens=tokens
         )
-        return [token for token in ids[0, prompt.shape[1] :].tolist() if token not in end_token_ids(model)]
+        return [token for token in ids[0, prompt.shape[1] :].tolist() if token not in end_token_ids(loaded)]
 
     def attached(case: Case) -> list[int]:
         with probe.attach():
@@ -78,18 +70,18 @@ def main() -> None:
     ways: dict[str, Callable[[Case], object]] = {
         "generate()": generated,
         "generate(), probe attached": attached,
-        "guard": lambda case: guarded(Guard(probe, model, options), case),
+        "guard": lambda case: guarded(Guard(probe, loaded, options), case),
         "guard, one for all texts": lambda case: guarded(for_all, case),
         "probe session": streamed,
     }
     for_all.generate(cases[-1])
     seconds: dict[str, list[float]] = {way: [] for way in ways}
     lengths = []
-    for _ in range(given.rounds):
+    for _ in range(rounds):
         for case in cases:
             ids = generated(case)
             lengths.append(len(ids))
-            texts = {model.tokenizer.decode(ids, skip_special_tokens=True).strip()}
+            texts = {loaded.tokenizer.decode(ids, skip_special_tokens=True).strip()}
             for way, call in ways.items():
                 start = time.process_time()
                 text = call(case)
@@ -99,12 +91,12 @@ def main() -> None:
             assert len(texts) == 1, texts
     for way, taken in seconds.items():
         ratios = [one / other for one, other in zip(taken, seconds["generate()"], strict=True)]
-        row = {
+        yield {
             "what": way,
-            "model": Path(given.model).name,
-            "detector": without_folders(given.detector),
+            "model": Path(model).name,
+            "detector": without_folders(detector),
             "probes": probe.heads["token" if "token" in probe.heads else "response"].probes.kind,
-            "data": f"{without_folders(given.data)}, test part, {content_hash(examples)[:16]}",
+            "data": f"{without_folders(data)}, test part, {content_hash(examples)[:16]}",
             "n": len(ratios),
             "prompts": len(cases),
             "tokens": round(mean(lengths), 1),
@@ -112,14 +104,7 @@ def main() -> None:
             "ratio": round(median(ratios), 3),
             "quartiles": [round(value, 3) for value in quantiles(ratios, n=4)[::2]],
             "machine": f"{platform.machine()}, 1 of {os.cpu_count()} cores",
-            "versions": {name: version(name) for name in ("torch", "transformers")},
-            "command": command(),
-            "date": date.today().isoformat(),
         }
-        print(json.dumps(row), flush=True)
-        if given.rows:
-            with given.rows.open("a") as file:
-                file.write(json.dumps(row) + "\n")
 
 
 if __name__ == "__main__":

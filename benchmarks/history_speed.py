@@ -11,21 +11,18 @@ are its median and its longest time. Prints one JSON row and appends it to --out
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import platform
 import statistics
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import date
 from itertools import cycle, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
+from running import benchmark
 from starlette.testclient import TestClient
 
 from veridical.datasets import read
@@ -150,53 +147,45 @@ def ms(seconds: float) -> float:
     return round(1000 * seconds, 1)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--cases", type=int, default=100_000)
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--place", help="the URL of an empty database; default: a file of SQLite")
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "rows" / "history-speed.jsonl")
-    args = parser.parse_args()
-    distinct = results(args.data)
+@benchmark("history-speed.jsonl")
+def main(
+    *,
+    data: Path,
+    cases: int = 100_000,
+    rounds: int = 9,
+    place: Annotated[str | None, "the URL of an empty database; default: a file of SQLite"] = None,
+) -> Iterator[dict[str, object]]:
+    distinct = results(data)
     with TemporaryDirectory() as folder:
-        place = args.place or f"{folder}/history.db"
-        history = History(place)
-        filled = fill(history, distinct, args.cases)
+        url = place or f"{folder}/history.db"
+        history = History(url)
+        filled = fill(history, distinct, cases)
         history.close()
-        settings = ServerSettings(detectors=("overlap",), history=HistorySettings(place=place))
+        settings = ServerSettings(detectors=("overlap",), history=HistorySettings(place=url))
         with TestClient(create_app(settings), base_url="http://127.0.0.1") as client:
             run = filled.pop("run")
-            times = measure(client, run, args.rounds)
+            times = measure(client, run, rounds)
             begin = time.perf_counter()
             assert client.delete(f"/v1/runs/{run}/cases/7").status_code == 200
             deleted_case = time.perf_counter()
             size = sum(file.stat().st_size for file in Path(folder).iterdir())
             waits = deleting(client, run)
             deleted = time.perf_counter()
-    row = {
+    yield {
         "benchmark": "history",
-        "database": "postgresql" if args.place else "sqlite",
-        "cases": args.cases,
+        "database": "postgresql" if place else "sqlite",
+        "cases": cases,
         "distinct_cases": len(distinct),
         **filled,
-        "file_mb": None if args.place else round(size / 1e6),
+        "file_mb": None if place else round(size / 1e6),
         "requests": times,
         "slowest_median_ms": max(each["median_ms"] for each in times.values()),
         "delete_case_seconds": round(deleted_case - begin, 2),
         "delete_run_seconds": round(deleted - deleted_case, 2),
         "longest_check_while_deleting_ms": ms(max(waits)),
-        "rounds": args.rounds,
+        "rounds": rounds,
         "load": round(os.getloadavg()[0], 1),
-        "machine": f"{platform.machine()}, {os.cpu_count()} processors",
-        "python": platform.python_version(),
-        "command": f"python benchmarks/history_speed.py --data ../shared/data --cases {args.cases}",
-        "date": date.today().isoformat(),
     }
-    line = json.dumps(row)
-    print(line)
-    with args.out.open("a", encoding="utf-8") as file:
-        file.write(line + "\n")
 
 
 if __name__ == "__main__":

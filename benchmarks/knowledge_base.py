@@ -7,15 +7,14 @@ Topics and arguments are made of words drawn by a seed, as often as natural word
 
 from __future__ import annotations
 
-import json
-import platform
 import random
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from datetime import date
 from pathlib import Path
+
+from running import benchmark
 
 from veridical.text.segment import words
 from veridical.text.stemmer import stem
@@ -62,7 +61,8 @@ def milliseconds(call: Callable[[str], object], queries: Sequence[str]) -> dict[
     return {name: round(value, 3) for name, value in {"median": statistics.median(times), **spread}.items()}
 
 
-def main() -> None:
+@benchmark()
+def main() -> Iterator[dict[str, object]]:
     topics = list(made_topics())
     draw = random.Random(1)
     chosen = draw.sample(topics, QUERIES)
@@ -83,7 +83,7 @@ def main() -> None:
         }
         for what, (call, queries) in jobs.items():
             measured = milliseconds(call, queries)
-            row = {
+            yield {
                 "benchmark": "knowledge base of 100,000 arguments",
                 "what": what,
                 "arguments": base.size().arguments,
@@ -95,12 +95,7 @@ def main() -> None:
                 "right_topic": found / len(questions),
                 "build_seconds": build_seconds,
                 "megabytes": round(base.path.stat().st_size / 1e6, 1),
-                "python": platform.python_version(),
-                "machine": platform.machine(),
-                "command": "python benchmarks/knowledge_base.py",
-                "date": date.today().isoformat(),
             }
-            print(json.dumps(row), flush=True)
         base.close()
 
 

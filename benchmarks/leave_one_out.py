@@ -11,20 +11,18 @@ of real or written outputs, with 95% intervals by bootstrap over examples.
 
 from __future__ import annotations
 
-import argparse
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from datetime import date
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from commands import command
 from numpy.typing import NDArray
+from running import benchmark
 
 from veridical.datasets.split import content_hash
-from veridical.detectors.default.combining import COLUMNS, SIGNS
 from veridical.detectors.default.detector import ENCODER, PACKAGED
+from veridical.detectors.default.regressions import COLUMNS, SIGNS
 from veridical.detectors.tokens.detector import Tokens
 from veridical.metrics.ranking import roc_auc
 from veridical.records.detector import digest_of, fingerprint_of
@@ -32,7 +30,6 @@ from veridical.records.types import Level
 from veridical_lab.training.default_data import ENTAILMENT, part_of, some_of_each
 from veridical_lab.training.default_levels import LevelRows, fit_level, level_rows
 
-ROWS = Path(__file__).parent / "rows" / "leave-one-out.jsonl"
 KINDS = {
     "dialogue": ("conv_fever", "begin", "faithdial_audit", "wow_q2"),
     "summary": ("summedits", "gum_summaries", "bamboo_hallu"),
@@ -114,15 +111,10 @@ def means(of_sets: Mapping[str, tuple[NDArray[np.bool_], Floats, float]], draw: 
     return np.array(figures).mean(0)
 
 
-def main() -> None:
-    """Measure, print, and append the rows."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("--encoder", type=Path, default=PACKAGED / ENCODER)
-    parser.add_argument("--most", type=int, default=100)
-    options = parser.parse_args()
-    data = some_of_each(part_of(options.data, "valid", languages=("en",)), options.most)
-    rows = level_rows(Tokens(options.encoder, onnx="int8").scorer, data, progress=print)[0][Level.RESPONSE]
+@benchmark("leave-one-out.jsonl")
+def main(data: Path, *, encoder: Path = PACKAGED / ENCODER, most: int = 100) -> Iterator[dict[str, Any]]:
+    examples = some_of_each(part_of(data, "valid", languages=("en",)), most)
+    rows = level_rows(Tokens(encoder, onnx="int8").scorer, examples, progress=print)[0][Level.RESPONSE]
     judged = [name for name in JUDGED if name in set(rows.sets)]
     for name, way in WAYS.items():
         of_sets = {}
@@ -134,12 +126,10 @@ def main() -> None:
         draws = np.array([means(of_sets, np.random.default_rng(i)) for i in range(DRAWS)])
         row = {
             "way": name,
-            "encoder": digest_of([fingerprint_of(Tokens(options.encoder, onnx="int8"))]),
+            "encoder": digest_of([fingerprint_of(Tokens(encoder, onnx="int8"))]),
             "sets": {left_out: round(float(roc_auc(y, s)), 3) for left_out, (y, s, _) in of_sets.items()},
             "n": sum(len(y) for y, _, _ in of_sets.values()),
-            "data_hash": content_hash(example for name in judged for example in data[name]),
-            "command": command(),
-            "date": date.today().isoformat(),
+            "data_hash": content_hash(example for name in judged for example in examples[name]),
         }
         for i, metric in enumerate(("roc_auc", "balanced_accuracy")):
             low, high = np.quantile(draws[:, i], (0.025, 0.975))
@@ -148,9 +138,7 @@ def main() -> None:
                 "low": round(low, 4),
                 "high": round(high, 4),
             }
-        print(json.dumps(row))
-        with ROWS.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+        yield row
 
 
 if __name__ == "__main__":

@@ -273,7 +273,7 @@ def main() -> None:
     if options.client:
         client(options.client, options.url, options.model)
         return
-    from commands import command
+    from running import command
 
     options.state.mkdir(parents=True, exist_ok=True)
     cases = drawn(options.data, options.questions)

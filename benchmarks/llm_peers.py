@@ -18,13 +18,11 @@ import argparse
 import asyncio
 import json
 import os
-import platform
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
@@ -32,6 +30,7 @@ from typing import Any
 from urllib.request import urlopen
 
 from llm_peers_server import CLAIMS, SAID, document, response
+from running import emit
 
 TOOLS = {  # what one response gives back
     "veridical": "a verdict a claim: place in the response, P(supported), reason; score; calls and tokens",
@@ -269,23 +268,13 @@ def main() -> None:
     if not arguments.peers_python and any(not tool.startswith("veridical") for tool in arguments.tools):
         sys.exit("name the interpreter of the peers: --peers-python, or leave them out: --tools veridical")
     common = {
-        "date": date.today().isoformat(),
-        "machine": f"{platform.machine()}, {os.cpu_count()} processors",
-        "python": platform.python_version(),
         "command": "python benchmarks/llm_peers.py --peers-python ENV/bin/python",
         "responses": arguments.responses,
         "claims": CLAIMS,
         "concurrency": arguments.concurrency,
     }
 
-    def emit(row: Row) -> None:
-        line = json.dumps({**common, **row})
-        print(line, flush=True)
-        if arguments.rows:
-            with arguments.rows.open("a", encoding="utf-8") as file:
-                file.write(line + "\n")
-
-    compare(arguments, emit)
+    compare(arguments, lambda row: emit({**common, **row}, arguments.rows))
 
 
 if __name__ == "__main__":

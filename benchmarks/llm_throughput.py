@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import platform
 import re
 import resource
 import subprocess
@@ -20,9 +19,9 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import date
-from importlib.metadata import version
 from pathlib import Path
+
+from running import emit
 
 from veridical.llm.cache import Cached
 from veridical.llm.openai import OpenAIChat
@@ -110,13 +109,8 @@ def measure(name: str, model: ChatModel, *, latency: float, concurrency: int) ->
         "over_ideal": round(seconds / ideal - 1, 4) if ideal else None,
         "ms_per_call": round(1e3 * seconds / len(asked), 3),
         "cpu_ms_per_call": round(1e3 * (used.ru_utime + used.ru_stime - cpu.ru_utime - cpu.ru_stime) / len(asked), 3),
-        "openai": version("openai"),
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-        "command": "python benchmarks/llm_throughput.py",
-        "date": date.today().isoformat(),
     }
-    print(json.dumps(row), flush=True)
+    emit(row)
 
 
 def main() -> None:

@@ -9,18 +9,18 @@ their number; and whether some of the texts, corrupted again with batch sizes of
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import os
-import platform
 import shlex
 import subprocess
 import sys
 import time
-from datetime import date
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
+
+from running import benchmark
 
 from veridical.datasets import read
 from veridical.text.segment import words
@@ -53,27 +53,19 @@ def corrupt(how: list[str], texts: int, out: Path, batch_size: int = 32) -> dict
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--texts", type=int, default=10_000)
-    parser.add_argument("--again", type=int, default=200)
-    parser.add_argument("how", nargs="+")
-    arguments = parser.parse_args()
+@benchmark()
+def main(out: Path, how: Sequence[str], *, texts: int = 10_000, again: int = 200) -> Iterator[dict[str, object]]:
     import torch
-    import transformers
 
-    out: Path = arguments.out
-    how: list[str] = arguments.how
     models = {option: Path(value).name for option, value in pairwise(how) if option.endswith("-model")}
     data, hashed = Path(how[0].partition(":")[2]), hashlib.sha256()
     for file in [data] if data.is_file() else sorted(each for each in data.rglob("*") if each.is_file()):
         hashed.update(file.read_bytes())
-    few = min(arguments.again, arguments.texts)
+    few = min(again, texts)
     files = [out.with_name(f"batches-of-{size}-{out.name}") for size in (32, 7, 1)]
     for file, size in zip(files, (32, 7, 1), strict=True):
         corrupt(how, few, file, size)
-    row: dict[str, object] = {
+    yield {
         "what": "masked words",
         "command": shlex.join(["python", "benchmarks/masked_speed.py", *sys.argv[1:]]),
         "data_hash": hashed.hexdigest(),
@@ -81,14 +73,10 @@ def main() -> None:
         "rank_model": models.get("--rank-model"),
         "same_in_batches_of_32_7_1": len({file.read_bytes() for file in files}) == 1,
         "compared": few,
-        "tenth": corrupt(how, max(1, arguments.texts // 10), out.with_name(f"tenth-{out.name}")),
-        **corrupt(how, arguments.texts, out),
+        "tenth": corrupt(how, max(1, texts // 10), out.with_name(f"tenth-{out.name}")),
+        **corrupt(how, texts, out),
         "threads": torch.get_num_threads(),
-        "machine": platform.processor() or platform.machine(),
-        "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
-        "date": date.today().isoformat(),
     }
-    print(json.dumps(row))
 
 
 if __name__ == "__main__":

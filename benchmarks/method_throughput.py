@@ -13,34 +13,33 @@ one thread, which other load changes less than the clock; on a GPU they are of t
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import platform
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
-from datetime import date
-from importlib.metadata import version
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any
+from types import SimpleNamespace
+from typing import Annotated, Any
 
 import torch
-from commands import command, without_folders
+from running import benchmark, without_folders
 
 from veridical.datasets import read
 from veridical.datasets.split import content_hash, split_by_document
 from veridical.detectors import load_detector
 from veridical.inference.local_model import LocalModel
 from veridical.llm.connection import Connection
-from veridical.models.encode import encode
-from veridical.models.generation import generate, prompt_of
+from veridical.models.generation import generate
 from veridical.models.load import load
 from veridical.models.sampling import Sampler
 from veridical.records.types import Case, Example
 from veridical_lab.detectors.local.probe import Probe
+from veridical_lab.models.encode import encode
+from veridical_lab.models.stepwise import prompt_of
 from veridical_lab.probes.options import ProbeOptions, TrainingConfig
 from veridical_lab.probes.training import train_probe
 
@@ -118,7 +117,7 @@ class LlamaCpp:
         self.process.wait(timeout=60)
 
 
-def probe_of(model: LocalModel, given: argparse.Namespace, examples: Sequence[Example], folder: str) -> Probe:
+def probe_of(model: LocalModel, given: SimpleNamespace, examples: Sequence[Example], folder: str) -> Probe:
     """A linear probe on every sublayer; how well it judges does not matter here."""
     options = ProbeOptions(kind="linear", max_epochs=1)
     config = TrainingConfig(options=options, objectives=("response",), template=TEMPLATE)
@@ -127,7 +126,7 @@ def probe_of(model: LocalModel, given: argparse.Namespace, examples: Sequence[Ex
 
 
 def reading(
-    model: LocalModel, given: argparse.Namespace, parts: dict[str, list[Example]], folder: str
+    model: LocalModel, given: SimpleNamespace, parts: dict[str, list[Example]], folder: str
 ) -> list[dict[str, Any]]:
     """A row per method that judges given responses."""
     cases = [example.case for example in drawn(parts["test"], given.cases)]
@@ -183,7 +182,7 @@ def reading(
     return rows
 
 
-def writing(model: LocalModel, given: argparse.Namespace, examples: Sequence[Example]) -> list[dict[str, Any]]:
+def writing(model: LocalModel, given: SimpleNamespace, examples: Sequence[Example]) -> list[dict[str, Any]]:
     """A row per way of generation."""
     cases = [example.case for example in drawn(examples, given.cases)]
     prompts = [list(prompt_of(model, case, TEMPLATE, given.tokens).ids) for case in cases]
@@ -248,49 +247,37 @@ def now(model: LocalModel) -> float:
     return time.perf_counter()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model")
-    parser.add_argument("data", metavar="SET:PATH")
-    parser.add_argument("--cases", type=int, default=8)
-    parser.add_argument("--salience", type=int, default=2, help="how many of them salience judges")
-    parser.add_argument(
-        "--training",
-        type=int,
-        default=60,
-        help="cases that the probe is made of",
-    )
-    parser.add_argument("--tokens", type=int, default=32, help="how many are written after each prompt")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--dtype", default="auto")
-    parser.add_argument("--llama-python", help="an interpreter with llama-cpp-python")
-    parser.add_argument("--rows", type=Path)
-    given = parser.parse_args()
-    model = load(given.model, device=given.device, dtype=given.dtype)
-    examples = list(read(given.data))
+@benchmark()
+def main(
+    model: str,
+    data: str,
+    *,
+    cases: int = 8,
+    salience: Annotated[int, "how many of them salience judges"] = 2,
+    training: Annotated[int, "cases that the probe is made of"] = 60,
+    tokens: Annotated[int, "how many are written after each prompt"] = 32,
+    rounds: int = 3,
+    device: str = "auto",
+    dtype: str = "auto",
+    llama_python: Annotated[str | None, "an interpreter with llama-cpp-python"] = None,
+) -> Iterator[dict[str, Any]]:
+    given = SimpleNamespace(**locals())
+    loaded = load(model, device=device, dtype=dtype)
+    examples = list(read(data))
     parts = split_by_document(examples)
     with tempfile.TemporaryDirectory() as folder:
-        found = reading(model, given, parts, folder) + writing(model, given, parts["test"])
+        found = reading(loaded, given, parts, folder) + writing(loaded, given, parts["test"])
     about = {
-        "model": Path(given.model).name,
-        "parameters": sum(p.numel() for p in model.model.parameters()),
-        "dtype": model.dtype_name,
-        "data": f"{without_folders(given.data)}, test part, {content_hash(parts['test'])[:16]}",
-        "rounds": given.rounds,
-        "device": torch.cuda.get_device_name() if model.device.type == "cuda" else platform.machine(),
+        "model": Path(model).name,
+        "parameters": sum(p.numel() for p in loaded.model.parameters()),
+        "dtype": loaded.dtype_name,
+        "data": f"{without_folders(data)}, test part, {content_hash(parts['test'])[:16]}",
+        "rounds": rounds,
+        "device": torch.cuda.get_device_name() if loaded.device.type == "cuda" else platform.machine(),
         "machine": f"1 of {os.cpu_count()} cores",
         "load": round(os.getloadavg()[0], 1),
-        "versions": {name: version(name) for name in ("torch", "transformers")},
-        "command": command(),
-        "date": date.today().isoformat(),
     }
-    for row in found:
-        line = json.dumps({**row, **about})
-        print(line, flush=True)
-        if given.rows:
-            with given.rows.open("a") as file:
-                file.write(line + "\n")
+    yield from ({**row, **about} for row in found)
 
 
 if __name__ == "__main__":

@@ -9,18 +9,17 @@ in a process of its own, so that the peak of memory is its own.
 from __future__ import annotations
 
 import hashlib
-import json
-import platform
 import re
 import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from running import emit
 
 from veridical.detectors.overlap.detector import WORDS, Overlap, precision_recall
 from veridical.records.types import Case, Source
@@ -42,16 +41,8 @@ def xsum_pairs(root: Path) -> tuple[list[tuple[str, str]], str]:
 
 
 def row(name: str, **figures: object) -> None:
-    common = {
-        "benchmark": name,
-        **figures,
-        "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-        "command": "python benchmarks/overlap_speed.py DATA",
-        "date": date.today().isoformat(),
-    }
-    print(json.dumps(common), flush=True)
+    peak = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    emit({"benchmark": name, **figures, "peak_rss_mb": peak})
 
 
 def against_rouge_score(root: Path) -> None:

@@ -9,13 +9,13 @@ bootstrap samples of documents). Nothing is tuned on these.
 
 from __future__ import annotations
 
-import json
 import re
-import sys
-from datetime import date
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from running import benchmark
 
 from veridical.datasets import read
 from veridical.detectors.overlap.detector import WORDS, Overlap
@@ -64,17 +64,18 @@ def gain(plain: Result, other: Result, documents: list[str], metric: str) -> lis
     return [round(float(x), 4) for x in np.percentile(gains, [2.5, 97.5])]
 
 
-def main(root: str) -> None:
+@benchmark()
+def main(root: Path) -> Iterator[dict[str, Any]]:
     for data in ("xsum_token:xsum_token", "bump:bump"):
         name, _, folder = data.partition(":")
-        examples = list(read(f"{name}:{Path(root) / folder}"))
+        examples = list(read(f"{name}:{root / folder}"))
         documents = [e.document or e.case.id for e in examples]
         everything = np.arange(len(examples))
         plain = Result(examples, "content")
         for words in WORDS:
             result = Result(examples, words)
             hit, false, missed = result.counts.sum(0)
-            row = {
+            row: dict[str, Any] = {
                 "data": name,
                 "words": words,
                 "responses": len(examples),
@@ -87,10 +88,8 @@ def main(root: str) -> None:
             if words != "content":
                 row["f1_gain_95"] = gain(plain, result, documents, "f1")
                 row["auc_gain_95"] = gain(plain, result, documents, "auc")
-            row["command"] = "python benchmarks/overlap_values.py DATA"
-            row["date"] = date.today().isoformat()
-            print(json.dumps(row), flush=True)
+            yield row
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

@@ -14,15 +14,12 @@ contextual calibration, Zhao et al. 2021, here by text).
 
 from __future__ import annotations
 
-import argparse
-import json
-from collections.abc import Sequence
-from datetime import date
+from collections.abc import Iterator, Sequence
 from functools import partial
-from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
-from commands import command, without_folders
+from running import benchmark, without_folders
 from scipy.special import expit, logit
 
 from veridical.datasets import read
@@ -88,30 +85,27 @@ def probabilities(
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", metavar="MODEL", nargs="+")
-    parser.add_argument("--data", metavar="SET:PATH", action="append", required=True)
-    parser.add_argument(
-        "--of",
-        choices=("response", "claims"),
-        action="append",
-        help="the whole response, its claims, or both (default)",
-    )
-    parser.add_argument("--wording", choices=WORDINGS, action="append", help="only these (default: all)")
-    parser.add_argument("--prior", action="store_true", help='ask with the document "N/A" as well')
-    parser.add_argument("--rows", type=Path)
-    given = parser.parse_args()
-    for folder in given.models:
+@benchmark()
+def main(
+    models: Sequence[str],
+    *,
+    data: Sequence[str],
+    of: Annotated[Sequence[str], ("response", "claims"), "what is judged"] = ("response", "claims"),
+    wording: Annotated[Sequence[str], tuple(WORDINGS)] = tuple(WORDINGS),
+    prior: Annotated[bool, 'ask with the document "N/A" as well'] = False,
+) -> Iterator[dict[str, Any]]:
+    for folder in models:
         model = LocalChat(folder)
-        for spec in given.data:
+        for spec in data:
             examples = [e for e in read(spec) if e.gold.hallucination is not None]
-            for of in given.of or ("response", "claims"):
-                report(model, spec, of, examples, given)
+            for part in of:
+                yield from report(model, spec, part, examples, wording, prior)
 
 
-def report(model: LocalChat, spec: str, of: str, examples: Sequence[Example], given: argparse.Namespace) -> None:
-    """A row for each wording, printed and appended to the file of rows."""
+def report(
+    model: LocalChat, spec: str, of: str, examples: Sequence[Example], wordings: list[str], with_prior: bool
+) -> Iterator[dict[str, Any]]:
+    """A row for each wording."""
     texts, place = [], []
     for i, example in enumerate(examples):
         said = [example.case.response]
@@ -119,12 +113,11 @@ def report(model: LocalChat, spec: str, of: str, examples: Sequence[Example], gi
             said = [claim.text for claim in sentence_claims(example.case.response).claims]
         texts += [(format_sources(example.case.sources), one) for one in said]
         place += [i] * len(said)
-    wordings = given.wording or list(WORDINGS)
     answers = probabilities(model, texts, wordings)
     if {"consistent", "error"} <= answers.keys():
         pairs = zip(answers["consistent"], answers["error"], strict=True)
         answers["consistent and error"] = [None if a is None or b is None else (a + b) / 2 for a, b in pairs]
-    prior = probabilities(model, [("N/A", said) for _, said in texts], wordings) if given.prior else {}
+    prior = probabilities(model, [("N/A", said) for _, said in texts], wordings) if with_prior else {}
     for wording in prior:
         answers[f"{wording} less prior"] = [
             None if a is None or b is None else float(expit(np.diff(logit(np.clip([b, a], 1e-6, 1 - 1e-6))).item()))
@@ -137,7 +130,7 @@ def report(model: LocalChat, spec: str, of: str, examples: Sequence[Example], gi
         for i, score in zip(place, scores, strict=True):
             worst[i] = max(worst[i], 0.5 if score is None else score)
         interval = bootstrap(partial(roc_auc, labels, worst), documents)
-        row = {
+        yield {
             "benchmark": "prompt wordings",
             "model": model.name,
             "wording": wording,
@@ -151,14 +144,7 @@ def report(model: LocalChat, spec: str, of: str, examples: Sequence[Example], gi
             "data": f"{without_folders(spec)}, {content_hash(examples)[:16]}",
             "n": len(examples),
             "documents": len(set(documents)),
-            "command": command(),
-            "date": date.today().isoformat(),
         }
-        line = json.dumps(row)
-        print(line, flush=True)
-        if given.rows:
-            with given.rows.open("a") as rows:
-                rows.write(line + "\n")
 
 
 if __name__ == "__main__":

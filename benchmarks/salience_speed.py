@@ -18,13 +18,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import transformers
+from running import emit
 
 WORDS = 50257
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
@@ -128,7 +128,7 @@ def error(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.abs(a[:rows] - b[:rows]).max() / np.abs(b).max())
 
 
-def compare(arguments: argparse.Namespace, emit: Any) -> None:
+def compare(arguments: argparse.Namespace, add: Any) -> None:
     ids = text(arguments.prompt, arguments.response)
     targets = list(range(arguments.prompt, len(ids)))
     nets = {dtype: model(dtype, arguments.device) for dtype in DTYPES}
@@ -138,11 +138,11 @@ def compare(arguments: argparse.Namespace, emit: Any) -> None:
             ours(net, ids[:8], [7], score)  # what is looked at once for each model
             run = timed(lambda n=net, s=score: ours(n, ids, targets, s), arguments.repeat, arguments.device)  # type: ignore[misc]
             mine[dtype, score] = run
-            emit(what="ours", dtype=dtype, score=score, seconds=run[0][0], cpu_seconds=run[0][1])
+            add(what="ours", dtype=dtype, score=score, seconds=run[0][0], cpu_seconds=run[0][1])
     half = targets[::2]
     for dtype, net in [("bf16", nets["bf16"])]:
         seconds, _ = timed(lambda n=net: ours(n, ids, half, "logit"), arguments.repeat, arguments.device)  # type: ignore[misc]
-        emit(
+        add(
             what="ours, every second token (about the share of content words)",
             dtype=dtype,
             seconds=seconds[0],
@@ -159,11 +159,11 @@ def compare(arguments: argparse.Namespace, emit: Any) -> None:
     for name, (score, measure) in others.items():
         for theirs in arguments.their_dtypes:
             seconds, found = measure(theirs)
-            emit(what=name, dtype=theirs, score=score, seconds=seconds[0], cpu_seconds=seconds[1])
+            add(what=name, dtype=theirs, score=score, seconds=seconds[0], cpu_seconds=seconds[1])
             for dtype in DTYPES:
                 clock, processor = (a / b for a, b in zip(seconds, mine[dtype, score][0], strict=True))
                 off = error(mine[dtype, score][1][: len(found)], found)
-                emit(
+                add(
                     what=f"ours {dtype} against {name} {theirs}",
                     times_as_fast=clock,
                     cpu_times_as_fast=processor,
@@ -171,7 +171,7 @@ def compare(arguments: argparse.Namespace, emit: Any) -> None:
                 )
 
 
-def costs(arguments: argparse.Namespace, emit: Any) -> None:
+def costs(arguments: argparse.Namespace, add: Any) -> None:
     net = model("bf16", arguments.device)
     rows = []
     for prompt in (64, 128, 256, 512):
@@ -180,7 +180,7 @@ def costs(arguments: argparse.Namespace, emit: Any) -> None:
             targets = list(range(prompt, len(ids), 2))
             seconds, _ = timed(lambda i=ids, t=targets: ours(net, i, t, "logit"), arguments.repeat, arguments.device)  # type: ignore[misc]
             rows.append((prompt, words, seconds[1] if arguments.device == "cpu" else seconds[0]))
-            emit(
+            add(
                 what="cost",
                 dtype="bf16",
                 prompt=prompt,
@@ -242,25 +242,20 @@ def main() -> None:
         else f"{platform.machine()}, {arguments.threads} threads"
     )
     common = {
-        "date": date.today().isoformat(),
         "machine": machine,
-        "torch": torch.__version__,
         "model": "gpt2-small, random",
         "prompt": arguments.prompt,
         "response": arguments.response,
     }
 
-    def emit(**row: Any) -> None:
-        line = json.dumps({**common, **{k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in row.items()}})
-        print(line, flush=True)
-        if arguments.rows:
-            with arguments.rows.open("a", encoding="utf-8") as file:
-                file.write(line + "\n")
+    def add(**row: Any) -> None:
+        rounded = {k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in row.items()}
+        emit({**common, **rounded}, arguments.rows)
 
     if arguments.only != "costs":
-        compare(arguments, emit)
+        compare(arguments, add)
     if arguments.only != "compare":
-        costs(arguments, emit)
+        costs(arguments, add)
 
 
 if __name__ == "__main__":

@@ -20,8 +20,8 @@ from veridical.datasets import read
 from veridical.datasets.split import document_of, split_by_document
 from veridical.io.files import write_whole
 from veridical.io.serialization import encode
-from veridical.metrics.pairs import pair_name
 from veridical.records.types import Example
+from veridical_lab.metrics.pairs import pair_name
 
 
 def order(name: str) -> bytes:

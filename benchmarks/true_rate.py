@@ -10,10 +10,8 @@ run by document.
 
 from __future__ import annotations
 
-import argparse
-import json
+from collections.abc import Iterator
 from dataclasses import replace
-from datetime import date
 from pathlib import Path
 from random import Random
 from statistics import mean
@@ -21,7 +19,7 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
-from commands import command
+from running import benchmark
 
 from veridical.datasets import read
 from veridical.detectors import load_detector
@@ -33,24 +31,19 @@ from veridical.workflows.rate.estimate import estimate
 from veridical.workflows.rate.rows import Run, RunRow
 from veridical.workflows.rate.strata import draw
 
-ROWS = Path(__file__).parent / "rows" / "true-rate.jsonl"
 SETS = {name: name for name in ("begin", "conv_fever", "wice", "bump", "summedits")} | {"written_answers": "written"}
 LABELS, DRAWS, RARE = 100, 500, 0.1
 
 
-def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    arguments.add_argument("data", type=Path)
-    arguments.add_argument("--detector", default="default")
-    arguments.add_argument("--cases", type=int, default=1000)
-    given = arguments.parse_args()
-    detector = load_detector(given.detector)
+@benchmark("true-rate.jsonl")
+def main(data: Path, *, detector: str = "default", cases: int = 1000) -> Iterator[dict[str, Any]]:
+    loaded = load_detector(detector)
     for name, folder in SETS.items():
         split = "dev" if folder == "written" else None
-        examples = [e for e in read(f"{name}:{given.data / folder}", split) if e.gold.hallucination is not None]
+        examples = [e for e in read(f"{name}:{data / folder}", split) if e.gold.hallucination is not None]
         Random(0).shuffle(examples)
-        examples = examples[: given.cases]
-        results = [one for i in range(0, len(examples), 64) for one in _checked(examples[i : i + 64], detector)]
+        examples = examples[:cases]
+        results = [one for i in range(0, len(examples), 64) for one in _checked(examples[i : i + 64], loaded)]
         for rare in (False, True):
             run, truth = _run(examples, results, rare)
             if len(run.rows) < 1.5 * LABELS:
@@ -58,14 +51,10 @@ def main() -> None:
             row = {
                 "data": name,
                 "rare": rare,
-                "detector": given.detector,
-                "fingerprint": digest_of(fingerprint_of(detector)),
+                "detector": detector,
+                "fingerprint": digest_of(fingerprint_of(loaded)),
             }
-            row |= simulate(run, truth, LABELS, DRAWS)
-            row |= {"date": date.today().isoformat(), "command": command()}
-            print(json.dumps(row), flush=True)
-            with ROWS.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
+            yield row | simulate(run, truth, LABELS, DRAWS)
 
 
 def _checked(examples: list[Example], detector: Any) -> list[Checked]:

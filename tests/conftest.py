@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import Phase, settings
+
+from tests.browsers import chromium
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 # One thread for each worker of pytest-xdist: threads that wait for each other on too few cores are many times slower.
 # Set before PyTorch and numpy are imported, and inherited by the processes that tests start.
@@ -40,3 +47,10 @@ def shared_models() -> Path:
     if not folder.is_dir():
         pytest.skip("the models folder ../shared/models is not beside this checkout")
     return folder
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A headless Chromium."""
+    with chromium() as running:
+        yield running

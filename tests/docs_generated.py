@@ -7,11 +7,12 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import redirect_stdout
 from functools import partial
 from inspect import Parameter, getdoc, signature
 from io import StringIO
+from itertools import starmap
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,6 +24,30 @@ from veridical.records.detector import info_of
 
 ROOT = Path(__file__).parents[1]
 ROWS = ROOT / "benchmarks" / "rows"
+
+
+def rows_of(name: str) -> list[dict[str, Any]]:
+    """The rows of a file in `benchmarks/rows`."""
+    return [json.loads(line) for line in (ROWS / name).read_text("utf-8").splitlines()]
+
+
+def table(head: str, rows: Iterable[Iterable[object]], *paragraphs: str) -> str:
+    """A Markdown table and paragraphs below it. In `head` each column ends in "|"; in ":|" if aligned to the right."""
+    titles = re.findall(r"(.*?)(:?)\|(?: |$)", head)
+    lines = [f"| {' | '.join(title.strip() for title, _ in titles)} |"]
+    lines.append(f"|{'|'.join(f'---{right}' for _, right in titles)}|")
+    lines += [f"| {' | '.join(map(str, cells))} |" for cells in rows]
+    return "\n".join([*(line.replace("|  ", "| ") for line in lines), *(f"\n{text}" for text in paragraphs)])
+
+
+def dates_of(rows: Iterable[dict[str, Any]]) -> str:
+    """The days on which rows were measured."""
+    return ", ".join(sorted({row["date"] for row in rows}))
+
+
+def commands_of(rows: Iterable[dict[str, Any]]) -> str:
+    """The commands that made rows, as a block of code."""
+    return "\n".join(["```sh", *dict.fromkeys(row["command"] for row in rows), "```"])
 
 
 def first_example() -> str:
@@ -78,14 +103,19 @@ def comparison(path: Path = ROWS / "llm-faithfulness.jsonl") -> str:
     def figure(found: Mapping[str, Any]) -> str:
         return cell(Measured(*(found[name] for name in ("value", "low", "high"))))
 
-    heads = ["ranking (ROC AUC)", "right ones flagged", "wrong ones found", "not judged", "seconds", "calls"]
-    lines = [f"| | {' | '.join(heads)} | tokens read, written |", f"|---{'|---:' * 7}|"]
-    for tool, name in names.items():
-        if row := rows.get(tool):
-            shown = [*(figure(row[of]) for of in ("roc_auc", "false_alarms", "recall")), f"{row['not_judged']}"]
-            shown += [f"{_figure(row['seconds'])}", f"{row['calls']:g}"]
-            tokens = f"{row['prompt_tokens']:,.0f}, {row['completion_tokens']:,.0f}"
-            lines.append(f"| {name} | {' | '.join(shown)} | {tokens} |")
+    lines = [
+        (
+            name,
+            *(figure(row[of]) for of in ("roc_auc", "false_alarms", "recall")),
+            row["not_judged"],
+            _figure(row["seconds"]),
+            f"{row['calls']:g}",
+            f"{row['prompt_tokens']:,.0f}, {row['completion_tokens']:,.0f}",
+        )
+        for tool, name in names.items()
+        if (row := rows.get(tool))
+    ]
+    head = "| ranking (ROC AUC) :| right ones flagged :| wrong ones found :| not judged :| seconds :| calls :|"
     some = next(iter(rows.values()))
     about = (
         f"{some['n']} answers to {some['n'] // 2} questions of {some['data']}, {some['split']}",
@@ -94,7 +124,7 @@ def comparison(path: Path = ROWS / "llm-faithfulness.jsonl") -> str:
         "seconds, calls and tokens: medians per answer",
         f"{some['date']}.",
     )
-    return "\n".join([*lines, "", "; ".join(about)])
+    return table(f"{head} tokens read, written :|", lines, "; ".join(about))
 
 
 def client_cost() -> str:
@@ -108,14 +138,15 @@ def client_cost() -> str:
         "deepeval": "DeepEval 4.3.1",
         "deepeval, one client": "DeepEval, HTTP client reused",
     }
-    lines = ["| | calls | prompt words | CPU ms per call | s, at once | s, 200 ms |", f"|---{'|---:' * 5}|"]
+    lines = []
     for what, name in names.items():
         fast, slow = measured[what, 0], measured[what, 200]
-        each = f"{fast['calls'] / fast['responses']:g} | {fast['prompt_words'] / fast['responses']:,.0f}"
-        times = " | ".join(f"{row['seconds'][0]:.1f}" for row in (fast, slow))
-        lines.append(f"| {name} | {each} | {fast['cpu_ms_per_call'][0]:.2f} | {times} |")
+        each = f"{fast['calls'] / fast['responses']:g}", f"{fast['prompt_words'] / fast['responses']:,.0f}"
+        times = (f"{row['seconds'][0]:.1f}" for row in (fast, slow))
+        lines.append((name, *each, f"{fast['cpu_ms_per_call'][0]:.2f}", *times))
+    head = "| calls :| prompt words :| CPU ms per call :| s, at once :| s, 200 ms :|"
     foot = f"Calls and words per response, seconds for all; medians; {rows[0]['machine']}; {rows[0]['date']}."
-    return "\n".join([*lines, "", foot])
+    return table(head, lines, foot)
 
 
 def command_help() -> str:
@@ -138,27 +169,25 @@ def layouts() -> str:
     """The columns that are recognised, best first."""
     from veridical.io.columns import LAYOUTS
 
-    lines = ["| tool | response | sources | question |", "|---|---|---|---|"]
-    for layout in LAYOUTS:
-        cells = (
-            ", ".join(f"`{name}`" for name in names) for names in (layout.responses, layout.sources, layout.questions)
-        )
-        lines.append(f"| {layout.name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    def cells(layout: Any) -> tuple[str, ...]:
+        columns = (layout.responses, layout.sources, layout.questions)
+        return layout.name, *(", ".join(f"`{name}`" for name in names) for names in columns)
+
+    return table("tool | response | sources | question |", map(cells, LAYOUTS))
 
 
 def templates() -> str:
     """The prompt templates, except those with examples and those of one published detector."""
     from veridical.inference.template import TEMPLATES
 
-    lines = ["| template | text |", "|---|---|"]
+    lines = []
     for name in ("general", "bare", "tldr", "short", "knowledge", "qa", "plain"):
         parts = re.split(r"(\n+)", TEMPLATES[name].text)
-        shown = [part.replace("\n", "⏎") if part.startswith("\n") else f"`{part}`" for part in parts]
-        lines.append(f"| `{name}` | {' '.join(shown)} |")
-    lines.append("| `chat` | the tokenizer's chat template, then the response |")
-    lines.append("| `raw` | `case.prompt`, then the response |")
-    return "\n".join(lines)
+        shown = (part.replace("\n", "⏎") if part.startswith("\n") else f"`{part}`" for part in parts)
+        lines.append((f"`{name}`", " ".join(shown)))
+    lines.append(("`chat`", "the tokenizer's chat template, then the response"))
+    lines.append(("`raw`", "`case.prompt`, then the response"))
+    return table("template | text |", lines)
 
 
 def _section(title: str, command: Any) -> str:
@@ -197,13 +226,13 @@ def _one_line(text: str) -> str:
 
 def detector_table() -> str:
     """The table of registered detectors."""
-    lines = ["| name | what it does | scores |", "|---|---|---|"]
-    for name in (*DETECTORS.table, *sorted(DETECTORS.plugins)):
+
+    def cells(name: str) -> tuple[str, ...]:
         cls = DETECTORS.load(name)
-        about = (getdoc(cls) or "").partition("\n")[0]
         lab = "" if name in DETECTORS.table else " (lab)"
-        lines.append(f"| `{name}`{lab} | {about} | {', '.join(info_of(cls).levels)} |")
-    return "\n".join(lines)
+        return f"`{name}`{lab}", (getdoc(cls) or "").partition("\n")[0], ", ".join(info_of(cls).levels)
+
+    return table("name | what it does | scores |", map(cells, (*DETECTORS.table, *sorted(DETECTORS.plugins))))
 
 
 LINKS = {
@@ -266,7 +295,7 @@ def results(name: str, metrics: str) -> Callable[[], str]:
         from veridical_lab.bench.results import read_result_rows
         from veridical_lab.report.result_tables import result_tables
 
-        rows = [row for row in read_result_rows([ROOT / "benchmarks" / "rows" / name]) if row.group is None]
+        rows = [row for row in read_result_rows([ROWS / name]) if row.group is None]
         return markdown(result_tables(rows, metrics.split()))
 
     return made
@@ -294,13 +323,11 @@ def default_results() -> str:
 
     rows = [row for row in read_result_rows([ROWS / "yardsticks.jsonl"]) if row.group is None]
     shown = metric_tables(rows, ["roc_auc", "false_alarms", "recall", "ece"])
-    return markdown([*shown, *mean_tables(rows)]) if rows else "Nothing is measured yet."
+    return markdown([*shown, *mean_tables(rows)])
 
 
-def default_speed(path: Path = ROOT / "benchmarks" / "rows" / "default-speed.jsonl") -> str:
+def default_speed(path: Path = ROWS / "default-speed.jsonl") -> str:
     """What the default detector costs, by the last row of each measurement."""
-    if not path.exists():
-        return "Nothing is measured yet."
     rows = {row["what"]: row for row in map(json.loads, path.read_text("utf-8").splitlines())}
 
     def spread(found: dict[str, float], unit: str = "", scale: float = 1) -> str:
@@ -361,11 +388,9 @@ def default_training_sets() -> str:
     parts |= {name: f"{most:,}" for name, most in {**data.ENTAILMENT, **data.LABELLED}.items()}
     parts |= dict.fromkeys(("argkp", "perspectrum"), "source and response exchanged")
     parts["e2e"] = "attributes changed by rules; source and response exchanged"
-    lines = ["| set | title | examples at most | licence |", "|---|---|---|---|"]
-    for name, part in parts.items():
-        info = load_reader(name).INFO
-        lines.append(f"| `{name}` | {info.title} | {part} | {info.licence} |")
-    return "\n".join(lines)
+    infos = {name: load_reader(name).INFO for name in parts}
+    cells = ((f"`{name}`", infos[name].title, part, infos[name].licence) for name, part in parts.items())
+    return table("set | title | examples at most | licence |", cells)
 
 
 def published_figures(name: str) -> Callable[[], str]:
@@ -388,7 +413,7 @@ def probe_comparisons() -> str:
     from veridical_lab.report.result_tables import comparison_table
 
     made = []
-    for file in sorted((ROOT / "benchmarks" / "rows").glob("probes-compare-*.jsonl")):
+    for file in sorted((ROWS).glob("probes-compare-*.jsonl")):
         found = [c for c in read_comparisons(file) if c.metric in ("f1", "token_f1")]
         ours = "encoder" if file.stem.endswith("-encoder") else "pooling-ensemble"
         chosen = [c for c in found if ours in c.a or ours in c.b]
@@ -396,81 +421,70 @@ def probe_comparisons() -> str:
     return markdown(made)
 
 
-def knowledge_base(path: Path = ROOT / "benchmarks" / "rows" / "knowledge-base.jsonl") -> str:
+def knowledge_base() -> str:
     """How long retrieval takes, as a table."""
-    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    lines = ["| retrieval | median | 95th percentile | longest | linear scan / this |", "|---|---|---|---|---|"]
-    for row in rows:
-        times = " | ".join(f"{_figure(row['milliseconds'][name])} ms" for name in ("median", "p95", "max"))
-        lines.append(f"| {row['what']} | {times} | {_figure(row['times_faster_than_linear_scan'])} |")
+    rows = rows_of("knowledge-base.jsonl")
     first = rows[0]
     size = f"{first['arguments']:,} arguments, {first['topics']:,} topics, {first['queries']} calls each"
     scan = f"a linear scan takes {_figure(first['linear_scan_milliseconds']['median'])} ms"
     made = f"built in {_figure(first['build_seconds'])} s, {_figure(first['megabytes'])} MB"
-    return "\n".join([*lines, "", f"{size}; {scan}; {made}; {first['machine']}, {first['date']}."])
+    cells = (
+        (
+            row["what"],
+            *(f"{_figure(row['milliseconds'][name])} ms" for name in ("median", "p95", "max")),
+            _figure(row["times_faster_than_linear_scan"]),
+        )
+        for row in rows
+    )
+    foot = f"{size}; {scan}; {made}; {first['machine']}, {first['date']}."
+    return table("retrieval | median | 95th percentile | longest | linear scan / this |", cells, foot)
 
 
-def answers(path: Path = ROWS / "answers.jsonl") -> str:
+def answers() -> str:
     """Answers that models write, by what judges them, before and after revision."""
-    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    rows = rows_of("answers.jsonl")
 
     def change(found: dict[str, Any]) -> str:
         low, high = found["difference"]["interval"]
         means = f"{found['before']['mean']:.3f} to {found['after']['mean']:.3f}"
         return f"{means}: {found['difference']['mean']:+.3f} [{low:+.3f}, {high:+.3f}]"
 
-    lines = [
-        "| model | answers | judged by | with something unsupported | arguments stated |",
-        "|---|---:|---|---|---|",
-    ]
-    for row in rows:
-        figures = " | ".join(change(row[name]) for name in ("hallucinated", "stated"))
-        answered = f"{row['answered']} of {row['asked']}"
-        if row.get("by_passages"):
-            answered += f", {row['by_passages']} of them passage by passage"
-        lines.append(f"| {row['model']} | {answered} | {row['detector']} | {figures} |")
-    first = rows[0]
-    of = f"{first['data']}; 95% intervals by bootstrap; {first['date']}"
-    said = f"Before and after `--revise` with {first['checker']}; {of}."
-    commands = "\n".join(dict.fromkeys(row["command"] for row in rows))
-    return "\n".join([*lines, "", said, "", f"```sh\n{commands}\n```"])
+    def cells(row: dict[str, Any]) -> tuple[str, ...]:
+        by_passages = f", {row['by_passages']} of them passage by passage" if row.get("by_passages") else ""
+        answered = f"{row['answered']} of {row['asked']}{by_passages}"
+        return row["model"], answered, row["detector"], change(row["hallucinated"]), change(row["stated"])
+
+    of = f"{rows[0]['data']}; 95% intervals by bootstrap; {rows[0]['date']}"
+    said = f"Before and after `--revise` with {rows[0]['checker']}; {of}."
+    head = "model | answers :| judged by | with something unsupported | arguments stated |"
+    return table(head, map(cells, rows), said, commands_of(rows))
 
 
-def classifier_speed(path: Path = ROWS / "classifier-speed.jsonl") -> str:
+def classifier_speed() -> str:
     """Prompt tuning next to the Trainer of transformers."""
-    (row,) = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    rates = " | ".join(f"{row['tokens_per_processor_second'][name]:.0f}" for name in ("ours", "trainer"))
+    (row,) = rows_of("classifier-speed.jsonl")
+    rates = (f"{row['tokens_per_processor_second'][name]:.0f}" for name in ("ours", "trainer"))
     ratio = f"{row['times_faster_than_trainer']:.2f} ({', '.join(f'{each:.2f}' for each in row['ratios'])})"
-    lines = [
-        "| model | precision | tokens per second of processor time | `Trainer` | ratio (rounds) |",
-        "|---|---|---:|---:|---|",
-        f"| {row['model']} | {row['dtype']} | {rates} | {ratio} |",
-    ]
     made = f"{row['tokens']:,} tokens in {row['steps']} steps; {row['data']}; {row['machine']}, {row['date']}."
-    return "\n".join([*lines, "", made, "", f"```sh\n{row['command']}\n```"])
+    head = "model | precision | tokens per second of processor time :| `Trainer` :| ratio (rounds) |"
+    return table(head, [(row["model"], row["dtype"], *rates, ratio)], made, commands_of([row]))
 
 
 def statement_checks() -> str:
     """Why a written statement is dropped."""
     from veridical_lab.adapt.statements import REASONS
 
-    lines = [f"| {reason} | {meaning} |" for reason, meaning in REASONS.items()]
-    return "\n".join(["| dropped | because |", "|---|---|", *lines])
+    return table("dropped | because |", REASONS.items())
 
 
-def adapting(path: Path = ROWS / "adapting.jsonl") -> str:
+def adapting() -> str:
     """What adapting to a domain of `summedits` changes."""
-    if not path.exists():
-        return "Nothing is measured yet."
-    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    lines = [
-        "| domain | statements by | labelled summaries | ROC AUC before | after | gain | kept | minutes |",
-        "|---|---|---:|---:|---:|---|---|---:|",
-    ]
-    for row in rows:
+    rows = rows_of("adapting.jsonl")
+
+    def cells(row: dict[str, Any]) -> tuple[str, ...]:
         found = row["labelled summaries"]
         gain = found["gain"]
-        cells = (
+        return (
             row["domain"],
             row["writer"],
             found["n"],
@@ -480,29 +494,30 @@ def adapting(path: Path = ROWS / "adapting.jsonl") -> str:
             "yes" if row["gate"]["kept"] else "no",
             f"{row['minutes']:.0f}",
         )
-        lines.append("| " + " | ".join(map(str, cells)) + " |")
-    commands = "\n".join(dict.fromkeys(row["command"] for row in rows))
+
+    head = "domain | statements by | labelled summaries :| ROC AUC before :| after :| gain | kept | minutes :|"
     foot = f"`summedits`, summaries that adapting never sees; 95% intervals (bootstrap); {rows[-1]['date']}."
-    return "\n".join([*lines, "", foot, "", f"```sh\n{commands}\n```"])
+    return table(head, map(cells, rows), foot, commands_of(rows))
 
 
-def true_rate(path: Path = ROWS / "true-rate.jsonl") -> str:
+def true_rate() -> str:
     """How often intervals cover the true rate, and how wide they are, next to those of random labels."""
-    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    lines = [
-        "| run | answers | wrong | flagged | covered | of groups | width | random: covered | width |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
-    ]
-    for row in rows:
-        names = ("wrong", "flagged", "coverage", "half_coverage", "width", "random_coverage", "random_width")
-        figures = " | ".join(f"{100 * row[name]:.1f} %" for name in names)
-        rare = ", rare" if row["rare"] else ""
-        lines.append(f"| `{row['data']}`{rare} | {row['rows']:,} | {figures} |")
+    rows = rows_of("true-rate.jsonl")
+    names = ("wrong", "flagged", "coverage", "half_coverage", "width", "random_coverage", "random_width")
+    cells = (
+        (
+            f"`{row['data']}`{', rare' * row['rare']}",
+            f"{row['rows']:,}",
+            *(f"{100 * row[name]:.1f} %" for name in names),
+        )
+        for row in rows
+    )
     narrower = sum(row["width"] / row["random_width"] for row in rows) / len(rows)
     first = rows[0]
     about = f"{first['draws']} draws of {first['labels']} labels; detector `{first['detector']}`, {first['date']}"
     mean = f"On average the interval has {100 * narrower:.0f} % of the width of that of random labels"
-    return "\n".join([*lines, "", f"{mean}. {about}.", "", f"```sh\n{first['command']}\n```"])
+    head = "run | answers :| wrong :| flagged :| covered :| of groups :| width :| random: covered :| width :|"
+    return table(head, cells, f"{mean}. {about}.", commands_of([first]))
 
 
 def _of_log(*commands: str) -> list[str]:
@@ -550,99 +565,87 @@ def counts_of_log() -> str:
     return f"```text\n{done.stderr.splitlines()[-1]}\n```"
 
 
-def causes(path: Path = ROWS / "causes.jsonl") -> str:
+def causes() -> str:
     """How often each cause is named rightly, and what is named instead."""
-    if not path.exists():
-        return "Nothing is measured yet."
-    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    row = max((row for row in rows if not row["model"]), key=lambda row: row["n"])
-    lines = ["| cause | cases | visible | right | of all cases | named instead |", "|---|---:|---:|---|---:|---|"]
-    for cause, found in row["causes"].items():
+    row = max((row for row in rows_of("causes.jsonl") if not row["model"]), key=lambda row: row["n"])
+
+    def cells(cause: str, found: dict[str, Any]) -> tuple[object, ...]:
         others = ", ".join(f"{name} {n}" for name, n in found["named"].items() if name != cause)
-        counts = f"{found['n']} | {found['seen']} | {_interval(found['accuracy'])} | {found['of_all']:.2f}"
-        lines.append(f"| {cause} | {counts} | {others or '–'} |")
+        counts = (found["n"], found["seen"], _interval(found["accuracy"]), f"{found['of_all']:.2f}")
+        return cause, *counts, others or "–"
+
     about = f"{row['n']} cases of {row['questions']} questions, {row['data']}, {row['split']} ({row['data_hash'][:12]})"
     foot = f"{about}; detector `{row['detector']}`; 95% intervals (Wilson); {row['date']}."
-    return "\n".join([*lines, "", foot, "", f"```sh\n{row['command']}\n```"])
+    head = "cause | cases :| visible :| right | of all cases :| named instead |"
+    return table(head, starmap(cells, row["causes"].items()), foot, commands_of([row]))
 
 
-def causes_by_chat_model(path: Path = ROWS / "causes.jsonl") -> str:
+def causes_by_chat_model() -> str:
     """How often causes are named rightly with a chat model, next to the default detector on the same questions."""
-    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
-    chat = next((row for row in rows if row["model"]), None)
-    if chat is None:
-        return "Nothing is measured yet."
+    rows = rows_of("causes.jsonl")
+    chat = next(row for row in rows if row["model"])
     offline = next(row for row in rows if not row["model"] and row["n"] == chat["n"])
-    lines = [f"| cause | visible cases | `default` | `{chat['model']}` |", "|---|---:|---:|---:|"]
-    seen = [cause for cause, found in chat["causes"].items() if found["seen"]]
-    for cause in seen:
-        right = (row["causes"][cause]["named"].get(cause, 0) for row in (offline, chat))
-        lines.append(f"| {cause} | {chat['causes'][cause]['seen']} | {' | '.join(map(str, right))} |")
-    totals = (sum(row["causes"][c]["named"].get(c, 0) for c in seen) for row in (offline, chat))
-    lines.append(f"| all | {sum(chat['causes'][c]['seen'] for c in seen)} | {' | '.join(map(str, totals))} |")
+    seen = {cause: found["seen"] for cause, found in chat["causes"].items() if found["seen"]}
+    right = {cause: [row["causes"][cause]["named"].get(cause, 0) for row in (offline, chat)] for cause in seen}
+    cells = [(cause, seen[cause], *right[cause]) for cause in seen]
+    total = ("all", sum(seen.values()), *map(sum, zip(*right.values(), strict=True)))
     about = f"Named rightly, of {chat['n']} cases of {chat['questions']} questions; {chat['date']}."
-    return "\n".join([*lines, "", about, "", f"```sh\n{chat['command']}\n```"])
+    head = f"cause | visible cases :| `default` :| `{chat['model']}` :|"
+    return table(head, [*cells, total], about, commands_of([chat]))
 
 
-def masked_speed(path: Path = ROWS / "masked-speed.jsonl") -> str:
+def masked_speed() -> str:
     """What corrupting texts with a masked language model takes, and whether memory grows with their number."""
-    (row,) = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    lines = ["| texts | seconds | texts per second | words per second | peak memory |", "|---:|---:|---:|---:|---:|"]
-    for run in (row["tenth"], row):
-        rates = " | ".join(_figure(run[name]) for name in ("seconds", "texts_per_second", "words_per_second"))
-        lines.append(f"| {run['report']['inputs']:,} | {rates} | {run['peak_rss_mb']:,} MB |")
+    (row,) = rows_of("masked-speed.jsonl")
+    names = ("seconds", "texts_per_second", "words_per_second")
+    cells = (
+        (f"{run['report']['inputs']:,}", *(_figure(run[name]) for name in names), f"{run['peak_rss_mb']:,} MB")
+        for run in (row["tenth"], row)
+    )
     equal = "the same file" if row["same_in_batches_of_32_7_1"] else "another file"
     ranked = f"ranked by {row['rank_model']}" if row["rank_model"] else "one candidate each"
     what = f"{row['compared']} of the texts in batches of 32, 7 and 1 give {equal}"
     said = f"Whole processes, {row['threads']} threads, {ranked}; {what}; {row['machine']}, {row['date']}."
-    return "\n".join([*lines, "", said, "", f"```sh\n{row['command']}\n```"])
+    head = "texts :| seconds :| texts per second :| words per second :| peak memory :|"
+    return table(head, cells, said, commands_of([row]))
 
 
-def generation_batches(path: Path = ROWS / "generation-batches.jsonl") -> str:
+def generation_batches() -> str:
     """How fast texts are generated alone, in a batch, and in a batch whose prompts share a beginning."""
-    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    rows = {row["benchmark"].rpartition("/")[2]: row for row in rows_of("generation-batches.jsonl")}
     ways = {
         "one by one": "one by one",
         "unshared": "one batch, each row reads the document",
         "batch": "one batch, the document read once",
     }
-    lines = ["| way | tokens per second | times one by one |", "|---|---|---|"]
-    for row in sorted(rows, key=lambda row: list(ways).index(row["benchmark"].rpartition("/")[2])):
-        way = ways[row["benchmark"].rpartition("/")[2]]
-        lines.append(f"| {way} | {_figure(row['tokens_per_s'])} | {_figure(row['times_one_by_one'])} |")
-    row = rows[0]
+    cells = ((ways[w], _figure(rows[w]["tokens_per_s"]), _figure(rows[w]["times_one_by_one"])) for w in ways)
+    row = next(iter(rows.values()))
     what = f"{row['rows']} prompts with {row['prompt_tokens']:,} tokens in all, {row['tokens']} tokens sampled"
     where = f"{row['model']} in {row['dtype']}, {row['threads']} threads of {row['cores']} cores"
-    equal = "all texts equal" if all(row["equal"] == 1 for row in rows) else "some texts differ"
-    return "\n".join([*lines, "", f"{what}, {equal}; {where}, {row['rounds']} rounds; {row['date']}."])
+    equal = "all texts equal" if all(row["equal"] == 1 for row in rows.values()) else "some texts differ"
+    foot = f"{what}, {equal}; {where}, {row['rounds']} rounds; {row['date']}."
+    return table("way | tokens per second | times one by one |", cells, foot)
 
 
-def history_speed(path: Path = ROOT / "benchmarks" / "rows" / "history-speed.jsonl") -> str:
+def history_speed() -> str:
     """How long requests to a history with many cases take."""
-    if not path.exists():
-        return "Nothing is measured yet."
-    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    rows = rows_of("history-speed.jsonl")
     names = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
-    heads = [f"{names[row['database']]}, {row['cases']:,} cases" for row in rows]
-    lines = [f"| request | {' | '.join(heads)} |", f"|---|{'---:|' * len(rows)}"]
+    heads = [f"{names[row['database']]}, {row['cases']:,} cases :|" for row in rows]
+    cells: list[tuple[str, ...]] = []
     for request in rows[0]["requests"]:
-        times = (_figure(row["requests"][request]["median_ms"]) for row in rows)
-        lines.append(f"| {request} | {' | '.join(f'{time} ms' for time in times)} |")
-    rates = {"rows_a_second": "rows of a file stored a second", "results_a_second": "results stored a second"}
-    for name, what in rates.items():
-        lines.append(f"| {what} | {' | '.join(format(row[name], ',') for row in rows)} |")
-    deleting = (f"{_figure(row['delete_run_seconds'])} s" for row in rows)
-    lines.append(f"| deleting all cases | {' | '.join(deleting)} |")
+        cells.append((request, *(f"{_figure(row['requests'][request]['median_ms'])} ms" for row in rows)))
+    for name, what in (("rows_a_second", "rows of a file stored"), ("results_a_second", "results stored")):
+        cells.append((f"{what} a second", *(f"{row[name]:,}" for row in rows)))
+    cells.append(("deleting all cases", *(f"{_figure(row['delete_run_seconds'])} s" for row in rows)))
     first = rows[0]
     about = f"Medians of {first['rounds']} requests to the routes in one process, {first['machine']}, {first['date']}."
-    return "\n".join([*lines, "", about, "", "```sh", *(row["command"] for row in rows), "```"])
+    return table(f"request | {' '.join(heads)}", cells, about, commands_of(rows))
 
 
-def server_load(path: Path = ROOT / "benchmarks" / "rows" / "server-load.jsonl") -> str:
+def server_load() -> str:
     """What the service answers under load, next to LettuceDetect's server."""
-    if not path.exists():
-        return "Nothing is measured yet."
-    rows = {row["what"]: row for row in map(json.loads, path.read_text("utf-8").splitlines())}
+    rows = {row["what"]: row for row in rows_of("server-load.jsonl")}
     first = rows["veridical, capacity"]
     at_once = f"{first['clients']} clients, each sends the next request once the last is answered"
     random, peer = "requests at random times, ", "LettuceDetect's server, a checkpoint of the same size: "
@@ -685,49 +688,40 @@ def server_load(path: Path = ROOT / "benchmarks" / "rows" / "server-load.jsonl")
     return "\n".join([*lines, "", " ".join(said), "", f"```sh\n{first['command']}\n```"])
 
 
-def faults(path: Path = ROWS / "faults.jsonl") -> str:
+def faults() -> str:
     """What `make faults` tried, and what was lost or wrong."""
-    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    lines = ["| fault | tried | lost | wrong | notes |", "|---|---:|---:|---:|---|"]
-    for row in rows:
-        if "fault" in row:
-            notes = "; ".join(note.replace("|", "/") for note in row["notes"][:2])
-            lines.append(f"| {row['fault']} | {row['tried']:,} | {row['lost']} | {row['wrong']} | {notes} |")
-    first = rows[0]
-    return "\n".join([*lines, "", f"Seed {first['seed']}, {first['machine']}, {first['date']}."])
+    rows = rows_of("faults.jsonl")
+    cells = (
+        (row["fault"], f"{row['tried']:,}", row["lost"], row["wrong"], "; ".join(row["notes"][:2]).replace("|", "/"))
+        for row in rows
+        if "fault" in row
+    )
+    foot = f"Seed {rows[0]['seed']}, {rows[0]['machine']}, {rows[0]['date']}."
+    return table("fault | tried :| lost :| wrong :| notes |", cells, foot)
 
 
-def work_growth(path: Path = ROWS / "faults.jsonl") -> str:
+def work_growth() -> str:
     """The processor time of each path at n, 2n and 4n."""
-    lines = ["| path | n | n | 2n | 4n |", "|---|---:|---:|---:|---:|"]
-    for row in map(json.loads, path.read_text("utf-8").splitlines()):
-        if "growth" in row:
-            times = " | ".join(f"{seconds:.3f} s" for seconds in row["seconds"])
-            lines.append(f"| {row['growth']} | {row['n']:,} | {times} |")
-    return "\n".join(lines)
+    rows = (row for row in rows_of("faults.jsonl") if "growth" in row)
+    cells = ((row["growth"], f"{row['n']:,}", *(f"{seconds:.3f} s" for seconds in row["seconds"])) for row in rows)
+    return table("path | n :| n :| 2n :| 4n :|", cells)
 
 
 def server_limits() -> str:
     """The limits of the service, with their defaults and what its docstring says of each."""
     from veridical.server.settings import Limits
 
-    about = (Limits.__doc__ or "").partition("Attributes:")[2]
-    entries = re.findall(r"^ {8}(\w+): (.*?)(?=^ {8}\w+:|\Z)", about, re.MULTILINE | re.DOTALL)
-    lines = ["| limit | default | |", "|---|---:|---|"]
-    return "\n".join(
-        [*lines, *(f"| `{name}` | {getattr(Limits(), name):,} | {' '.join(text.split())} |" for name, text in entries)]
-    )
+    about = _described(Limits, "Attributes").items()
+    return table("limit | default :| |", ((f"`{name}`", f"{getattr(Limits(), name):,}", text) for name, text in about))
 
 
-def batch_rows(folder: Path = ROOT / "benchmarks" / "rows") -> str:
+def batch_rows(folder: Path = ROWS) -> str:
     """How fast a batch is, in how much memory, and what is left of it after kills."""
     rows = [
         json.loads(line)
         for path in sorted(folder.glob("batch-*.jsonl"))
         for line in path.read_text("utf-8").splitlines()
     ]
-    if not rows:
-        return "Nothing is measured yet."
     lines = ["| detector | rows | run | rows a second | peak memory |", "|---|---|---|---:|---|"]
     for row in rows:
         texts = f"{row['rows']:,} {'sentence pairs' if row['texts'] == 'pairs' else 'responses to articles'}"
@@ -769,16 +763,14 @@ def batch_rows(folder: Path = ROOT / "benchmarks" / "rows") -> str:
     )
 
 
-def perspective_results(path: Path = ROOT / "benchmarks" / "rows" / "perspectives.jsonl") -> str:
+def perspective_results() -> str:
     """The detectors on each test set of answers with several perspectives, a table for each metric."""
     from veridical.report.tables import markdown
     from veridical_lab.bench.results import read_result_rows
     from veridical_lab.report.result_tables import metric_tables
 
-    if not path.exists():
-        return "Nothing is measured yet."
     metrics = ["roc_auc", "coverage_roc_auc", "word_roc_auc", "source_word_roc_auc"]
-    return _short_names(markdown(metric_tables(read_result_rows([path]), metrics)))
+    return _short_names(markdown(metric_tables(read_result_rows([ROWS / "perspectives.jsonl"]), metrics)))
 
 
 def _short_names(text: str) -> str:
@@ -794,10 +786,7 @@ def real_models() -> str:
     from veridical_lab.bench.results import read_result_rows
 
     names = ("real-logprob.jsonl", "real-verify.jsonl")
-    files = [file for name in names if (file := ROOT / "benchmarks" / "rows" / name).exists()]
-    rows = read_result_rows(files) if files else []
-    if not rows:
-        return "Nothing is measured yet."
+    rows = read_result_rows([ROWS / name for name in names])
     sets = list(dict.fromkeys(row.data.removeprefix("jsonl:").removesuffix(".jsonl") for row in rows))
     of_detector: dict[str, dict[str, str]] = {}
     for row in rows:
@@ -813,12 +802,12 @@ def real_models() -> str:
     return "\n".join([*lines, "", f"{foot}{', '.join(sorted({row.date for row in rows}))}."])
 
 
-def judges(path: Path = ROWS / "real-judges.jsonl") -> str:
+def judges() -> str:
     """Every way to ask a chat model, by set: ROC AUC, balanced accuracy at a fitted threshold, and what was asked."""
     from veridical.report.tables import cell
     from veridical_lab.bench.results import read_result_rows
 
-    rows = read_result_rows([path])
+    rows = read_result_rows([ROWS / "real-judges.jsonl"])
     sets = list(dict.fromkeys(row.data for row in rows))
     found: dict[str, dict[str, Any]] = {}
     for row in rows:
@@ -850,9 +839,9 @@ def judges(path: Path = ROWS / "real-judges.jsonl") -> str:
     return "\n\n".join([*parts, f"{foot}{', '.join(sorted({row.date for row in rows}))}."])
 
 
-def wordings(path: Path = ROWS / "prompt-wordings.jsonl") -> str:
+def wordings() -> str:
     """ROC AUC of each wording of the question that is answered by Yes or No, by model and set."""
-    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    rows = rows_of("prompt-wordings.jsonl")
     of = {"response": "the response", "claims": "its sentences"}
     columns = list(dict.fromkeys((row["model"], row["data"].partition(",")[0], row["of"]) for row in rows))
     heads = [
@@ -868,15 +857,14 @@ def wordings(path: Path = ROWS / "prompt-wordings.jsonl") -> str:
                 key = (row["model"], row["data"].partition(",")[0], row["of"])
                 cells[key] = f"{row['roc_auc']:.3f} [{low:.3f}, {high:.3f}]"
         lines.append(f"| {wording} | {' | '.join(cells.values())} |")
-    dates = ", ".join(sorted({row["date"] for row in rows}))
     sizes = sorted({f"{row['n']} responses of {row['documents']} documents" for row in rows})
-    foot = f"Validation documents, {' or '.join(sizes)}; 95% intervals by bootstrap over documents; {dates}."
+    foot = f"Validation documents, {' or '.join(sizes)}; 95% intervals by bootstrap over documents; {dates_of(rows)}."
     return "\n".join([*lines, "", foot])
 
 
-def method_throughput(path: Path = ROWS / "method-throughput.jsonl") -> str:
+def method_throughput() -> str:
     """What each method takes next to a bare pass of the model, and generation next to transformers' and llama.cpp's."""
-    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    rows = rows_of("method-throughput.jsonl")
     models = list(dict.fromkeys(row["model"] for row in rows))
     parts = []
     for what, title in (("reading", "judging, tokens of prompt and response"), ("writing", "generation, new tokens")):
@@ -911,7 +899,7 @@ def organic() -> str:
     from veridical_lab.report.analysis_tables import analysis_tables
     from veridical_lab.report.result_tables import result_tables
 
-    folder, parts = ROOT / "benchmarks" / "rows", []
+    folder, parts = ROWS, []
     for file in sorted(folder.glob("organic-transfer-*.jsonl")):
         model = file.stem.removeprefix("organic-transfer-")
         parts.append(f"**{model}**\n\n{transfer(file)}")
@@ -919,8 +907,6 @@ def organic() -> str:
         if layers.exists():
             peaks = markdown(analysis_tables(replace(read_records(layers), findings=[])))
             parts.append(f"{peaks}\n\n![ROC AUC of words by sublayer](organic-layers-{model}.svg)")
-    if not parts:
-        return "Nothing is measured yet."
     rows = [row for row in read_result_rows([folder / "organic.jsonl"]) if row.group is None]
     rows = [replace(row, detector=re.sub(r"build/(organic|models)/", "", row.detector)) for row in rows]
     return "\n\n".join([*parts, markdown(result_tables(rows, ["f1", "roc_auc", "word_roc_auc", "token_f1", "f1_sp"]))])
@@ -945,75 +931,70 @@ def replies() -> str:
     return "\n\n".join(f"**{file.stem.removeprefix('replies-transfer-')}**\n\n{transfer(file)}" for file in files)
 
 
-def contradictions(path: Path = ROWS / "explanations.jsonl") -> str:
+def contradictions() -> str:
     """How surely contradictions are told from absences, by rules and with what a detector says of the flagged text."""
-    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    rows = [row for row in rows if row["measure"] == "label" and row.get("detector") == "default"]
-    lines = ["| data | n | ROC AUC | by | label | said | precision | recall |", "|---|---|---|---|---|---|---|---|"]
+    rows = [row for row in rows_of("explanations.jsonl") if row["measure"] == "label"]
+    rows = [row for row in rows if row.get("detector") == "default"]
+    cells: list[tuple[object, ...]] = []
     for row in rows:
         told = row["told"]
-        first = f"{row['data']} | {row['n']} | {told['value']:.3f} [{told['low']:.3f}, {told['high']:.3f}]"
+        first = (row["data"], row["n"], f"{told['value']:.3f} [{told['low']:.3f}, {told['high']:.3f}]")
         for label in ("contradiction", "absence"):
             found = [row[f"{label}_{figure}"] for figure in ("precision", "recall")]
-            cells = ["–" if f is None else _interval(f) for f in found]
-            lines.append(f"| {first} | {row['by']} | `{label}` | {row[f'{label}_said']} | {' | '.join(cells)} |")
-            first = " | | "
-    dates = ", ".join(sorted({row["date"] for row in rows}))
-    return "\n".join([*lines, "", f"Test documents; 95% intervals by bootstrap over documents; {dates}."])
+            shares = ("–" if f is None else _interval(f) for f in found)
+            cells.append((*first, row["by"], f"`{label}`", row[f"{label}_said"], *shares))
+            first = ("", "", "")
+    head = "data | n | ROC AUC | by | label | said | precision | recall |"
+    return table(head, cells, f"Test documents; 95% intervals by bootstrap over documents; {dates_of(rows)}.")
 
 
-def corrections(path: Path = ROWS / "explanations.jsonl") -> str:
+def corrections() -> str:
     """How often a flagged place gets a correction, and how often it is right."""
-    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    rows = [row for row in rows if row["measure"] == "correction" and row["of"] != "value or name"]
+    rows = [row for row in rows_of("explanations.jsonl") if row["measure"] == "correction"]
+    rows = [row for row in rows if row["of"] != "value or name"]
     kinds = {"value": "number, date, quantity", "name": "name", "other": "other words"}
-    lines = ["| data | flagged | places | given | right of given | equal of given | right of all |"]
-    lines.append("|---|---|---:|---:|---|---|---|")
-    for row in rows:
-        shares = [row[name] for name in ("right_of_given", "equal_of_given", "right_of_all")]
-        cells = ["–" if one is None else _interval(one) for one in shares]
-        lines.append(f"| {row['data']} | {kinds[row['of']]} | {row['n']} | {row['given']} | {' | '.join(cells)} |")
-    dates = ", ".join(sorted({row["date"] for row in rows}))
-    return "\n".join([*lines, "", f"Test documents; 95% intervals by bootstrap over documents; {dates}."])
+
+    def cells(row: dict[str, Any]) -> tuple[object, ...]:
+        shares = (row[name] for name in ("right_of_given", "equal_of_given", "right_of_all"))
+        figures = ("–" if one is None else _interval(one) for one in shares)
+        return row["data"], kinds[row["of"]], row["n"], row["given"], *figures
+
+    head = "data | flagged | places :| given :| right of given | equal of given | right of all |"
+    foot = f"Test documents; 95% intervals by bootstrap over documents; {dates_of(rows)}."
+    return table(head, map(cells, rows), foot)
 
 
-def conversations(path: Path = ROWS / "conversations.jsonl") -> str:
+def conversations() -> str:
     """How many turns of the invented conversations have the right outcome, by detector and kind."""
-    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    rows = [row for row in rows if row["split"] == "test" and row["data"] == "conversations.jsonl"]
+    rows = [row for row in rows_of("conversations.jsonl") if row["split"] == "test"]
+    rows = [row for row in rows if row["data"] == "conversations.jsonl"]
     kinds = [name for name in rows[0]["by"] if " " in name and name not in _CAUSES]
-    names = [f"`{row['detector']}`" for row in rows]
-    lines = [f"| test half | {' | '.join(names)} |", f"|---|{'---|' * len(rows)}"]
-    lines.append(f"| all turns | {' | '.join(_interval(row['rightly']) for row in rows)} |")
-    for name in ("right", "wrong", *kinds):
-        label = f"{name} turns" if name in ("right", "wrong") else name
-        lines.append(f"| {label} | {' | '.join('{} of {}'.format(*row['by'][name]) for row in rows)} |")
-    lines.append(f"| could not be judged | {' | '.join(str(row['unjudged']) for row in rows)} |")
+    labels = {"right": "right turns", "wrong": "wrong turns"} | {kind: kind for kind in kinds}
     causes = ("{} of {}".format(*row["causes"]) if "causes" in row else "–" for row in rows)
-    lines.append(f"| [causes](causes.md) named rightly | {' | '.join(causes)} |")
-    n, number, dates = rows[0]["n"], rows[0]["conversations"], ", ".join(sorted({row["date"] for row in rows}))
-    return "\n".join(
-        [
-            *lines,
-            "",
-            f"Turns with the right outcome; {n} turns of {number} conversations; intervals by bootstrap; {dates}.",
-        ]
-    )
-
-
-def agent_log(path: Path = ROWS / "conversations.jsonl") -> str:
-    """How many labelled turns of a real agent's log have the right outcome, by detector."""
-    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    rows = [row for row in rows if row["data"] == "gpt-4o-airline.json"]
-    lines = [
-        "| detector | right turns that are clear | wrong turns that are flagged | not judged |",
-        "|---|---|---|---|",
+    cells = [
+        ("all turns", *(_interval(row["rightly"]) for row in rows)),
+        *((label, *("{} of {}".format(*row["by"][name]) for row in rows)) for name, label in labels.items()),
+        ("could not be judged", *(row["unjudged"] for row in rows)),
+        ("[causes](causes.md) named rightly", *causes),
     ]
-    for row in rows:
-        right, wrong = ("{} of {}".format(*row["by"][name]) for name in ("right", "wrong"))
-        lines.append(f"| `{row['detector']}` | {right} | {wrong} | {row['unjudged']} |")
-    dates = ", ".join(sorted({row["date"] for row in rows}))
-    return "\n".join([*lines, "", f"{rows[0]['n']} turns of {rows[0]['conversations']} conversations; {dates}."])
+    count = f"{rows[0]['n']} turns of {rows[0]['conversations']} conversations"
+    foot = f"Turns with the right outcome; {count}; intervals by bootstrap; {dates_of(rows)}."
+    return table("test half | " + " ".join(f"`{row['detector']}` |" for row in rows), cells, foot)
+
+
+def agent_log() -> str:
+    """How many labelled turns of a real agent's log have the right outcome, by detector."""
+    rows = [row for row in rows_of("conversations.jsonl") if row["data"] == "gpt-4o-airline.json"]
+    cells = (
+        (
+            f"`{row['detector']}`",
+            *("{} of {}".format(*row["by"][name]) for name in ("right", "wrong")),
+            row["unjudged"],
+        )
+        for row in rows
+    )
+    foot = f"{rows[0]['n']} turns of {rows[0]['conversations']} conversations; {dates_of(rows)}."
+    return table("detector | right turns that are clear | wrong turns that are flagged | not judged |", cells, foot)
 
 
 _CAUSES = ("not retrieved", "wrong refusal", "right refusal", "question not answered")
@@ -1023,48 +1004,48 @@ def label_table() -> str:
     """The labels of an explanation."""
     from veridical.detectors.explanation import LABELS
 
-    return "\n".join(["| label | meaning |", "|---|---|", *(f"| `{k}` | {v} |" for k, v in LABELS.items())])
+    return table("label | meaning |", ((f"`{name}`", meaning) for name, meaning in LABELS.items()))
 
 
 def kind_table() -> str:
     """The kinds of errors."""
     from veridical.detectors.explanation import KINDS
 
-    return "\n".join(
-        ["| kind | what stands in the response |", "|---|---|", *(f"| `{k}` | {v} |" for k, v in KINDS.items())]
-    )
+    return table("kind | what stands in the response |", ((f"`{kind}`", text) for kind, text in KINDS.items()))
 
 
-def error_kinds(path: Path = ROWS / "error_kinds.jsonl") -> str:
+def error_kinds() -> str:
     """How often the predicted kind of error is correct, in total and by kind, and the confusion matrix."""
     from veridical.detectors.explanation.kinds import KINDS, LEARNED
 
-    if not path.exists():
-        return "Nothing is measured yet."
-    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    lines = [
-        "| data | flagged | n | largest kind | named | correct | correct if named |",
-        "|---|---|---:|---|---:|---|---|",
-    ]
-    for row in rows:
-        largest = f"{row['largest']['kind']}, {row['largest']['value']:.2f}"
-        shares = f"{row['told'] / row['n']:.2f} | {_interval(row['accuracy'])} | {_interval(row['of_told'])}"
-        lines.append(f"| {row['data']} | {row['flagged']} | {row['n']} | {largest} | {shares} |")
+    rows = rows_of("error_kinds.jsonl")
     of_gold = [row for row in rows if row["flagged"] == "gold"]
-    lines += ["", "By kind, flagged at the gold spans (recall and precision):", ""]
-    lines += [f"| kind | {' | '.join(row['data'] for row in of_gold)} |", "|---|" + "---|" * len(of_gold)]
-    for kind in LEARNED:
-        found = [row["kinds"].get(kind) for row in of_gold]
-        cells = ["–" if f is None else f"{f['recall']:.2f} and {f['precision'] or 0:.2f} of {f['n']}" for f in found]
-        lines.append(f"| {kind} | {' | '.join(cells)} |")
+    sets = " ".join(f"{row['data']} |" for row in of_gold)
     told = [*KINDS, "none"]
-    lines += ["", "Confusion matrix (both sets, gold spans; rows are the tags, columns the predicted kinds):", ""]
-    lines += [f"| | {' | '.join(told)} |", "|---|" + "---:|" * len(told)]
-    for gold in (*LEARNED, "other"):
-        counts = [sum(row["confusion"].get(gold, {}).get(kind, 0) for row in of_gold) for kind in told]
-        lines.append(f"| {gold} | {' | '.join(map(str, counts))} |")
-    dates = ", ".join(sorted({row["date"] for row in rows}))
-    return "\n".join([*lines, "", f"Split dev; 95% intervals by bootstrap over passages; {dates}."])
+
+    def total(row: dict[str, Any]) -> tuple[object, ...]:
+        largest = f"{row['largest']['kind']}, {row['largest']['value']:.2f}"
+        shares = (f"{row['told'] / row['n']:.2f}", _interval(row["accuracy"]), _interval(row["of_told"]))
+        return row["data"], row["flagged"], row["n"], largest, *shares
+
+    def by_kind(kind: str) -> tuple[str, ...]:
+        found = (row["kinds"].get(kind) for row in of_gold)
+        form = "{recall:.2f} and {precision:.2f} of {n}"
+        return kind, *("–" if f is None else form.format(**f | {"precision": f["precision"] or 0}) for f in found)
+
+    def confused(gold: str) -> tuple[object, ...]:
+        return gold, *(sum(row["confusion"].get(gold, {}).get(kind, 0) for row in of_gold) for kind in told)
+
+    head = "data | flagged | n :| largest kind | named :| correct | correct if named |"
+    parts = [
+        table(head, map(total, rows)),
+        "By kind, flagged at the gold spans (recall and precision):",
+        table(f"kind | {sets}", map(by_kind, LEARNED)),
+        "Confusion matrix (both sets, gold spans; rows are the tags, columns the predicted kinds):",
+        table(f"| {' '.join(f'{kind} :|' for kind in told)}", map(confused, (*LEARNED, "other"))),
+        f"Split dev; 95% intervals by bootstrap over passages; {dates_of(rows)}.",
+    ]
+    return "\n\n".join(parts)
 
 
 def _interval(one: dict[str, float]) -> str:
@@ -1078,8 +1059,6 @@ def papers() -> str:
     from veridical_lab.report.prevalence_table import prevalence_tables
 
     path = ROWS / "papers.jsonl"
-    if not path.exists():
-        return "Nothing is measured yet."
     rows = [row for _, row in read_documents(path, "prevalence")]
     about = dict.fromkeys(f"{row.questions} questions, {row.data_hash[:16]}; {row.date}" for row in rows)
     return f"{markdown(prevalence_tables(rows))}\n\n95% intervals by bootstrap over questions; {'; '.join(about)}"
@@ -1118,21 +1097,18 @@ def guarded(name: str) -> Callable[[], str]:
     return table
 
 
-def guard_speed(path: Path = ROWS / "guard-speed.jsonl") -> str:
+def guard_speed() -> str:
     """A probe in the loop next to `generate()` of transformers."""
-    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    lines = ["| model | way | processor time per text | times `generate()` [quartiles] |", "|---|---|---|---|"]
-    for row in rows:
-        low, high = row["quartiles"]
-        lines.append(
-            f"| {row['model']} | {row['what']} | {row['seconds']} s | {row['ratio']:.2f} [{low:.2f}, {high:.2f}] |"
-        )
+    rows = rows_of("guard-speed.jsonl")
+    times = ("{:.2f} [{:.2f}, {:.2f}]".format(row["ratio"], *row["quartiles"]) for row in rows)
+    cells = ((row["model"], row["what"], f"{row['seconds']} s", ratio) for row, ratio in zip(rows, times, strict=True))
     row = rows[0]
-    foot = (
-        f"{row['prompts']} prompts, {row['tokens']} tokens each, {row['n'] // row['prompts']} rounds; {row['data']}; "
-        f"{row['probes']} probes; "
+    rounds = row["n"] // row["prompts"]
+    of = (
+        f"{row['prompts']} prompts, {row['tokens']} tokens each, {rounds} rounds; {row['data']}; {row['probes']} probes"
     )
-    return "\n".join([*lines, "", f"{foot}{row['machine']}; {row['date']}."])
+    head = "model | way | processor time per text | times `generate()` [quartiles] |"
+    return table(head, cells, f"{of}; {row['machine']}; {row['date']}.")
 
 
 def datasets() -> str:
@@ -1154,8 +1130,27 @@ def annotate_loop() -> str:
     from veridical.report.tables import markdown
     from veridical_lab.report.annotation import loop_tables
 
-    rows = (ROOT / "benchmarks" / "rows" / "annotate-loop.jsonl").read_text("utf-8").splitlines()
+    rows = (ROWS / "annotate-loop.jsonl").read_text("utf-8").splitlines()
     return markdown(loop_tables([json.loads(row) for row in rows]))
+
+
+def rules() -> str:
+    """The rules of the default detector."""
+    from veridical.detectors.default.rules import RULES
+
+    effects = {
+        "rewrite": "changes what the encoder reads",
+        "places": "has the encoder read parts of the sources alone",
+        "adjust": "decides about the sentence",
+        "supported": "its words count as supported",
+        "contradicted": "is flagged",
+        "misplaced": "counts as missing from the sources",
+    }
+    lines = ["| rule | where it applies | effect |", "|---|---|---|"]
+    for rule in RULES.values():
+        effect = next(text for name, text in effects.items() if getattr(rule, name) is not None)
+        lines.append(f"| `{rule.name}` | {rule.about} | {effect} |")
+    return "\n".join(lines)
 
 
 def option_tables() -> dict[str, tuple[str, Callable[[], str]]]:
@@ -1171,6 +1166,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "which-detector": ("docs/detectors/README.md", which_detector),
     "comparison": ("docs/comparison.md", comparison),
     "client-cost": ("docs/comparison.md", client_cost),
+    "rules-default": ("docs/detectors/default.md", rules),
     "annotate-loop": ("docs/annotate.md", annotate_loop),
     "reproduce": ("docs/reproduce.md", reproduced),
     "published-probes": ("docs/analyses.md", published_figures("chwang2024")),

@@ -31,7 +31,7 @@ import veridical_lab
 USES = {"match": "match", "fullmatch": "fullmatch"}
 """Methods that begin at one position; any other method searches."""
 CUT = {
-    "veridical.detectors.default.wording._ABSENCES": ("fullmatch", 400),
+    "veridical.detectors.default.absences._ABSENCES": ("fullmatch", 400),
     "veridical.detectors.scope._CODE": ("match", 200),
     "veridical.detectors.scope._SLOT": ("search", 200),
     "veridical_lab.datasets.answer_statements._RULES": ("fullmatch", 200),

@@ -18,8 +18,6 @@ OVERLAP = ("-d", "verify:overlap")  # fast, and its scores are known exactly
 @pytest.fixture(autouse=True)
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
     Path("answer.txt").write_text("It is 330 m tall. It is purple.")
     Path("source.txt").write_text("The tower is 330 m tall and grey.")
     Path("model.json").write_text(json.dumps({"is purple": "No", "330 m": "Yes"}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from veridical.detectors.default.wording import answers, lacking, matter_of_absence
+from veridical.detectors.default.absences import answers, lacking, matter_of_absence
 from veridical.records.types import Source
 
 HALL = [

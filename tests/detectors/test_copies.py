@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from veridical.detectors.default.wording import is_copied
+from veridical.detectors.default.copies import is_copied
 
 SAID = "The drug cures migraine."
 

@@ -13,12 +13,13 @@ import pytest
 from tests.detectors.default_artifact import tiny_default
 from tests.lab.detectors.feature_examples import contradicted, examples
 from veridical.detectors import load_detector
-from veridical.detectors.default.combining import COLUMNS, COPIED, DENIED, sentence_rows, word_table
-from veridical.detectors.default.detector import Default, score
+from veridical.detectors.default.detector import Default
+from veridical.detectors.default.regressions import COLUMNS, sentence_rows, word_table
+from veridical.detectors.default.rules import COPIED, DENIED, score
 from veridical.inference.artifact import DETECTOR
 from veridical.metrics.calibrators import calibrator
 from veridical.metrics.ranking import roc_auc
-from veridical.records.errors import DataError, InputError
+from veridical.records.errors import DataError, InputError, UnknownNameError
 from veridical.records.judging import NO_CLAIM
 from veridical.records.types import Case, Example, Judgement, Level, Source
 from veridical.text.lexical import FEATURES
@@ -88,7 +89,7 @@ def test_of_a_long_source_to_cover_the_sentences_that_share_most_are_read(
     text = " ".join([*others[:4], ARTICLE.text, *others[4:]])
     case = Case("1", "The bridge over the Elbe was opened in 1893 in the rain.", (Source("a", text, must_cover=True),))
     (whole,) = detector.judge([case])
-    monkeypatch.setattr("veridical.detectors.default.detector.MOST", 5)
+    monkeypatch.setattr("veridical.detectors.default.rules.MOST", 5)
     (bounded,) = detector.judge([case])
     assert [o.span for o in bounded.omissions] == [o.span for o in whole.omissions]
     pairs = list(zip(whole.omissions, bounded.omissions, strict=True))
@@ -220,6 +221,17 @@ def test_that_the_sources_lack_something_is_checked(detector: Default) -> None:
     assert refusal.hallucination is None
     assert refusal.notes == (NO_CLAIM,)
     assert [judgement.no_claim for judgement in (absent, present, refused, refusal)] == [False, False, False, True]
+
+
+def test_a_rule_that_is_left_out_has_no_effect(folder: Path, detector: Default) -> None:
+    case = Case("1", "It is 280 m long. It costs 3 euros.", (ARTICLE, Source("b", "It costs $3.")))
+    for rule, is_changed in (("copies", True), ("values", True), ("speakers", False)):
+        without = load_detector(f"default:{folder},without=speakers+{rule}")
+        (changed,), (own,) = without.judge([case]), detector.judge([case])
+        assert (changed.verdicts != own.verdicts) == is_changed, rule
+        assert without.fingerprint() != detector.fingerprint()
+    with pytest.raises(UnknownNameError, match="did you mean copies"):
+        Default(folder, without=["copy"])
 
 
 def test_each_sentence_has_a_probability_and_the_worst_one_counts(detector: Default) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from veridical.detectors.default.wording import misplaced
+from veridical.detectors.default.misplaced import misplaced
 from veridical.records.types import Case, Source
 
 TABLE = "Name  Born  City\nAnn   1950  Rome\nBen   1962  Oslo\nCal   1971  Bonn"

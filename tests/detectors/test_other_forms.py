@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.detectors.default.reading import in_forms_of_response
+from veridical.detectors.default.rewriting import in_forms_of_response
 from veridical.records.types import Case, Source
 
 

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.detectors.default_artifact import tiny_default
-from veridical.detectors.default.detector import Default, score
+from veridical.detectors.default.detector import Default
+from veridical.detectors.default.rules import score
 from veridical.detectors.default.short_answers import MOST_WORDS, in_its_places, with_question, without_question
 from veridical.detectors.tokens.scoring import ScoredResponse
 from veridical.inference.artifact import DETECTOR

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from veridical.detectors import load_detector
+from veridical.detectors.default.copies import is_copied
 from veridical.detectors.default.detector import PACKAGED
-from veridical.detectors.default.wording import is_copied
 from veridical.detectors.discrepancies.finding import discrepancies
 from veridical.inference.artifact import DETECTOR
 from veridical.records.decide import outcome

@@ -25,7 +25,6 @@ from veridical.inference.pair_runner import PairRunner
 from veridical.inference.pairs import PairSettings
 from veridical.io.serialization import encode
 from veridical.metrics.ranking import roc_auc
-from veridical.metrics.tokens import unit_labels
 from veridical.models.load import load, unload
 from veridical.models.torch_engine import TorchEngine
 from veridical.records.errors import DataError, InputError
@@ -35,6 +34,7 @@ from veridical.testing import CASES
 from veridical.text.lexical import FEATURES, lexical_features
 from veridical.text.segment import word_forms, words
 from veridical_lab.detectors.export import export
+from veridical_lab.metrics.unit_labels import unit_labels
 from veridical_lab.models.onnx import export_onnx
 from veridical_lab.models.testing import tiny
 from veridical_lab.training.token_evaluation import fit_scales, labelled_logits

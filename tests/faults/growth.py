@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from veridical.detectors.claims.qa_checker import read_questions
-from veridical.detectors.default.wording import is_copied
+from veridical.detectors.default.copies import is_copied
 from veridical.detectors.discrepancies.discrepancy import Discrepancy, with_verdicts
 from veridical.detectors.overlap.detector import Overlap
 from veridical.io.columns import Columns, as_case

@@ -32,8 +32,6 @@ from tests.lab.probes.samples import examples  # noqa: E402
 from veridical.detectors import load_detector  # noqa: E402
 from veridical.inference.artifact import load_artifact  # noqa: E402
 from veridical.inference.local_model import LocalModel  # noqa: E402
-from veridical.models.encode import Encoded, encode  # noqa: E402
-from veridical.models.generation import Generation, TokenPrompt, prompt_of  # noqa: E402
 from veridical.models.load import load  # noqa: E402
 from veridical.models.sampling import Sampler  # noqa: E402
 from veridical_lab.detectors.local.logprob import Logprob, token_scores  # noqa: E402
@@ -48,7 +46,9 @@ from veridical_lab.guard.monitors import (  # noqa: E402
     StreamMonitor,
     monitor_for,
 )
+from veridical_lab.models.encode import Encoded, encode  # noqa: E402
 from veridical_lab.models.runner import RequestedOutputs, Runner  # noqa: E402
+from veridical_lab.models.stepwise import Generation, TokenPrompt, prompt_of  # noqa: E402
 from veridical_lab.models.testing import tiny  # noqa: E402
 from veridical_lab.probes.options import ProbeOptions, TrainingConfig  # noqa: E402
 from veridical_lab.probes.training import train_probe  # noqa: E402

@@ -127,8 +127,6 @@ def test_a_table_on_files_in_the_publishers_format(tmp_path: Path, capsys: pytes
 
 def test_what_is_missing_is_named_and_nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     (exhibit,) = load_plan("chwang2024").chosen(["table 4"])
     needs = missing_needs(exhibit.versions["published"], setting(tmp_path))
     assert f"the data llm_generation_probes/cdm.jsonl in {tmp_path}" in needs

@@ -28,12 +28,6 @@ pytest.importorskip("openai")
 KEY = "sk-secret-0123456789"
 
 
-@pytest.fixture(autouse=True)
-def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-
-
 def model(server: Loopback, **options: Any) -> OpenAIChat:
     options.setdefault("rate_limiter", FakeTime().rate_limiter())
     return OpenAIChat("tiny", base_url=server.url, timeout=options.pop("timeout", LIMIT), **options)

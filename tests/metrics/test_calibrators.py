@@ -9,7 +9,8 @@ import pytest
 from sklearn.calibration import _SigmoidCalibration
 from sklearn.isotonic import IsotonicRegression
 
-from veridical.metrics import UndefinedMetricError, response
+from tests.metrics.arrays import value
+from veridical.metrics import UndefinedMetricError
 from veridical.metrics.calibrators import Platt, calibrator, fit_isotonic, fit_platt
 from veridical.records.errors import InputError
 
@@ -52,7 +53,7 @@ def test_isotonic_equals_scikit_learn(sample):
 def test_calibrators_improve_go_through_json_and_need_two_classes(fit, sample):
     labels, scores = sample
     fitted = fit(labels, scores)
-    assert response.brier(labels, fitted.apply(scores)) < response.brier(labels, scores)
+    assert value("brier", labels, fitted.apply(scores)) < value("brier", labels, scores)
     assert calibrator(json.loads(json.dumps(fitted.parameters()))) == fitted
     with pytest.raises(UndefinedMetricError, match="both classes"):
         fit([1, 1], [0.1, 0.2])

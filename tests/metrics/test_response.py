@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -9,7 +11,8 @@ import sklearn.metrics as oracle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.metrics import UndefinedMetricError, ranking, response
+from tests.metrics.arrays import value
+from veridical.metrics import UndefinedMetricError, ranking
 from veridical.metrics.confusion import Confusion
 from veridical.records.errors import InputError
 
@@ -37,7 +40,7 @@ def test_ranking_and_probabilities_equal_scikit_learn(items):
     assert ranking.average_precision(labels, scores, weight) == pytest.approx(
         oracle.average_precision_score(labels, scores, sample_weight=weight), **CLOSE
     )
-    assert response.brier(labels, scores, weight) == pytest.approx(
+    assert value("brier", labels, scores, weight) == pytest.approx(
         oracle.brier_score_loss(labels, scores, sample_weight=weight), **CLOSE
     )
 
@@ -47,23 +50,24 @@ def test_decisions_equal_scikit_learn(items):
     labels, scores, weight = map(np.array, zip(*items, strict=True))
     flagged = scores >= 0.5
     options = {"sample_weight": weight}
-    assert response.accuracy(labels, flagged, weight) == pytest.approx(
+    assert value("accuracy", labels, flagged, weight) == pytest.approx(
         oracle.accuracy_score(labels, flagged, **options), **CLOSE
     )
     for positive in (True, False):
         options = {"sample_weight": weight, "pos_label": positive, "zero_division": np.nan}
-        for ours, theirs in (
-            (response.precision, oracle.precision_score),
-            (response.recall, oracle.recall_score),
-            (response.f1, oracle.f1_score),
+        for name, theirs in (
+            ("precision", oracle.precision_score),
+            ("recall", oracle.recall_score),
+            ("f1", oracle.f1_score),
         ):
+            ours = partial(value, name if positive else f"negative_{name}")
             expected = theirs(labels, flagged, **options)
             if np.isnan(expected):
                 with pytest.raises(UndefinedMetricError):
-                    ours(labels, flagged, weight, positive=positive)
+                    ours(labels, flagged, weight)
             else:
-                assert ours(labels, flagged, weight, positive=positive) == pytest.approx(expected, **CLOSE)
-    assert response.balanced_accuracy(labels, flagged, weight) == pytest.approx(
+                assert ours(labels, flagged, weight) == pytest.approx(expected, **CLOSE)
+    assert value("balanced_accuracy", labels, flagged, weight) == pytest.approx(
         oracle.balanced_accuracy_score(labels, flagged, sample_weight=weight), **CLOSE
     )
 
@@ -71,7 +75,7 @@ def test_decisions_equal_scikit_learn(items):
 def test_a_weight_is_a_number_of_copies(sample):
     labels, scores, weight = sample
     copies = np.repeat(np.arange(labels.size), weight)
-    functions = (ranking.roc_auc, ranking.average_precision, response.brier, response.brier_skill)
+    functions = (ranking.roc_auc, ranking.average_precision, partial(value, "brier"), partial(value, "bss"))
     for function in functions:
         assert function(labels, scores, weight) == pytest.approx(function(labels[copies], scores[copies]), **CLOSE)
 
@@ -86,7 +90,7 @@ def test_g_mean_by_hand_and_as_in_the_hades_tables():
     # 4 positives, 3 found; 5 negatives, 2 left alone: sqrt(3/4 * 2/5)
     labels = [1] * 4 + [0] * 5
     flagged = [1, 1, 1, 0, 1, 1, 1, 0, 0]
-    assert response.g_mean(labels, flagged) == pytest.approx(np.sqrt(0.3))
+    assert value("g_mean", labels, flagged) == pytest.approx(np.sqrt(0.3))
     # tables 2 and 3: recall of both classes, G-Mean
     rows = [(72.08, 51.24, 60.77), (71.29, 72.61, 71.95), (80.13, 63.60, 71.39), (77.29, 65.19, 70.98)]
     for negatives, positives, printed in rows:
@@ -108,9 +112,9 @@ def test_what_the_hades_tables_call_bss_is_the_brier_score():
 
 def test_brier_skill_is_zero_at_the_base_rate_and_negative_below():
     labels = [1, 0, 0, 0]
-    assert response.brier_skill(labels, [0.25] * 4) == pytest.approx(0)
-    assert response.brier_skill(labels, labels) == 1
-    assert response.brier_skill(labels, [1.0] * 4) == pytest.approx(1 - 0.75 / (0.25 * 0.75))
+    assert value("bss", labels, [0.25] * 4) == pytest.approx(0)
+    assert value("bss", labels, labels) == 1
+    assert value("bss", labels, [1.0] * 4) == pytest.approx(1 - 0.75 / (0.25 * 0.75))
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=30))
@@ -125,13 +129,13 @@ def test_spearman_equals_scipy(pairs):
 
 
 def test_f1_with_positives_on_one_side_only_is_zero_and_with_none_undefined():
-    assert response.f1([1, 0], [0, 0]) == 0
-    assert response.f1([0, 0], [1, 0]) == 0
+    assert value("f1", [1, 0], [0, 0]) == 0
+    assert value("f1", [0, 0], [1, 0]) == 0
     with pytest.raises(UndefinedMetricError, match="no positives"):
-        response.f1([0, 0], [0, 0])
+        value("f1", [0, 0], [0, 0])
 
 
-@pytest.mark.parametrize("function", [ranking.roc_auc, ranking.average_precision, response.brier_skill])
+@pytest.mark.parametrize("function", [ranking.roc_auc, ranking.average_precision, partial(value, "bss")])
 @pytest.mark.parametrize("label", [True, False])
 def test_one_class_has_no_ranking(function, label):
     with pytest.raises(UndefinedMetricError, match="both classes"):
@@ -160,7 +164,7 @@ def test_what_cannot_be_measured_is_said(labels, scores, weight, message):
 
 def test_a_probability_out_of_range_is_refused():
     with pytest.raises(InputError, match=r"run from 0\.2 to 1\.5"):
-        response.brier([1, 0], [1.5, 0.2])
+        value("brier", [1, 0], [1.5, 0.2])
 
 
 def test_no_true_negatives_no_accuracy():

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.metrics import UndefinedMetricError, response
+from tests.metrics.arrays import value
+from veridical.metrics import UndefinedMetricError
 from veridical.metrics.thresholding import (
     threshold_between_means,
     threshold_for_balanced_accuracy,
     threshold_for_f1,
-    threshold_for_f1_sp,
     threshold_for_precision,
 )
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Verdict, check_threshold
+from veridical_lab.metrics.thresholds import threshold_for_f1_sp
 
 SCORES = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0])
 ITEMS = st.lists(st.tuples(st.booleans(), SCORES), min_size=2, max_size=30).filter(
@@ -40,9 +43,9 @@ def between(scores, cut):
 @given(ITEMS)
 def test_thresholds_are_the_best_there_are(items):
     labels, scores = zip(*items, strict=True)
-    assert threshold_for_f1(labels, scores) == tried(items, response.f1)
+    assert threshold_for_f1(labels, scores) == tried(items, partial(value, "f1"))
     chosen = threshold_for_balanced_accuracy(labels, scores)
-    assert chosen == tried(items, response.balanced_accuracy)
+    assert chosen == tried(items, partial(value, "balanced_accuracy"))
     assert check_threshold(chosen) == chosen
 
 
@@ -55,7 +58,7 @@ def test_rounding_does_not_break_a_tie():
 @given(ITEMS, st.sampled_from([0.2, 0.5, 0.8, 1.0]))
 def test_a_wanted_precision_is_reached_at_the_lowest_score(items, wanted):
     labels, scores = map(np.array, zip(*items, strict=True))
-    good = [c for c in sorted(set(scores.tolist())) if response.precision(labels, scores >= c) >= wanted]
+    good = [c for c in sorted(set(scores.tolist())) if value("precision", labels, scores >= c) >= wanted]
     if good:
         assert threshold_for_precision(labels, scores, wanted) == between(scores, good[0])
     else:

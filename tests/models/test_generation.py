@@ -15,10 +15,11 @@ torch = pytest.importorskip("torch")
 
 from veridical.inference.local_model import LocalModel  # noqa: E402
 from veridical.models.cached_forward import CachedForward, bytes_per_token, cache_argument, read_prompts  # noqa: E402
-from veridical.models.generation import Generated, Generation, TokenPrompt, generate  # noqa: E402
+from veridical.models.generation import Generated, generate  # noqa: E402
 from veridical.models.language_head import finished  # noqa: E402
 from veridical.models.load import load  # noqa: E402
 from veridical.models.sampling import Sampler  # noqa: E402
+from veridical_lab.models.stepwise import Generation, TokenPrompt  # noqa: E402
 from veridical_lab.models.testing import (  # noqa: E402
     ARCHITECTURES,
     ENCODER_DECODERS,

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import veridical
-from tests.browsers import chromium
 from tests.server.page_browser import RESPONSE, SOURCE, Opened, file_of, until
 from tests.server.page_service import Half, Mapped, Marker, long_text, serving
 from veridical.io.serialization import encode
@@ -39,19 +38,6 @@ def url() -> Iterator[str]:
     )
     with serving(settings) as address:
         yield address
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as running:
-        yield running
-
-
-@pytest.fixture
-def opened(browser: Browser, url: str) -> Iterator[Opened]:
-    one = Opened(browser, url)
-    yield one
-    one.context.close()
 
 
 def outcome(page: Page) -> str:

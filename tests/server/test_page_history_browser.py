@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from tests.browsers import chromium
 from tests.server.page_browser import Opened, until
 from tests.server.page_service import Marker, serving
 from veridical.io.serialization import decode
@@ -39,19 +38,6 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     settings = ServerSettings(detectors=(), own_detectors={"marker": Marker()}, history=HistorySettings(place=place))
     with serving(settings) as address:
         yield address
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as running:
-        yield running
-
-
-@pytest.fixture
-def opened(browser: Browser, url: str) -> Iterator[Opened]:
-    one = Opened(browser, url)
-    yield one
-    one.context.close()
 
 
 def imported(page: Page) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browsers import chromium
 from tests.server.page_browser import RESPONSE, SOURCE, Opened, file_of, until
 from tests.server.page_service import Marker, long_text, serving
 from veridical.datasets import read
@@ -33,19 +32,6 @@ SELECT = """([selector, start, end]) => {
 def url() -> Iterator[str]:
     with serving(ServerSettings(detectors=(), own_detectors={"marker": Marker()})) as address:
         yield address
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as running:
-        yield running
-
-
-@pytest.fixture
-def opened(browser: Browser, url: str) -> Iterator[Opened]:
-    one = Opened(browser, url)
-    yield one
-    one.context.close()
 
 
 def progress(page: Page) -> str:

@@ -1,4 +1,4 @@
-"""Metrics that compare predictions with gold labels, on responses, tokens, characters, spans and coverage.
+"""Metrics that compare predictions with gold labels on whole responses, and thresholds for every level.
 
 All metrics are pure functions. The numeric modules take arrays of labels (True = hallucinated) and scores (1 =
 hallucinated). An optional `weight` says how often each item counts. `alignment` and `coverage` turn examples and

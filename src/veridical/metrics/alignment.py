@@ -7,17 +7,18 @@ judged. A gold score of 0.5 or more is positive.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from veridical.metrics.arrays import Bools, Floats
-from veridical.metrics.tokens import Units, any_in, highest_in, mask, runs, scores_of_characters
+from veridical.metrics.tokens import Units, any_in, highest_in, mask, runs, scores_of_characters, word_units
 from veridical.records.decide import decide, hallucinated, merge, unjudged
 from veridical.records.spans import Span, intersection
 from veridical.records.types import GOLD_THRESHOLD, Example, Judgement, Thresholds, check_judgement, judged_spans
 
-__all__ = ["Characters", "as_decided", "characters", "response_pair"]
+__all__ = ["Characters", "as_decided", "characters", "response_pair", "word_scores"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +120,23 @@ def response_pair(example: Example, judgement: Judgement) -> tuple[bool, float] 
         scores = (v.score for v in judgement.verdicts if judged[v.span.start : v.span.end].any())
         score = max(scores, default=0.0)
     return label >= GOLD_THRESHOLD, score
+
+
+def word_scores(
+    example: Example, judgement: Judgement, *, is_stop_word: Callable[[str], bool] | None = None
+) -> tuple[Bools, Floats] | None:
+    """Return the gold label and the score of each judged word of the response (Chang et al. 2024, §5.3).
+
+    The result is None if there is no such word, or under the conditions of `characters`.
+
+    >>> from veridical.records.types import Case, Verdict
+    >>> gold = Judgement("1", "human:a", verdicts=(Verdict(Span(3, 7), 1.0),))
+    >>> word_scores(Example(Case("1", "In Rome"), gold), gold)
+    (array([False,  True]), array([0., 1.]))
+    """
+    aligned = characters(example, judgement)
+    units = None if aligned is None else aligned.judged_units(word_units(aligned.text, is_stop_word=is_stop_word))
+    return None if aligned is None or units is None or not len(units) else aligned.unit_scores(units)
 
 
 def as_decided(example: Example, judgement: Judgement, thresholds: Thresholds) -> Judgement:

@@ -1,91 +1,19 @@
-"""Measure how well scores match probabilities, by reliability curves and the expected calibration error."""
+"""Compute the expected calibration error from sums over items (Naeini et al. 2015)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from veridical.metrics.arrays import Floats, as_probabilities, labels_and_scores
-from veridical.records.errors import InputError
 
-__all__ = [
-    "Bin",
-    "bin_terms",
-    "ece",
-    "ece_of_sums",
-    "reliability",
-]
+__all__ = ["BINS", "bin_terms", "ece_of_sums"]
 
 BINS = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Bin:
-    """One bar of a reliability curve, with its mean score, its proportion of positives, and its total weight."""
-
-    score: float
-    rate: float
-    weight: float
-
-
-def reliability(
-    labels: ArrayLike,
-    scores: ArrayLike,
-    weight: ArrayLike | None = None,
-    *,
-    bins: int = BINS,
-    equal_mass: bool = False,
-) -> list[Bin]:
-    """Return the reliability curve as at most `bins` bars in ascending order of score. Empty bars are left out.
-
-    By default, the bins have equal width over [0, 1] and are closed on the right (Guo et al. 2017 §2). With
-    `equal_mass`, they have equal total weight. Equal scores always share a bin.
-
-    >>> reliability([0, 1, 1], [0.05, 0.9, 1.0], bins=2)
-    [Bin(score=0.05, rate=0.0, weight=1.0), Bin(score=0.95, rate=1.0, weight=2.0)]
-    """
-    gold, score, w = labels_and_scores(labels, as_probabilities(scores), weight)
-    if bins < 1:
-        raise InputError(f"{bins} bins", hint="1 or more")
-    bin_of = _equal_mass(score, w, bins) if equal_mass else np.searchsorted(np.linspace(0, 1, bins + 1)[1:-1], score)
-    mass, total, hits = (np.bincount(bin_of, values, minlength=bins) for values in (w, w * score, w * gold))
-    return [Bin(float(total[i] / mass[i]), float(hits[i] / mass[i]), float(mass[i])) for i in np.flatnonzero(mass)]
-
-
-def _equal_mass(score: Floats, weight: Floats, bins: int) -> NDArray[np.int64]:
-    """Return the bin of each item, found by the middle of the weight of all items with its score."""
-    _, place = np.unique(score, return_inverse=True)
-    mass = np.bincount(place, weight)
-    middle = (np.cumsum(mass) - mass / 2) / mass.sum()
-    binned: NDArray[np.int64] = np.minimum((middle * bins).astype(np.int64), bins - 1)[place]
-    return binned
-
-
-def ece(
-    labels: ArrayLike,
-    scores: ArrayLike,
-    weight: ArrayLike | None = None,
-    *,
-    bins: int = BINS,
-    equal_mass: bool = False,
-) -> float:
-    """Compute the expected calibration error of scores that are meant as probabilities of the positive class.
-
-    It is the weighted mean gap between score and proportion of positives over the bars of `reliability` (Naeini et al.
-    2015). It lies in [0, 1], where 0 means calibrated and 1 means always sure and always wrong. `equal_mass` follows
-    Nixon et al. 2019.
-
-    >>> round(ece([0, 1, 1], [0.05, 0.9, 1.0], bins=2), 4)
-    0.05
-    """
-    bars = reliability(labels, scores, weight, bins=bins, equal_mass=equal_mass)
-    return sum(bar.weight * abs(bar.score - bar.rate) for bar in bars) / sum(bar.weight for bar in bars)
-
-
 def bin_terms(labels: ArrayLike, scores: ArrayLike) -> Floats:
-    """Return what each item adds to the sums behind `ece`, for 10 bins of equal width.
+    """Return what each item adds to the sums behind `ece_of_sums`, for 10 bins of equal width.
 
     The sums are the weights of the 10 bins, then their scores, then their positives. The result has *shape* (items,
     30).
@@ -98,7 +26,10 @@ def bin_terms(labels: ArrayLike, scores: ArrayLike) -> Floats:
 
 
 def ece_of_sums(sums: Floats) -> float:
-    """Compute `ece` from the sums of `bin_terms`.
+    """Compute the expected calibration error from the sums of `bin_terms`.
+
+    It is the weighted mean gap between score and proportion of positives over the bins, in [0, 1]. 0 means calibrated,
+    and 1 means always sure and always wrong.
 
     >>> round(ece_of_sums(bin_terms([0, 1, 1], [0.05, 0.9, 1.0]).sum(axis=0)), 4)
     0.05

@@ -9,7 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import sqrt
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from veridical.metrics import UndefinedMetricError
+from veridical.metrics.arrays import as_labels, as_weight
 
 __all__ = ["Confusion"]
 
@@ -28,6 +32,17 @@ class Confusion:
     fp: float
     fn: float
     tn: float | None = None
+
+    @classmethod
+    def of(cls, labels: ArrayLike, flagged: ArrayLike, weight: ArrayLike | None = None) -> Confusion:
+        """Count how decisions agree with labels; `weight` says how often each item counts.
+
+        >>> Confusion.of([1, 1, 0, 0], [1, 0, 0, 0])
+        Confusion(tp=1.0, fp=0.0, fn=1.0, tn=2.0)
+        """
+        gold, found, w = as_labels(labels), as_labels(flagged, "decisions"), as_weight(weight, np.size(labels))
+        counted = (gold & found, ~gold & found, gold & ~found, ~gold & ~found)
+        return cls(*(float(w @ items) for items in counted))
 
     def swapped(self) -> Confusion:
         """Return the counts of the same decisions with "not hallucinated" as the positive class.

@@ -197,7 +197,7 @@ class Metric:
         """Return whether the metric can be computed for a detector and a data set with the given levels.
 
         >>> from veridical.metrics.registry import METRICS
-        >>> METRICS["f1_sp"].fits(["response"], ["span"]), METRICS["f1"].fits(["span"], ["span"])
+        >>> METRICS["f1"].fits(["coverage"], ["span"]), METRICS["f1"].fits(["span"], ["span"])
         (False, True)
         """
         scored, labelled = METRIC_LEVELS[self.level]

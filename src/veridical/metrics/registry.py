@@ -1,8 +1,4 @@
-"""All metrics by name (`METRICS`), with the way each metric turns cases into rows and rows into a value.
-
-The metrics `word_roc_auc` and `source_word_roc_auc` ignore NLTK's stop words. Use the functions of the same names to
-make these metrics with other stop words.
-"""
+"""The metrics of whole responses by name (`METRICS`), each with its rows of a case and its value of all rows."""
 
 from __future__ import annotations
 
@@ -11,21 +7,14 @@ from functools import partial
 
 import numpy as np
 
-from veridical.metrics import UndefinedMetricError, calibration, ranking, spans
-from veridical.metrics.alignment import Characters, characters, response_pair
-from veridical.metrics.arrays import Bools, Floats, as_probabilities
+from veridical.metrics import UndefinedMetricError, calibration, ranking
+from veridical.metrics.alignment import response_pair
+from veridical.metrics.arrays import Floats, as_probabilities
 from veridical.metrics.confusion import Confusion
-from veridical.metrics.coverage import coverage_pair, source_scores, source_words
-from veridical.metrics.measure import FunctionOfSums, Metric, Project, RankingArea, Statistic
-from veridical.metrics.pairs import pair_name, pair_number, pair_outcomes
-from veridical.metrics.tokens import runs, white_space_tokens, word_units
-from veridical.records.errors import UnknownNameError
+from veridical.metrics.measure import FunctionOfSums, Metric, RankingArea
 from veridical.records.types import Example, Judgement
-from veridical.text.stopwords import STOP_WORDS
 
-__all__ = ["LABELLED_SCORES", "METRICS", "metric", "source_word_roc_auc", "word_roc_auc"]
-
-# --- the rows of a case -------------------------------------------------------------------------------------------
+__all__ = ["BRIER", "ECE", "METRICS", "ROC_AUC", "decided", "mean", "score_row"]
 
 
 def _decision(example: Example, judgement: Judgement, threshold: float) -> Floats | None:
@@ -33,117 +22,24 @@ def _decision(example: Example, judgement: Judgement, threshold: float) -> Float
     return None if pair is None else np.array([[pair[0], pair[1] >= threshold]], dtype=np.float64)
 
 
-def _score(example: Example, judgement: Judgement, _: float) -> Floats | None:
+def score_row(example: Example, judgement: Judgement, _: float) -> Floats | None:
+    """Return the label and the score of a response as one row, or None if it does not count."""
     pair = response_pair(example, judgement)
     return None if pair is None else np.array([pair], dtype=np.float64)
 
 
-def _counts(gold: Bools, predicted: Bools) -> Floats:
-    counts = spans.character_counts(gold, predicted)
-    return np.array([[counts.tp, counts.fp, counts.fn]])
-
-
-def _of_characters(rows: Callable[[Characters, float], Floats | None]) -> Project:
-    """Make a projection from a function of the aligned characters."""
-
-    def project(example: Example, judgement: Judgement, threshold: float) -> Floats | None:
-        aligned = characters(example, judgement)
-        return None if aligned is None else rows(aligned, threshold)
-
-    return project
-
-
-@_of_characters
-def _tokens(aligned: Characters, threshold: float) -> Floats | None:
-    units = aligned.judged_units(white_space_tokens(aligned.text))
-    gold, score = aligned.unit_scores(units)
-    return _counts(gold, score >= threshold) if len(units) else None
-
-
-@_of_characters
-def _token_decisions(aligned: Characters, threshold: float) -> Floats | None:
-    units = aligned.judged_units(white_space_tokens(aligned.text))
-    gold, score = aligned.unit_scores(units)
-    return np.column_stack([gold, score >= threshold]).astype(np.float64) if len(units) else None
-
-
-@_of_characters
-def _token_scores(aligned: Characters, _: float) -> Floats | None:
-    units = aligned.judged_units(white_space_tokens(aligned.text))
-    return np.column_stack(aligned.unit_scores(units)) if len(units) else None
-
-
-@_of_characters
-def _character_scores(aligned: Characters, _: float) -> Floats:
-    return np.column_stack([aligned.gold_mask(), aligned.score])[aligned.judged]
-
-
-@_of_characters
-def _partial_tokens(aligned: Characters, threshold: float) -> Floats:
-    units = aligned.judged_units(white_space_tokens(aligned.text))
-    return spans.coverage_rows(*aligned.spans(threshold), units)
-
-
-@_of_characters
-def _exact(aligned: Characters, threshold: float) -> Floats:
-    counts = spans.exact_counts(*aligned.spans(threshold))
-    return np.array([[counts.tp, counts.fp, counts.fn]])
-
-
-@_of_characters
-def _mushroom_iou(aligned: Characters, threshold: float) -> Floats:
-    hard = runs((aligned.gold > 0.5) & aligned.judged)  # 0.5 itself is not positive: the task's own rule
-    return np.array([[spans.mushroom_iou(hard, runs(aligned.predicted_mask(threshold)))]])
-
-
-@_of_characters
-def _mushroom_cor(aligned: Characters, _: float) -> Floats:
-    return np.array([[spans.mushroom_cor(aligned.gold[aligned.judged], aligned.score[aligned.judged])]])
-
-
-def _coverage(example: Example, judgement: Judgement, _: float) -> Floats | None:
-    pair = coverage_pair(example, judgement)
-    return None if pair is None else np.array([pair], dtype=np.float64)
-
-
-def _omitted(example: Example, judgement: Judgement, threshold: float) -> Floats | None:
-    pair = source_scores(example, judgement)
-    return None if pair is None else _counts(pair[0], pair[1] >= threshold)
-
-
-def _source_scores(example: Example, judgement: Judgement, _: float) -> Floats | None:
-    pair = source_scores(example, judgement)
-    return None if pair is None else np.column_stack(pair)
-
-
-def _pair_member(example: Example, judgement: Judgement, _: float) -> Floats | None:
-    name, pair = pair_name(example), response_pair(example, judgement)
-    return None if name is None or pair is None else np.array([[pair_number(name), *pair]], dtype=np.float64)
-
-
-# --- the value of all rows ----------------------------------------------------------------------------------------
-
-
-def _confusion(formula: Callable[[Confusion], float], terms: Callable[[Floats], Floats]) -> Statistic:
-    return FunctionOfSums(terms, lambda sums: formula(Confusion(*sums.tolist())))
-
-
-def _decided(formula: Callable[[Confusion], float]) -> Statistic:
+def decided(formula: Callable[[Confusion], float]) -> FunctionOfSums:
     """Make a statistic of (label, flagged) rows."""
 
     def terms(rows: Floats) -> Floats:
         gold, flagged = rows[:, 0] > 0, rows[:, 1] > 0
         return np.column_stack([gold & flagged, ~gold & flagged, gold & ~flagged, ~gold & ~flagged]).astype(float)
 
-    return _confusion(formula, terms)
+    return FunctionOfSums(terms, lambda sums: formula(Confusion(*sums.tolist())))
 
 
-def _counted(formula: Callable[[Confusion], float]) -> Statistic:
-    """Make a statistic of (tp, fp, fn) rows."""
-    return _confusion(formula, lambda rows: rows)
-
-
-def _mean(sums: Floats) -> float:
+def mean(sums: Floats) -> float:
+    """Divide the first sum by the second."""
     if not sums[1]:
         raise UndefinedMetricError("a mean over no cases is not defined")
     return float(sums[0] / sums[1])
@@ -161,103 +57,42 @@ def _squared_errors(rows: Floats) -> Floats:
     return np.column_stack([(score - gold) ** 2, gold, np.ones(len(rows))])
 
 
-_MEAN = FunctionOfSums(lambda rows: np.column_stack([rows[:, 0], np.ones(len(rows))]), _mean)
-_BRIER = FunctionOfSums(lambda rows: _squared_errors(rows)[:, [0, 2]], _mean)
+BRIER = FunctionOfSums(lambda rows: _squared_errors(rows)[:, [0, 2]], mean)
+ECE = FunctionOfSums(lambda rows: calibration.bin_terms(rows[:, 0] > 0, rows[:, 1]), calibration.ece_of_sums)
+ROC_AUC = RankingArea(ranking.roc_auc, ranking.roc_aucs)
 _BRIER_SKILL = FunctionOfSums(_squared_errors, _brier_skill)
-_ECE = FunctionOfSums(lambda rows: calibration.bin_terms(rows[:, 0] > 0, rows[:, 1]), calibration.ece_of_sums)
-_F1_SP = FunctionOfSums(spans.coverage_terms, spans.f1_of_coverage_sums)
-_PAIRS = FunctionOfSums(pair_outcomes, _mean)
-_ROC_AUC = RankingArea(ranking.roc_auc, ranking.roc_aucs)
 _PR_AUC = RankingArea(ranking.average_precision, ranking.average_precisions)
-
-
-# --- the table ----------------------------------------------------------------------------------------------------
 
 _CHANG, _LIU, _CHWANG = "Chang et al. 2024, §5.1", "Liu et al. 2022, §5", "CH-Wang et al. 2024, §4.3"
 _response = partial(Metric, level="response", project=_decision)
-_probability = partial(Metric, level="response", project=_score, needs_threshold=False)
-_token = partial(Metric, level="token", project=_tokens, source="Zhou et al. 2021")
-_character = partial(
-    Metric,
-    level="character",
-    project=_of_characters(lambda aligned, threshold: _counts(aligned.gold_mask(), aligned.predicted_mask(threshold))),
-    source="Zhou et al. 2021, by character",
-)
-_of_spans = partial(Metric, level="span")
-
-
-def _word_scores(is_stop_word: Callable[[str], bool] | None) -> Project:
-    """Make a projection to (label, score) of each word of a response that is not a stop word."""
-
-    @_of_characters
-    def project(aligned: Characters, _: float) -> Floats | None:
-        units = aligned.judged_units(word_units(aligned.text, is_stop_word=is_stop_word))
-        return np.column_stack(aligned.unit_scores(units)) if len(units) else None
-
-    return project
-
-
-def word_roc_auc(
-    is_stop_word: Callable[[str], bool] | None = STOP_WORDS.__contains__, *, name: str = "word_roc_auc"
-) -> Metric:
-    """Make the metric "ROC AUC over the words of responses that are not stop words" (Chang et al. 2024, §5.3).
-
-    Args:
-        is_stop_word: A function that tells whether a lower-case word is a stop word. Default: NLTK's English stop
-            words. With None, no word is a stop word.
-        name: The name of the metric.
-
-    >>> word_roc_auc(lambda word: word in {"the", "of"}).level
-    'token'
-    """
-    text = "Chance that a hallucinated word of a response scores above another word"
-    project = _word_scores(is_stop_word)
-    return Metric(name, "token", text, "Chang et al. 2024, §5.3", project, _ROC_AUC, needs_threshold=False)
-
-
-def source_word_roc_auc(
-    is_stop_word: Callable[[str], bool] | None = STOP_WORDS.__contains__, *, name: str = "source_word_roc_auc"
-) -> Metric:
-    """Make the metric of `word_roc_auc` over the words of sources that must be covered.
-
-    >>> source_word_roc_auc().level
-    'source'
-    """
-
-    def project(example: Example, judgement: Judgement, _: float) -> Floats | None:
-        pair = source_words(example, judgement, is_stop_word=is_stop_word)
-        return np.column_stack(pair) if pair is not None and pair[0].size else None
-
-    text = "Chance that an omitted word of a source scores above another word"
-    return Metric(name, "source", text, "Chang et al. 2024, §5.3", project, _ROC_AUC, needs_threshold=False)
-
+_probability = partial(Metric, level="response", project=score_row, needs_threshold=False)
 
 _TABLE = [
     _response(
-        "accuracy", definition="Proportion of right decisions", source=_LIU, statistic=_decided(Confusion.accuracy)
+        "accuracy", definition="Proportion of right decisions", source=_LIU, statistic=decided(Confusion.accuracy)
     ),
     _response(
         "balanced_accuracy",
         definition="Mean of the recalls of both classes; 0.5 = a coin",
         source="Brodersen et al. 2010",
-        statistic=_decided(Confusion.balanced_accuracy),
+        statistic=decided(Confusion.balanced_accuracy),
     ),
-    _response("precision", definition="tp / (tp + fp)", source=_CHWANG, statistic=_decided(Confusion.precision)),
-    _response("recall", definition="tp / (tp + fn)", source=_CHWANG, statistic=_decided(Confusion.recall)),
+    _response("precision", definition="tp / (tp + fp)", source=_CHWANG, statistic=decided(Confusion.precision)),
+    _response("recall", definition="tp / (tp + fn)", source=_CHWANG, statistic=decided(Confusion.recall)),
     _response(
         "false_alarms",
         definition="Proportion of right responses that are flagged: fp / (fp + tn)",
         source="the false positive rate",
-        statistic=_decided(Confusion.false_alarms),
+        statistic=decided(Confusion.false_alarms),
         higher_is_better=False,
     ),
-    _response("f1", definition="F1-R: 2 tp / (2 tp + fp + fn)", source=_CHWANG, statistic=_decided(Confusion.f1)),
+    _response("f1", definition="F1-R: 2 tp / (2 tp + fp + fn)", source=_CHWANG, statistic=decided(Confusion.f1)),
     *(
         _response(
             f"negative_{name}",
             definition=f'{text} of the class "not hallucinated"',
             source="Liu et al. 2022, Tables 2 and 3",
-            statistic=_decided(formula),
+            statistic=decided(formula),
         )
         for name, text, formula in (
             ("precision", "Precision", lambda c: c.swapped().precision()),
@@ -269,13 +104,13 @@ _TABLE = [
         "g_mean",
         definition="Geometric mean of the recalls of both classes",
         source=_LIU,
-        statistic=_decided(Confusion.g_mean),
+        statistic=decided(Confusion.g_mean),
     ),
     _probability(
         "brier",
         definition="Mean squared distance of score and label (what Liu et al. 2022 print as BSS)",
         source=_LIU,
-        statistic=_BRIER,
+        statistic=BRIER,
         higher_is_better=False,
     ),
     _probability(
@@ -289,7 +124,7 @@ _TABLE = [
         "roc_auc",
         definition="Chance that a hallucinated response scores above another, ties half; 0.5 = no order",
         source=f"{_CHANG}; {_LIU}",
-        statistic=_ROC_AUC,
+        statistic=ROC_AUC,
     ),
     _probability(
         "pr_auc",
@@ -301,156 +136,9 @@ _TABLE = [
         "ece",
         definition="Mean gap of score and proportion of positives over 10 bins of equal width",
         source="Naeini et al. 2015",
-        statistic=_ECE,
+        statistic=ECE,
         higher_is_better=False,
     ),
-    Metric(
-        "pair_accuracy",
-        "pair",
-        "Proportion of pairs whose hallucinated member scores higher, ties half; 0.5 = no order",
-        "Ma et al. 2023",
-        _pair_member,
-        _PAIRS,
-        needs_threshold=False,
-    ),
-    _token("token_precision", definition="Over white-space tokens", statistic=_counted(Confusion.precision)),
-    _token("token_recall", definition="Over white-space tokens", statistic=_counted(Confusion.recall)),
-    _token("token_f1", definition="Over white-space tokens", statistic=_counted(Confusion.f1)),
-    _token(
-        "token_balanced_accuracy",
-        definition="Mean of the recalls of both classes over white-space tokens; 0.5 = a coin",
-        source="Brodersen et al. 2010",
-        project=_token_decisions,
-        statistic=_decided(Confusion.balanced_accuracy),
-    ),
-    _token(
-        "token_mcc",
-        definition="Matthews correlation of label and decision over white-space tokens; 0 = a coin",
-        source="Matthews 1975",
-        project=_token_decisions,
-        statistic=_decided(Confusion.mcc),
-        low=-1.0,
-    ),
-    word_roc_auc(),
-    *(
-        Metric(
-            f"word_{name}",
-            "token",
-            f"{text}, over the words of word_roc_auc",
-            source,
-            _word_scores(STOP_WORDS.__contains__),
-            statistic,
-            higher_is_better=False,
-            needs_threshold=False,
-        )
-        for name, text, source, statistic in (
-            ("ece", "Mean gap of score and proportion of positives over 10 bins", "Naeini et al. 2015", _ECE),
-            ("brier", "Mean squared distance of score and label", "Brier 1950", _BRIER),
-        )
-    ),
-    _character("char_precision", definition="Over characters", statistic=_counted(Confusion.precision)),
-    _character("char_recall", definition="Over characters", statistic=_counted(Confusion.recall)),
-    _character("char_f1", definition="Over characters", statistic=_counted(Confusion.f1)),
-    _character(
-        "char_iou",
-        definition="Shared over marked characters, of all texts together",
-        source="Jaccard 1912",
-        statistic=_counted(Confusion.iou),
-    ),
-    _of_spans(
-        "f1_sp",
-        definition="F1-Sp: partial credit by white-space tokens; mean over spans",
-        source=_CHWANG,
-        project=_partial_tokens,
-        statistic=_F1_SP,
-    ),
-    _of_spans(
-        "f1_sp_char",
-        definition="F1-Sp: partial credit by characters; mean over spans",
-        source=_CHWANG,
-        project=_of_characters(lambda aligned, threshold: spans.coverage_rows(*aligned.spans(threshold))),
-        statistic=_F1_SP,
-    ),
-    _of_spans(
-        "span_exact_f1",
-        definition="F1 of spans hit to the character",
-        source="Tjong Kim Sang and De Meulder 2003",
-        project=_exact,
-        statistic=_counted(Confusion.f1),
-    ),
-    _of_spans(
-        "span_overlap_f1",
-        definition="F1 of spans that share a character with the other side",
-        source="Breck et al. 2007",
-        project=_of_characters(lambda aligned, threshold: spans.overlap_rows(*aligned.spans(threshold))),
-        statistic=_F1_SP,
-    ),
-    _of_spans(
-        "mushroom_iou",
-        definition="Mean over responses of shared over marked characters; 1 where both mark nothing",
-        source="SemEval-2025 task 3",
-        project=_mushroom_iou,
-        statistic=_MEAN,
-    ),
-    _of_spans(
-        "mushroom_cor",
-        definition="Mean over responses of Spearman's correlation of soft labels; constant: 1 if both, else 0",
-        source="SemEval-2025 task 3",
-        project=_mushroom_cor,
-        statistic=_MEAN,
-        low=-1.0,
-        needs_threshold=False,
-    ),
-    Metric(
-        "coverage_roc_auc",
-        "coverage",
-        "Chance that a response with an omission scores above another, ties half; 0.5 = no order",
-        _CHANG,
-        _coverage,
-        _ROC_AUC,
-        needs_threshold=False,
-    ),
-    Metric(
-        "omission_recall",
-        "source",
-        "Proportion of omitted sources (arguments) that were found",
-        "Chang et al. 2024, §3 (errors by argument)",
-        _omitted,
-        _counted(Confusion.recall),
-    ),
-    Metric(
-        "omission_f1",
-        "source",
-        "F1 over sources (arguments)",
-        "Chang et al. 2024, §3 (errors by argument)",
-        _omitted,
-        _counted(Confusion.f1),
-    ),
-    source_word_roc_auc(),
 ]
 
 METRICS: dict[str, Metric] = {entry.name: entry for entry in _TABLE}
-
-# for each level of a metric, the projection to (label, score) rows of its units, to fit its threshold on
-LABELLED_SCORES: dict[str, Project] = {
-    "response": _score,
-    "token": _token_scores,
-    "character": _character_scores,
-    "span": _token_scores,
-    "coverage": _coverage,
-    "source": _source_scores,
-}
-
-
-def metric(name: str) -> Metric:
-    """Return the metric called `name`.
-
-    Raises:
-        UnknownNameError: There is no such metric.
-
-    >>> metric("f1").definition
-    'F1-R: 2 tp / (2 tp + fp + fn)'
-    """
-    if name not in METRICS:
-        raise UnknownNameError("metric", name, METRICS)
-    return METRICS[name]

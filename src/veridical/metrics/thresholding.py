@@ -8,7 +8,7 @@ content word, and so do omissions, in the sources that must be covered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -16,27 +16,24 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veridical.metrics import UndefinedMetricError
-from veridical.metrics.alignment import characters
+from veridical.metrics.alignment import response_pair, word_scores
 from veridical.metrics.arrays import Bools, Floats, as_probabilities
 from veridical.metrics.calibrators import two_class_sample
-from veridical.metrics.measure import METRIC_LEVELS
-from veridical.metrics.registry import LABELLED_SCORES, METRICS
-from veridical.metrics.spans import coverage_rows, coverage_terms, f1_of_coverage_sums
-from veridical.metrics.tokens import white_space_tokens
+from veridical.metrics.coverage import coverage_pair, source_words
 from veridical.records.decide import unjudged
 from veridical.records.errors import InputError, UnknownNameError
 from veridical.records.types import Example, Judgement, Level
+from veridical.text.stopwords import STOP_WORDS
 
 __all__ = [
     "CRITERIA",
     "ThresholdFitter",
-    "fit_metric_thresholds",
+    "flagging_from",
     "pairs",
     "threshold_between_means",
     "threshold_fitter",
     "threshold_for_balanced_accuracy",
     "threshold_for_f1",
-    "threshold_for_f1_sp",
     "threshold_for_precision",
     "with_response_scores",
 ]
@@ -44,13 +41,6 @@ __all__ = [
 ThresholdFitter: TypeAlias = Callable[[Bools, Floats], float]
 
 CRITERIA = ("f1", "balanced_accuracy", "means", "precision@P")
-# for each level, the metric whose rows are its (label, score) pairs
-_ROWS = {
-    Level.RESPONSE: "roc_auc",
-    Level.SPAN: "word_roc_auc",
-    Level.COVERAGE: "coverage_roc_auc",
-    Level.SOURCE: "source_word_roc_auc",
-}
 
 
 def threshold_fitter(criterion: str) -> ThresholdFitter:
@@ -123,7 +113,7 @@ def threshold_for_precision(
     enough = np.flatnonzero(reached >= wanted)
     if not enough.size:
         raise UndefinedMetricError(f"no threshold has a precision of {wanted:g}; the best is {reached.max():.4g}")
-    return _flagging_from(cuts, int(enough[-1]))
+    return flagging_from(cuts, int(enough[-1]))
 
 
 def threshold_between_means(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
@@ -142,10 +132,10 @@ def threshold_between_means(labels: ArrayLike, scores: ArrayLike, weight: ArrayL
 
 def _best(cuts: Floats, values: Floats) -> float:
     """Return the threshold at the first of `cuts` with the highest value; values equal up to rounding are a tie."""
-    return _flagging_from(cuts, int(np.argmax(values >= values.max() - 1e-12)))
+    return flagging_from(cuts, int(np.argmax(values >= values.max() - 1e-12)))
 
 
-def _flagging_from(cuts: Floats, place: int) -> float:
+def flagging_from(cuts: Floats, place: int) -> float:
     """Return the threshold that flags the scores `cuts[: place + 1]`: halfway to the next lower score, or to 0.
 
     `cuts` holds distinct scores in descending order.
@@ -194,78 +184,16 @@ def pairs(level: Level, example: Example, judgement: Judgement) -> Floats | None
     >>> pairs(Level.RESPONSE, example, Judgement("1", "me", hallucination=0.3))
     array([[1. , 0.3]])
     """
-    if level is Level.RESPONSE and unjudged(example.case, example.gold):
-        return None
-    return METRICS[_ROWS[level]].rows(
-        example, with_response_scores(judgement) if level is Level.RESPONSE else judgement
-    )
-
-
-def fit_metric_thresholds(
-    judged: Sequence[tuple[Example, Judgement]], criterion: str, levels: Collection[Level]
-) -> tuple[dict[str, float], list[str]]:
-    """Fit a threshold for each metric level (`Metric.level`) on the units that its metrics count.
-
-    Responses, white-space tokens, characters and sources are fitted by the criterion. Under "f1", span metrics get the
-    threshold with the highest F1-Sp. Under any other criterion, they get the threshold of the tokens.
-
-    Args:
-        judged: The labelled (validation) examples, each with its judgement.
-        criterion: The name of a criterion in `CRITERIA`.
-        levels: The levels that the detector scores.
-
-    Returns:
-        The threshold of each fitted level, and a note on each level that could not be fitted.
-    """
-    fit = threshold_fitter(criterion)
-    thresholds: dict[str, float] = {}
-    notes = []
-    for level, project in LABELLED_SCORES.items():
-        if METRIC_LEVELS[level][0].isdisjoint(levels):
-            continue
-        rows = [table for e, j in judged if (table := project(e, j, 0.0)) is not None and len(table)]
-        if not rows:
-            continue
-        table = np.concatenate(rows)
-        try:
-            if level == "span" and criterion == "f1":
-                thresholds[level] = threshold_for_f1_sp(judged)
-            else:
-                thresholds[level] = fit(table[:, 0] > 0, table[:, 1])
-        except UndefinedMetricError as error:
-            notes.append(f"{level}: not fitted ({error.message})")
-    return thresholds, notes
-
-
-def threshold_for_f1_sp(judged: Sequence[tuple[Example, Judgement]], *, candidates: int = 100) -> float:
-    """Choose the threshold with the highest F1-Sp (CH-Wang et al. 2024, §5.2).
-
-    On a tie, the highest of the best thresholds wins. The function tries the distinct scores of judged characters, but
-    at most `candidates` of them, at even ranks.
-
-    Raises:
-        UndefinedMetricError: No span is labelled, or all scores are 0.
-
-    >>> from veridical.records.types import Case, Span, Verdict
-    >>> gold = Judgement("1", "human:a", verdicts=(Verdict(Span(3, 7), 1.0),))
-    >>> scored = Judgement("1", "me", verdicts=(Verdict(Span(0, 2), 0.25), Verdict(Span(3, 7), 0.5)))
-    >>> threshold_for_f1_sp([(Example(Case("1", "In Rome"), gold), scored)])
-    0.375
-    """
-    texts = [text for example, judgement in judged if (text := characters(example, judgement)) is not None]
-    cuts = np.unique(np.concatenate([text.score[text.judged] for text in texts]) if texts else np.zeros(0))[::-1]
-    if not cuts.any():
-        raise UndefinedMetricError("all scores are 0: no threshold separates them")
-    if not any(text.gold_mask().any() for text in texts):
-        raise UndefinedMetricError("no span is labelled as hallucinated")
-    places = np.arange(len(cuts))
-    if len(cuts) > candidates:
-        places = np.linspace(0, len(cuts) - 1, candidates).round().astype(int)
-    units = [text.judged_units(white_space_tokens(text.text)) for text in texts]
-    best, best_value = 0.0, -1.0
-    for threshold in (_flagging_from(cuts, place) for place in places.tolist()):
-        rows = [coverage_rows(*text.spans(threshold), tokens) for text, tokens in zip(texts, units, strict=True)]
-        value = f1_of_coverage_sums(coverage_terms(np.concatenate(rows)).sum(axis=0))
-        if value > best_value + 1e-12:
-            best, best_value = threshold, value
-    return best
+    pair: tuple[ArrayLike, ArrayLike] | None
+    match level:
+        case Level.RESPONSE if unjudged(example.case, example.gold):
+            pair = None
+        case Level.RESPONSE:
+            pair = response_pair(example, with_response_scores(judgement))
+        case Level.SPAN:
+            pair = word_scores(example, judgement, is_stop_word=STOP_WORDS.__contains__)
+        case Level.COVERAGE:
+            pair = coverage_pair(example, judgement)
+        case Level.SOURCE:
+            pair = source_words(example, judgement, is_stop_word=STOP_WORDS.__contains__)
+    return None if pair is None or not np.size(pair[0]) else np.column_stack(pair).astype(np.float64)

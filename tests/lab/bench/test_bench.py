@@ -15,7 +15,6 @@ from tests.processes import python
 from veridical.cli import main
 from veridical.io.serialization import decode, encode
 from veridical.metrics.measure import Metric
-from veridical.metrics.registry import METRICS
 from veridical.metrics.thresholding import threshold_fitter
 from veridical.records.errors import DataError, InputError, UnknownNameError
 from veridical.records.types import Case, Example, Judgement, Source, Span, Verdict
@@ -25,6 +24,7 @@ from veridical_lab.bench.results import ResultRow, read_result_rows
 from veridical_lab.bench.run import run_bench
 from veridical_lab.bench.settings import BenchSettings, load_data
 from veridical_lab.detectors.baselines import Coin
+from veridical_lab.metrics.registry import METRICS
 from veridical_lab.report.result_tables import result_tables
 
 WORDS = ["red", "green", "blue", "black", "white", "grey", "pink", "brown"]

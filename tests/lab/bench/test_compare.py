@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from veridical.metrics.spans import f1_sp
 from veridical.metrics.tokens import white_space_tokens
 from veridical.records.errors import UnknownNameError
 from veridical.records.types import Case, Example, Judgement, Omission, Source, SourceSpan, Span, Verdict
 from veridical_lab.bench.compare import DEFAULT_METRICS, DetectorComparison, compare_detectors, compare_pair, correct
 from veridical_lab.bench.evaluation import Evaluation
 from veridical_lab.bench.settings import BenchSettings, Loaded
+from veridical_lab.metrics.spans import f1_sp
 
 SETTINGS = BenchSettings([], [])
 TEXT = "alpha beta gamma delta"

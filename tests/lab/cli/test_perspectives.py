@@ -22,8 +22,6 @@ OVERLAP = (*ASK, "-d", "overlap")
 @pytest.fixture(autouse=True)
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
     arguments = {
         "pro": ["Cars pollute the air.", "Streets without cars are safe."],
         "con": ["Shops lose customers.", "Nurses depend on cars."],

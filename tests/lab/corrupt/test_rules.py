@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.lab.corrupt.examples import restored
 from veridical.datasets import read
 from veridical.records.errors import InputError
 from veridical.records.types import Case, Example, Judgement, Source
@@ -32,15 +33,6 @@ OTHER = "Per Moe sold the house in Quito, which had stood empty since the flood.
 
 def example(response: str, source: str = ARTICLE, id: str = "c") -> Example:
     return Example(Case(id, response, (Source("a", source),)), Judgement(id, "human:a", 0.0), document=id)
-
-
-def restored(changed: Example) -> str:
-    """The response with each verdict's correction in its place."""
-    text = changed.case.response
-    for verdict in reversed(changed.gold.verdicts):
-        assert verdict.correction is not None
-        text = text[: verdict.span.start] + verdict.correction + text[verdict.span.end :]
-    return text
 
 
 def changes(response: str, kind: str, *, source: str = ARTICLE, seeds: int = 30) -> set[tuple[str, str]]:

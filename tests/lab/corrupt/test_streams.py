@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.lab.corrupt.examples import restored
 from veridical.records.errors import InputError
 from veridical.records.types import Case, Example, Judgement, Omission, Source, Span
 from veridical.text.segment import sentences, words
@@ -27,14 +28,6 @@ def document(i: int) -> str:
 
 
 TEXTS = [document(i) for i in range(1, 25)]
-
-
-def restored(changed: Example) -> str:
-    text = changed.case.response
-    for verdict in reversed(changed.gold.verdicts):
-        assert verdict.correction is not None
-        text = text[: verdict.span.start] + verdict.correction + text[verdict.span.end :]
-    return text
 
 
 @settings(max_examples=15)

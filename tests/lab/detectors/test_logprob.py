@@ -18,8 +18,8 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from veridical.models.encode import encode  # noqa: E402
 from veridical.models.load import load  # noqa: E402
+from veridical_lab.models.encode import encode  # noqa: E402
 from veridical_lab.models.runner import RequestedOutputs, Runner, RunnerResult  # noqa: E402
 from veridical_lab.models.testing import ENCODER_DECODERS, tiny  # noqa: E402
 
@@ -124,7 +124,7 @@ def test_what_failed_is_not_judged(folder: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_first_token_that_nothing_predicts_is_not_judged(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import veridical.models.encode as module
+    import veridical_lab.models.encode as module
 
     monkeypatch.setattr(module, "special_tokens", lambda model: module.SpecialTokens((), ()))
     case = Case("1", "The cat sat.")

@@ -24,9 +24,9 @@ from tests.lab.probes.samples import WRONG, example, examples  # noqa: E402
 from veridical.inference import template  # noqa: E402
 from veridical.inference.local_model import LocalModel  # noqa: E402
 from veridical.inference.saving import save_artifact  # noqa: E402
-from veridical.models.encode import encode  # noqa: E402
 from veridical.models.load import load  # noqa: E402
 from veridical_lab.detectors.local.probe import Probe  # noqa: E402
+from veridical_lab.models.encode import encode  # noqa: E402
 from veridical_lab.models.monitor import ProbeMonitor  # noqa: E402
 from veridical_lab.models.runner import RequestedOutputs, Runner, RunnerResult  # noqa: E402
 from veridical_lab.models.testing import tiny  # noqa: E402
@@ -358,7 +358,7 @@ def test_attached_to_generate_equals_the_offline_scores(probe: Probe) -> None:
     assert live.scores["token"].shape == (11, 2), "the last token drawn was not read"
     want = RequestedOutputs(logprobs=False, sublayers=probe.sublayers)
     for row in range(2):
-        from veridical.models.encode import Encoded
+        from veridical_lab.models.encode import Encoded
 
         ids = tuple(made[row].tolist())
         (result,) = Runner(model).run([Encoded(ids, 4, (None,) * (len(ids) - 4))], want)

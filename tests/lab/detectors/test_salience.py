@@ -24,7 +24,7 @@ from veridical_lab.detectors.local.salience import Salience
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from veridical.models.encode import Encoded  # noqa: E402
+from veridical_lab.models.encode import Encoded  # noqa: E402
 from veridical_lab.models.testing import ENCODER_DECODERS, tiny  # noqa: E402
 
 PRO = Source("p", "Trams are cheap.", "pro", True)
@@ -195,8 +195,8 @@ def test_the_map_agrees_with_the_gradients(detector: Salience) -> None:
     """One column again, from the model up, without any of the detector's code but its words."""
     import transformers
 
-    from veridical.models.encode import encode
     from veridical.models.load import load
+    from veridical_lab.models.encode import encode
 
     model = load(detector.model, dtype="fp32")
     (window,) = encode(model, CASE, "general")

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from veridical.metrics import UndefinedMetricError
-from veridical.metrics.spans import f1_sp
 from veridical.records.errors import InputError
 from veridical.records.spans import Span
 from veridical_lab.metrics import agreement
+from veridical_lab.metrics.spans import f1_sp
 
 N = None
 # Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability", §C: four observers, twelve units, 0.743

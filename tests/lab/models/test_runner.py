@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from veridical.inference.local_model import LocalModel
-from veridical.models.encode import Encoded, encode
 from veridical.models.language_head import finished
 from veridical.models.load import load
 from veridical.records.errors import InputError
 from veridical.records.types import Case, Source
 from veridical_lab.models import runner as module
+from veridical_lab.models.encode import Encoded, encode
 from veridical_lab.models.runner import RequestedOutputs, Runner, RunnerResult
 from veridical_lab.models.testing import ARCHITECTURES, ENCODER_DECODERS, ENCODERS, tiny
 

@@ -50,17 +50,6 @@ COUNT = 140
 Strength = Callable[[str, int], float]  # of the signal, by data set and sublayer
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.set_num_threads(1)
-    return tiny("llama", tmp_path_factory.mktemp("llama"))
-
-
-@pytest.fixture(scope="module")
-def model(folder: Path) -> LocalModel:
-    return load(folder, dtype="fp32")
-
-
 def written(path: Path, made: list[Example]) -> str:
     path.write_text("".join(encode(e) + "\n" for e in made), "utf-8")
     return f"jsonl:{path}"

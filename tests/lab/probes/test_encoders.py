@@ -18,9 +18,9 @@ pytest.importorskip("transformers")
 from tests.lab.probes.samples import WRONG, examples  # noqa: E402
 from veridical.inference.local_model import READERS  # noqa: E402
 from veridical.metrics.ranking import roc_auc  # noqa: E402
-from veridical.models.encode import encode  # noqa: E402
 from veridical.models.load import load  # noqa: E402
 from veridical_lab.detectors.local.probe import Probe  # noqa: E402
+from veridical_lab.models.encode import encode  # noqa: E402
 from veridical_lab.models.runner import RequestedOutputs, Runner  # noqa: E402
 from veridical_lab.models.testing import tiny  # noqa: E402
 from veridical_lab.probes.options import ProbeOptions, TrainingConfig  # noqa: E402

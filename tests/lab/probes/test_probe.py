@@ -25,11 +25,9 @@ from veridical.datasets.split import split_by_document  # noqa: E402
 from veridical.inference.local_model import LocalModel  # noqa: E402
 from veridical.inference.tokenization import joined_tokens  # noqa: E402
 from veridical.io.serialization import encode  # noqa: E402
-from veridical.metrics.registry import METRICS  # noqa: E402
-from veridical.models.load import load  # noqa: E402
 from veridical_lab.datasets.consensus import majority  # noqa: E402
 from veridical_lab.detectors.local.probe import Probe  # noqa: E402
-from veridical_lab.models.testing import tiny  # noqa: E402
+from veridical_lab.metrics.registry import METRICS  # noqa: E402
 from veridical_lab.probes import fitting as fitting_module  # noqa: E402
 from veridical_lab.probes import training as module  # noqa: E402
 from veridical_lab.probes.activations import ActivationStates  # noqa: E402
@@ -40,17 +38,6 @@ from veridical_lab.probes.options import ProbeOptions, TrainingConfig  # noqa: E
 from veridical_lab.probes.training import train_probe  # noqa: E402
 
 FAST = ProbeOptions("linear", learning_rates=(0.1, 0.03), batch_sizes=(16,), max_epochs=25)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.set_num_threads(1)
-    return tiny("llama", tmp_path_factory.mktemp("llama"))
-
-
-@pytest.fixture(scope="module")
-def model(folder: Path) -> LocalModel:
-    return load(folder, dtype="fp32")
 
 
 # --- labels -----------------------------------------------------------------------------------------------------------

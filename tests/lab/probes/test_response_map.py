@@ -19,9 +19,9 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from tests.lab.probes.samples import examples  # noqa: E402
-from veridical.models.encode import encode  # noqa: E402
 from veridical.models.load import load  # noqa: E402
 from veridical_lab.detectors.local.probe import Probe  # noqa: E402
+from veridical_lab.models.encode import encode  # noqa: E402
 from veridical_lab.models.runner import RequestedOutputs, Runner  # noqa: E402
 from veridical_lab.models.testing import tiny  # noqa: E402
 from veridical_lab.probes.analysis.response_map import map_response  # noqa: E402

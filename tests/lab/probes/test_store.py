@@ -24,12 +24,6 @@ from veridical_lab.probes.labelled_sequences import EncodedExamples, encode_exam
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> LocalModel:
-    torch.set_num_threads(1)
-    return load(tiny("llama", tmp_path_factory.mktemp("llama")), dtype="fp32")
-
-
-@pytest.fixture(scope="module")
 def encoded(model: LocalModel) -> EncodedExamples:
     return encode_examples(model, examples(20), "tldr")
 

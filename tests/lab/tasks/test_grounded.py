@@ -16,8 +16,8 @@ pytest.importorskip("transformers")
 from veridical.inference.local_model import LocalModel  # noqa: E402
 from veridical.inference.template import get_template, render  # noqa: E402
 from veridical.io.serialization import encode as to_json  # noqa: E402
-from veridical.models.encode import encode  # noqa: E402
 from veridical.models.load import load  # noqa: E402
+from veridical_lab.models.encode import encode  # noqa: E402
 from veridical_lab.models.testing import tiny  # noqa: E402
 from veridical_lab.tasks.grounded import TASKS, UNLABELLED, Writing, find_task, inputs_of, label_responses, write  # noqa: E402
 from veridical_lab.tasks.responses import append_responses, kept_responses  # noqa: E402

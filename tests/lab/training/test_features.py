@@ -9,11 +9,11 @@ import pytest
 from tests.lab.detectors.feature_examples import examples, phrases
 from veridical.datasets.split import split_by_document
 from veridical.inference.heads import LinearClassifier
-from veridical.metrics.tokens import labelled_phrase
 from veridical.records.errors import InputError, MissingExtraError, UnknownNameError
 from veridical.records.types import Case, Example, Judgement, Span, Verdict
 from veridical_lab.detectors.features.detector import FeatureDetector, TrainedFeatures
 from veridical_lab.detectors.features.extraction import FeatureSettings
+from veridical_lab.metrics.unit_labels import labelled_phrase
 from veridical_lab.training.features import FeatureOptions, labelled_units, save_features, train_features
 
 

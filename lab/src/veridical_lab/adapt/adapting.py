@@ -21,8 +21,8 @@ from veridical.io.files import write_whole
 from veridical.llm.protocol import ChatModel
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Floats
+from veridical.metrics.confusion import Confusion
 from veridical.metrics.ranking import roc_auc
-from veridical.metrics.response import balanced_accuracy
 from veridical.metrics.significance import bootstrap
 from veridical.models.load import load
 from veridical.records.detector import digest_of
@@ -298,7 +298,7 @@ def compared(examples: Sequence[Example], before: Default, after: Default) -> di
         threshold = thresholds_in_force(detector).response
         figures[name] = {
             "roc_auc": round(float(roc_auc(labels, values)), 4),
-            "balanced_accuracy": round(float(balanced_accuracy(labels, values >= threshold)), 4),
+            "balanced_accuracy": round(Confusion.of(labels, values >= threshold).balanced_accuracy(), 4),
             **{kind: _of_kind(examples, values, kind) for kind in kinds},
         }
     return figures

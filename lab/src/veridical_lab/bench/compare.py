@@ -19,14 +19,14 @@ from veridical.io.serialization import read_documents
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Floats
 from veridical.metrics.measure import FunctionOfSums, difference_interval
-from veridical.metrics.pairs import pair_outcomes
-from veridical.metrics.registry import METRICS
-from veridical.metrics.significance import bonferroni, hanley_mcneil
+from veridical.metrics.significance import bonferroni
 from veridical.records.errors import InputError, UnknownNameError
 from veridical.records.spans import intersection
 from veridical.records.types import Case, Judgement, SourceSpan, judged_source_spans, judged_spans
 from veridical_lab.bench.evaluation import Evaluation, evaluate, load_all
 from veridical_lab.bench.settings import BenchSettings, load_data
+from veridical_lab.metrics.areas import hanley_mcneil
+from veridical_lab.metrics.pairs import pair_outcomes
 from veridical_lab.metrics.permutation import (
     permutation_accuracy,
     permutation_f1,
@@ -34,6 +34,7 @@ from veridical_lab.metrics.permutation import (
     permutation_of_sums,
     permutation_sum,
 )
+from veridical_lab.metrics.registry import METRICS
 
 __all__ = [
     "DEFAULT_METRICS",

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from veridical.metrics import UndefinedMetricError
-from veridical.metrics.calibration import reliability
-from veridical.metrics.registry import METRICS
 from veridical.records.types import Example, Judgement
+from veridical_lab.metrics.registry import METRICS
+from veridical_lab.metrics.reliability import reliability
 
 __all__ = ["POINTS", "curves", "roc_points"]
 

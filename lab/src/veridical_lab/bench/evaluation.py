@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from veridical.datasets.split import split_by_document
 from veridical.detectors import load_detector
 from veridical.metrics.measure import Metric
-from veridical.metrics.thresholding import fit_metric_thresholds
 from veridical.records.detector import Detector, Fittable, digest_of, fingerprint_of, info_of, thresholds_of
 from veridical.records.errors import CannotJudgeError, InputError
 from veridical.records.judging import judge, thresholds_in_force
 from veridical.records.types import Case, Judgement, Level, Thresholds
 from veridical_lab.bench.journal import Journal
 from veridical_lab.bench.settings import BenchSettings, Loaded
+from veridical_lab.metrics.thresholds import fit_metric_thresholds
 
 __all__ = ["Evaluation", "detector_identity", "evaluate", "judge_all", "load_all"]
 

@@ -13,7 +13,6 @@ from itertools import combinations
 
 from veridical.datasets.split import content_hash, document_of, split_by_document
 from veridical.metrics.coverage import coverage_pair
-from veridical.metrics.registry import METRICS
 from veridical.records.detector import digest_of
 from veridical.records.errors import DataError, InputError, UnknownNameError
 from veridical.records.types import GOLD_THRESHOLD, Example
@@ -25,6 +24,7 @@ from veridical_lab.bench.settings import BenchSettings, Loaded, load_data
 from veridical_lab.corrupt.argument_responses import composed
 from veridical_lab.corrupt.arguments import AMBIGUOUS, FULL, each_error
 from veridical_lab.datasets.topics import Topic
+from veridical_lab.metrics.registry import METRICS
 
 __all__ = ["NEGATIVES", "SETS", "TABLES", "TRAINING", "error_sets", "measured", "training_sets", "variants"]
 

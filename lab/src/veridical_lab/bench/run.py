@@ -17,7 +17,6 @@ from veridical.io.files import write_whole
 from veridical.io.serialization import encode
 from veridical.metrics.arrays import Floats
 from veridical.metrics.measure import Metric, measure_rows
-from veridical.metrics.registry import METRICS
 from veridical.records.decide import unjudged
 from veridical.records.detector import Detector, Fittable, digest_of, info_of, thresholds_of
 from veridical.records.errors import InputError, UnknownNameError
@@ -26,6 +25,7 @@ from veridical_lab.bench.curves import curves
 from veridical_lab.bench.evaluation import CASES_AT_ONCE, Evaluation, detector_identity, evaluate, load_all
 from veridical_lab.bench.results import ResultRow, read_result_rows
 from veridical_lab.bench.settings import BenchSettings, Loaded, load_data
+from veridical_lab.metrics.registry import METRICS
 
 __all__ = ["Group", "dry_run_bench", "result_rows", "run_bench", "run_to_file"]
 

@@ -36,7 +36,7 @@ def at_least(k: int, judgements: Sequence[Judgement], case: Case, *, tokens: Seq
         judgements: The judgements of the case, one per annotator.
         case: The case that they judge.
         tokens: The characters of each token of the response, such as those of a model
-            (`veridical.models.encode.encode`, `Encoded.spans` without None) or `veridical_lab.datasets.marks.tokens`.
+            (`veridical_lab.models.encode.encode`, `Encoded.spans` without None) or `datasets.marks.tokens`.
 
     Raises:
         InputError: `k` is out of range, or a judgement is about another case.

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
-from functools import partial
-from pathlib import Path
 
-from veridical.datasets import Info, OnBad
-from veridical.datasets.reading import Row, csv_rows, group, read_rows
+from veridical.datasets import Info
+from veridical.datasets.reading import Row, csv_rows, group
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Level, Omission, Source, Verdict
-from veridical_lab.datasets.files import split_files
+from veridical_lab.datasets.files import FileSet
 
 __all__ = ["INFO", "read"]
 
@@ -33,12 +30,6 @@ INFO = Info(
     ),
 )
 _SLOT = re.compile(r"(?<![^,\[\]])([^,\[\]]++)\[([^\[\]]*+)\]\s*+(?:,|$)")
-
-
-def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """Yield the references of all files in `path`, or of one split."""
-    for part, file in split_files(INFO, path, split, _FILES):
-        yield from read_rows(csv_rows(file, on_bad), partial(_example, part), on_bad)
 
 
 def _slots(row: Row, key: str) -> list[tuple[str, str]]:
@@ -77,3 +68,6 @@ def _example(part: str, row: Row) -> list[Example]:
     left_out = float(any(o.score for o in omissions))
     gold = Judgement(case.id, "human:e2e", float(bool(added)), left_out, tuple(verdicts), omissions, notes=notes)
     return [Example(case, gold, row.text("orig_mr"), group(fixed=row.text("fixed"), part=part))]
+
+
+read = FileSet(INFO, _FILES, csv_rows, _example).read

@@ -7,18 +7,17 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile
 
 from veridical.datasets import Info, OnBad
-from veridical.datasets.reading import Row, csv_rows, group, json_rows, jsonl_rows, read_rows, text_id
+from veridical.datasets.reading import Row, csv_rows, group, json_rows, jsonl_rows, text_id
 from veridical.io.files import read_text
 from veridical.io.jsonl import json_error, refuse
 from veridical.records.errors import DataError
 from veridical.records.types import Case, Example, Judgement, Level, Source, Turn
-from veridical_lab.datasets.files import found_file, split_files
+from veridical_lab.datasets.files import FileSet, found_file
 from veridical_lab.datasets.linking import linked
 
 __all__ = ["Pair", "PairSet"]
@@ -74,9 +73,7 @@ class PairSet:
 
     def read(self, path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
         """Yield the labelled pairs of all files in `path`, or of one split; `on_bad` also gets the rows left out."""
-        files = split_files(self.INFO, path, split, self.files)
-        parts = (read_rows(self.rows(file, on_bad), partial(self._make, part), on_bad) for part, file in files)
-        examples = chain.from_iterable(parts)
+        examples = FileSet(self.INFO, self.files, self.rows, self._make).read(path, split, on_bad=on_bad)
         return _link(examples) if self.linked else examples
 
     def _make(self, part: str, row: Row) -> Iterator[Example]:

@@ -1,14 +1,42 @@
-"""Find the files of a data set to read: by split, inside a folder as published, or a single file."""
+"""Read the files of a data set: by split, inside a folder as published, or a single file."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
-from veridical.datasets import Info
+from veridical.datasets import Info, OnBad
+from veridical.datasets.reading import Row, read_rows
 from veridical.records.errors import DataError, UnknownNameError
+from veridical.records.types import Example
 
-__all__ = ["check_split", "found_file", "one_file", "split_files"]
+__all__ = ["FileSet", "check_split", "found_file", "one_file", "split_files"]
+
+
+@dataclass(frozen=True)
+class FileSet:
+    """Reads a data set that has a file for each split.
+
+    Attributes:
+        INFO: The description of the set.
+        files: The file of each split.
+        rows: Reads the rows of one file.
+        make: Makes the examples of one row, given its split.
+    """
+
+    INFO: Info
+    files: Mapping[str, str]
+    rows: Callable[[Path, OnBad], Iterable[Row]]
+    make: Callable[[str, Row], Iterable[Example]]
+
+    def read(self, path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
+        """Yield the examples of all files in `path`, or of one split; `on_bad` also gets the rows left out."""
+        files = split_files(self.INFO, path, split, self.files)
+        parts = (read_rows(self.rows(file, on_bad), partial(self.make, part), on_bad) for part, file in files)
+        return chain.from_iterable(parts)
 
 
 def check_split(info: Info, split: str | None) -> None:

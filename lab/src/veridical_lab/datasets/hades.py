@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
-from pathlib import Path
-
-from veridical.datasets import Info, OnBad
-from veridical.datasets.reading import Row, group, jsonl_rows, read_rows, text_id
+from veridical.datasets import Info
+from veridical.datasets.reading import Row, group, jsonl_rows, text_id
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Level, Verdict
-from veridical_lab.datasets.files import split_files
+from veridical_lab.datasets.files import FileSet
 
 __all__ = ["INFO", "read"]
 
@@ -30,12 +26,6 @@ INFO = Info(
     ),
 )
 _MARK = "==="
-
-
-def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """Yield the lines of all files in `path`, or of one split."""
-    for part, file in split_files(INFO, path, split, {name: f"{name}.txt" for name in INFO.splits}):
-        yield from read_rows(jsonl_rows(file, on_bad), partial(_example, part), on_bad)
 
 
 def _example(part: str, row: Row) -> list[Example]:
@@ -61,3 +51,6 @@ def _example(part: str, row: Row) -> list[Example]:
         verdicts = (Verdict(phrase, 1.0),) if label else ()
         gold = Judgement(case.id, "human:hades", label, verdicts=verdicts, judged=(phrase,))
     return [Example(case, gold, text_id(response), group(part=part))]
+
+
+read = FileSet(INFO, {name: f"{name}.txt" for name in INFO.splits}, jsonl_rows, _example).read

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
-from veridical.datasets import Info, OnBad
-from veridical.datasets.reading import Row, group, jsonl_rows, read_rows, text_id
+from veridical.datasets import Info
+from veridical.datasets.reading import Row, group, jsonl_rows, text_id
 from veridical.records.types import Case, Example, Judgement, Level, Source, Turn, Verdict
-from veridical_lab.datasets.files import split_files
+from veridical_lab.datasets.files import FileSet
 from veridical_lab.datasets.marks import locate
 
 __all__ = ["INFO", "read"]
@@ -31,13 +29,7 @@ INFO = Info(
 )
 
 
-def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """Yield the examples of every SPLIT_data.json in `path`, or of one."""
-    for _, file in split_files(INFO, path, split, {name: f"{name}_data.json" for name in INFO.splits}):
-        yield from read_rows(jsonl_rows(file, on_bad), _examples, on_bad)
-
-
-def _examples(row: Row) -> list[Example]:
+def _examples(part: str, row: Row) -> list[Example]:
     """Make the examples of a row; its fields tell which kind of row it is."""
     if "chatgpt_response" in row.values:
         question = row.text("user_query")
@@ -81,3 +73,6 @@ def _pair(
         gold = Judgement(case.id, "human:halueval", float(version == "hallucinated"))
         examples.append(Example(case, gold, text_id(knowledge), group(task=task, version=version)))
     return examples
+
+
+read = FileSet(INFO, {name: f"{name}_data.json" for name in INFO.splits}, jsonl_rows, _examples).read

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
-from pathlib import Path
-
-from veridical.datasets import Info, OnBad
-from veridical.datasets.reading import Row, group, json_rows, read_rows, text_id
+from veridical.datasets import Info
+from veridical.datasets.reading import Row, group, json_rows, text_id
 from veridical.records.types import Case, Example, Judgement, Level, Source, Verdict
-from veridical_lab.datasets.files import split_files
+from veridical_lab.datasets.files import FileSet
 from veridical_lab.datasets.marks import diff_spans
 
 __all__ = ["INFO", "read"]
@@ -34,12 +30,6 @@ INFO = Info(
 )
 
 
-def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """Yield the summaries of all domains in `path`, or of one."""
-    for domain, file in split_files(INFO, path, split, {d: f"summedits_{d}.json" for d in DOMAINS}):
-        yield from read_rows(json_rows(file, on_bad), partial(_example, domain), on_bad)
-
-
 def _example(domain: str, row: Row) -> list[Example]:
     text, response = row.text("doc"), row.text("summary")
     document = text_id(text)
@@ -51,3 +41,6 @@ def _example(domain: str, row: Row) -> list[Example]:
     verdicts = tuple(Verdict(span, 1.0, kinds) for span in spans)
     gold = Judgement(case.id, "human:summedits", score, verdicts=verdicts, notes=notes)
     return [Example(case, gold, document, group(domain=domain, edit=kinds, part=row.optional("split")))]
+
+
+read = FileSet(INFO, {domain: f"summedits_{domain}.json" for domain in DOMAINS}, json_rows, _example).read

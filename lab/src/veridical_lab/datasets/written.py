@@ -3,51 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import chain
-from pathlib import Path
+from functools import partial
 
-from veridical.datasets import Info, OnBad
-from veridical.datasets.reading import Row, group, jsonl_rows, read_rows
+from veridical.datasets import Info
+from veridical.datasets.reading import Row, group, jsonl_rows
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Level, Source, Verdict
-from veridical_lab.datasets.files import split_files
+from veridical_lab.datasets.files import FileSet
 
-__all__ = ["WRITTEN", "WRITTEN_ANSWERS", "WRITTEN_PAIRS", "WRITTEN_RAG", "WrittenSet"]
+__all__ = ["WRITTEN", "WRITTEN_ANSWERS", "WRITTEN_PAIRS", "WRITTEN_RAG"]
 
 _LABELS = {"S": "entailment", "C": "contradiction", "N": "neutral"}
 # a question's answers over retrieved passages: three right ones, three wrong ones
 _FORMS = ("close", "free", "short", "edit", "fresh", "addition")
 
 
-@dataclass(frozen=True)
-class WrittenSet:
-    """The reader of one set.
-
-    Attributes:
-        INFO: The description of the set.
-        files: The file of each split.
-        make: Makes the examples of one passage.
-    """
-
-    INFO: Info
-    files: Mapping[str, str]
-    make: Callable[[Row], Iterator[Example]]
-
-    def read(self, path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-        """Yield the examples of all files in `path`, or of one split."""
-        files = split_files(self.INFO, path, split, self.files)
-        return chain.from_iterable(read_rows(jsonl_rows(file, on_bad), self.make, on_bad) for _, file in files)
-
-
-def _statements(passage: Row) -> Iterator[Example]:
+def _statements(part: str, passage: Row) -> Iterator[Example]:
     for item in passage.rows("statements"):
         item.choice("label", dict.fromkeys(_LABELS, 0.0))
         groups = {"kind": passage.text("kind"), "tag": item.text("tag")}
         yield _example(passage, item, str(item.number), _LABELS[item.get("label")], groups)
 
 
-def _pairs(passage: Row) -> Iterator[Example]:
+def _pairs(part: str, passage: Row) -> Iterator[Example]:
     for item in passage.rows("statements"):
         item.choice("label", dict.fromkeys(_LABELS, 0.0))
         number, version = item.name("pair"), "right" if item.get("label") == "S" else "wrong"
@@ -55,7 +33,7 @@ def _pairs(passage: Row) -> Iterator[Example]:
         yield _example(passage, item, f"{number}/{version}", _LABELS[item.get("label")], groups)
 
 
-def _answers(passage: Row, forms: tuple[str, ...] = ()) -> Iterator[Example]:
+def _answers(part: str, passage: Row, forms: tuple[str, ...] = ()) -> Iterator[Example]:
     items = passage.rows("answers")
     for i, item in enumerate(items):
         item.choice("right", {True: 0.0, False: 1.0})
@@ -67,10 +45,6 @@ def _answers(passage: Row, forms: tuple[str, ...] = ()) -> Iterator[Example]:
         if len(items) == len(forms):
             groups["form"] = forms[i]
         yield _example(passage, item, str(item.number), label, groups)
-
-
-def _rag_answers(passage: Row) -> Iterator[Example]:
-    return _answers(passage, _FORMS)
 
 
 def _example(passage: Row, item: Row, name: str, label: str, groups: Mapping[str, str]) -> Example:
@@ -104,7 +78,7 @@ _FORMAT = (
 )
 
 
-def _set(name: str, title: str, file: str, make: Callable[[Row], Iterator[Example]], notes: str) -> WrittenSet:
+def _set(name: str, title: str, file: str, make: Callable[[str, Row], Iterator[Example]], notes: str) -> FileSet:
     info = Info(
         name=name,
         title=title,
@@ -116,7 +90,7 @@ def _set(name: str, title: str, file: str, make: Callable[[Row], Iterator[Exampl
         document="the passage (id)",
         notes=f"{notes} {_FORMAT}",
     )
-    return WrittenSet(info, {split: file.format(split) for split in info.splits}, make)
+    return FileSet(info, {split: file.format(split) for split in info.splits}, jsonl_rows, make)
 
 
 WRITTEN = _set(
@@ -145,7 +119,7 @@ WRITTEN_RAG = _set(
     "written_rag",
     "Written answers over retrieved passages",
     "rag_{}.jsonl",
-    _rag_answers,
+    partial(_answers, forms=_FORMS),
     "Six answers per question. Groups: answer (right or wrong), label, form: close, free and short are right; edit (of "
     "the close one), fresh and addition are wrong.",
 )

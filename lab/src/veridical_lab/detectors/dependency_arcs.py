@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from veridical.records.detector import DetectorContext, DetectorInfo
 from veridical.records.spans import Span
 from veridical.records.spec import Spec
-from veridical.records.types import Case, Evidence, Judgement, Level, Verdict
+from veridical.records.types import Case, Evidence, Judgement, Level, Source, Verdict
 from veridical.text.quantities import fold, implies, keys
 from veridical.text.segment import sentences
 from veridical_lab.detectors.spacy_pipeline import identity_of, load_pipeline
@@ -119,6 +119,9 @@ class _Sentence:
         return None if met is None else above.index(met) + below.index(met)
 
 
+_Places = dict[str, list[tuple[str, int, _Sentence, int]]]  # by key: source, start, sentence, word
+
+
 class DependencyArcs:
     """Arcs between content words that no source sentence has: `dependency_arcs[:PIPELINE]`, a spaCy pipeline.
 
@@ -161,16 +164,7 @@ class DependencyArcs:
         response = [(piece.start, self._parsed[piece.of(case.response)]) for piece in cut[case.response]]
         if not any(sentence.words for _, sentence in response):
             return Judgement(case.id, self.name, judged=(), notes=("the response has no content words",))
-        places: dict[str, list[tuple[str, int, _Sentence, int]]] = {}  # by key: source, start, sentence, word
-        seen: set[int] = set()
-        for source in case.sources:
-            for piece in cut[source.text]:
-                sentence = self._parsed[piece.of(source.text)]
-                if id(sentence) not in seen:  # a repeated sentence adds nothing
-                    seen.add(id(sentence))
-                    for word, implied in enumerate(sentence.implied):
-                        for key in implied:
-                            places.setdefault(key, []).append((source.id, piece.start, sentence, word))
+        places = self._places(case.sources, cut)
         if not places:
             return Judgement(case.id, self.name, judged=(), notes=("the sources have no content words",))
         verdicts, arcs = [], []
@@ -182,23 +176,48 @@ class DependencyArcs:
                     arcs.append(score)
                     of_word[child].append((score, head, evidence))
                     of_word[head].append((score, child, evidence))
-            for word, (span, word_arcs) in enumerate(zip(sentence.words, of_word, strict=True)):
+            for word, word_arcs in enumerate(of_word):
                 in_sources = any(key in places for key in sentence.keys[word])
-                if not word_arcs:  # the only content word of its sentence
-                    verdicts.append(Verdict(span.shift(start), 0.0 if in_sources else 1.0))
-                    continue
-                score = sum(part for part, _, _ in word_arcs) / len(word_arcs)
-                worst, other, _ = max(word_arcs, key=lambda part: part[0])
-                reason = None
-                if not in_sources:
-                    reason = "in no source"
-                elif worst > 0:
-                    text = sentence.words[other].shift(start).of(case.response)
-                    reason = f"not joined to “{text}” in any source sentence"
-                backed = tuple(dict.fromkeys(evidence for _, _, evidence in word_arcs if evidence is not None))
-                verdicts.append(Verdict(span.shift(start), score, evidence=backed, reason=reason))
+                verdicts.append(_verdict(sentence, word, word_arcs, case.response, start, in_sources=in_sources))
         of_response = arcs or [verdict.score for verdict in verdicts]
         return Judgement(case.id, self.name, sum(of_response) / len(of_response), verdicts=tuple(verdicts))
+
+    def _places(self, sources: Sequence[Source], cut: dict[str, list[Span]]) -> _Places:
+        """Return where each key is in the sources; a repeated sentence adds nothing."""
+        first: dict[int, tuple[str, int, _Sentence]] = {}
+        for source in sources:
+            for piece in cut[source.text]:
+                sentence = self._parsed[piece.of(source.text)]
+                first.setdefault(id(sentence), (source.id, piece.start, sentence))
+        places: _Places = {}
+        for source_id, start, sentence in first.values():
+            for word, implied in enumerate(sentence.implied):
+                for key in implied:
+                    places.setdefault(key, []).append((source_id, start, sentence, word))
+        return places
+
+
+def _verdict(
+    sentence: _Sentence,
+    word: int,
+    arcs: Sequence[tuple[float, int, Evidence | None]],
+    response: str,
+    start: int,
+    *,
+    in_sources: bool,
+) -> Verdict:
+    """Return the verdict on a word by its arcs: the score, the other word, and the evidence of each."""
+    span = sentence.words[word].shift(start)
+    if not arcs:  # the only content word of its sentence
+        return Verdict(span, 0.0 if in_sources else 1.0)
+    worst, other, _ = max(arcs, key=lambda arc: arc[0])
+    reason = None
+    if not in_sources:
+        reason = "in no source"
+    elif worst > 0:
+        reason = f"not joined to “{sentence.words[other].shift(start).of(response)}” in any source sentence"
+    backed = tuple(dict.fromkeys(evidence for _, _, evidence in arcs if evidence is not None))
+    return Verdict(span, sum(score for score, _, _ in arcs) / len(arcs), evidence=backed, reason=reason)
 
 
 def _pieces(text: str) -> Iterator[Span]:
@@ -208,9 +227,7 @@ def _pieces(text: str) -> Iterator[Span]:
             yield Span(start, end)
 
 
-def _arc(
-    child: Sequence[str], head: Sequence[str], places: dict[str, list[tuple[str, int, _Sentence, int]]]
-) -> tuple[float, Evidence | None]:
+def _arc(child: Sequence[str], head: Sequence[str], places: _Places) -> tuple[float, Evidence | None]:
     """Return the score of an arc, and the hull of the closest words in a source sentence as evidence."""
     best, evidence = 1.0, None
     others: dict[int, list[int]] = {}

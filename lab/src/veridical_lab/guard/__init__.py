@@ -12,7 +12,6 @@ from typing import Any
 
 from veridical.detectors import load_detector
 from veridical.inference.local_model import LocalModel
-from veridical.models.generation import Generation, TokenPrompt, prompt_of
 from veridical.models.load import load
 from veridical.models.sampling import Sampler
 from veridical.records.decide import outcome
@@ -35,6 +34,7 @@ from veridical_lab.guard.types import (
     TokenBudget,
     Unguarded,
 )
+from veridical_lab.models.stepwise import Generation, TokenPrompt, prompt_of
 
 __all__ = [
     "STRATEGIES",

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Literal
 
-from veridical.models.generation import Generation
 from veridical.models.sampling import Sampler
 from veridical.records.spans import Span
 from veridical.records.types import Verdict
 from veridical.text.segment import sentences, words
 from veridical_lab.guard.monitors import Monitor
 from veridical_lab.guard.types import GuardOptions, Intervention, Sampling, TokenBudget
+from veridical_lab.models.stepwise import Generation
 
 __all__ = ["BudgetUsage", "DecodingLoop"]
 

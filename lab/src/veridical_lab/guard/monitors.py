@@ -15,7 +15,6 @@ from typing import Any, Protocol
 
 from veridical.inference.local_model import LocalModel
 from veridical.models.base_model import check_base
-from veridical.models.generation import Generation
 from veridical.records.detector import Detector, Streaming
 from veridical.records.errors import CannotJudgeError, InputError
 from veridical.records.judging import judge
@@ -25,6 +24,7 @@ from veridical.text.segment import sentences
 from veridical_lab.detectors.local.logprob import Logprob
 from veridical_lab.detectors.local.probe import Probe
 from veridical_lab.models.monitor import ProbeMonitor
+from veridical_lab.models.stepwise import Generation
 
 __all__ = ["HiddenStateMonitor", "LikelihoodMonitor", "Monitor", "SentenceMonitor", "StreamMonitor", "monitor_for"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from veridical.models.generation import Generation, generate
+from veridical.models.generation import generate
 from veridical.models.sampling import Sampler
 from veridical.records.detector import Detector
 from veridical.records.judging import judge
@@ -16,6 +16,7 @@ from veridical.records.spans import Span
 from veridical.records.types import Case, Judgement
 from veridical_lab.guard.decoding_loop import BudgetUsage
 from veridical_lab.guard.types import GuardOptions, Intervention, Log, Sampling
+from veridical_lab.models.stepwise import Generation
 
 __all__ = ["EndedText", "beam_texts", "best_of", "judge_texts", "rerank", "response_score", "sampled_texts"]
 

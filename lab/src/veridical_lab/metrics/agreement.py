@@ -14,10 +14,10 @@ import numpy as np
 
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Floats
-from veridical.metrics.spans import f1_sp
 from veridical.metrics.tokens import Units
 from veridical.records.errors import InputError
 from veridical.records.spans import Span
+from veridical_lab.metrics.spans import f1_sp
 
 __all__ = ["fleiss_kappa", "krippendorff_alpha", "majority_accuracy", "majority_agreement", "pairwise_span_f1"]
 

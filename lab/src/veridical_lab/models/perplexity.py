@@ -8,7 +8,7 @@ import numpy as np
 
 from veridical.inference.local_model import LocalModel
 from veridical.inference.tokenization import special_tokens, tokenize_texts
-from veridical.models.encode import Encoded
+from veridical_lab.models.encode import Encoded
 from veridical_lab.models.runner import Runner
 
 __all__ = ["mean_surprisal"]

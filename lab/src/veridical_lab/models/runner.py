@@ -19,11 +19,11 @@ import numpy as np
 
 from veridical.inference.local_model import FORCED, LocalModel
 from veridical.models.cached_forward import CachedForward, cache_argument, shared_beginnings
-from veridical.models.encode import Encoded
 from veridical.models.language_head import finished, unrounded
 from veridical.models.load import out_of_memory
 from veridical.records.errors import InputError
 from veridical_lab.models.autograd_memory import release_memory
+from veridical_lab.models.encode import Encoded
 from veridical_lab.models.sublayers import capture_sublayers, check_layout, sublayer_count
 
 if TYPE_CHECKING:

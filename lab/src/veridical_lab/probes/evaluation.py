@@ -15,14 +15,15 @@ from veridical.inference.tokenization import joined_tokens
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.alignment import characters
 from veridical.metrics.arrays import Floats
+from veridical.metrics.confusion import Confusion
 from veridical.metrics.measure import Metric, Project
-from veridical.metrics.registry import LABELLED_SCORES, METRICS
-from veridical.metrics.response import f1
-from veridical.metrics.spans import coverage_rows
-from veridical.metrics.thresholding import threshold_for_f1, threshold_for_f1_sp
+from veridical.metrics.thresholding import threshold_for_f1
 from veridical.records.errors import InputError
 from veridical.records.types import Example, Judgement
 from veridical_lab.detectors.local.probe import judgement_of
+from veridical_lab.metrics.registry import LABELLED_SCORES, METRICS
+from veridical_lab.metrics.spans import coverage_rows
+from veridical_lab.metrics.thresholds import threshold_for_f1_sp
 from veridical_lab.probes.activations import Indices
 from veridical_lab.probes.fitting import ScoresBySequence
 from veridical_lab.probes.labelled_sequences import EncodedExamples, ProbeLabels
@@ -43,7 +44,7 @@ def best_f1_each(
     best = np.zeros(len(joined))
     for i, row in enumerate(joined[:, labelled]):
         try:
-            best[i] = f1(label > 0, row >= threshold_for_f1(label, row, weight), weight)
+            best[i] = Confusion.of(label > 0, row >= threshold_for_f1(label, row, weight), weight).f1()
         except UndefinedMetricError:
             continue
     return best

@@ -91,7 +91,7 @@ def fit(
     positive_weight = clean / hallucinated if options.balanced else 1.0
     prior = math.log(positive_weight * hallucinated / clean)  # probes start at the base rate instead of 0.5
     reader = _Reader(states, chosen, torch.device(device), options.seed)
-    mean, scale = _mean_and_scale(reader, train, options)
+    mean, scale = _mean_and_scale(reader, train)
     if options.kind == "linear" and options.objective == "response":  # the mean logit is the logit of the mean state
         reader = _Reader(mean_states(states, np.r_[train, valid], chosen), chosen, torch.device(device), options.seed)
     runs = []
@@ -152,28 +152,29 @@ class _Reader:
         return part if random is None else random.permutation(part)
 
 
-def _mean_and_scale(reader: _Reader, train: Indices, options: ProbeOptions) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return mean and deviation of each number of the states over the training tokens, both (sublayers, width)."""
+def _mean_and_scale(reader: _Reader, train: Indices) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return mean and deviation of each number of the states over the training tokens, both (sublayers, width).
+
+    Probes are trained on states standardised by them, which helps Adam and changes no optimum.
+    """
     import torch
 
     count, width = len(reader.sublayers), reader.states.width
-    mean, scale = torch.zeros(count, width), torch.ones(count, width)
-    if options.standardise:
-        total, first, square = 0, torch.zeros(count, width).double(), torch.zeros(count, width).double()
-        shift: torch.Tensor | None = None  # close to the mean, so that no precision is lost
-        for part in reader.parts(train):
-            x = reader.read(reader.shuffled(part))
-            shift = x.mean(1, keepdim=True) if shift is None else shift
-            for i in range(count):
-                for rows in x[i].split(_ROWS):
-                    centred = rows - shift[i]
-                    first[i] += centred.sum(0).double().cpu()
-                    square[i] += (centred * centred).sum(0).double().cpu()
-            total += x.shape[1]
-        shifted_mean = first / total
-        mean = (shifted_mean + shift[:, 0].cpu()).float() if shift is not None else mean
-        deviation = (square / total - shifted_mean**2).clamp(min=0).sqrt().float()
-        scale = torch.where(deviation > 1e-12, deviation, torch.ones(()))
+    total, first, square = 0, torch.zeros(count, width).double(), torch.zeros(count, width).double()
+    shift: torch.Tensor | None = None  # close to the mean, so that no precision is lost
+    for part in reader.parts(train):
+        x = reader.read(reader.shuffled(part))
+        shift = x.mean(1, keepdim=True) if shift is None else shift
+        for i in range(count):
+            for rows in x[i].split(_ROWS):
+                centred = rows - shift[i]
+                first[i] += centred.sum(0).double().cpu()
+                square[i] += (centred * centred).sum(0).double().cpu()
+        total += x.shape[1]
+    shifted_mean = first / total
+    mean = shifted_mean.float() if shift is None else (shifted_mean + shift[:, 0].cpu()).float()
+    deviation = (square / total - shifted_mean**2).clamp(min=0).sqrt().float()
+    scale = torch.where(deviation > 1e-12, deviation, torch.ones(()))
     return mean.to(reader.device), scale.to(reader.device)
 
 

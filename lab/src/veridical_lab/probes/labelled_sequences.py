@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridical.inference.local_model import LocalModel
-from veridical.metrics.tokens import unit_labels
-from veridical.models.encode import Encoded, encode
 from veridical.records.errors import CannotJudgeError, InputError
 from veridical.records.spans import Span
 from veridical.records.types import GOLD_THRESHOLD, Example, judged_spans
 from veridical_lab.datasets.consensus import majority
+from veridical_lab.metrics.unit_labels import unit_labels
+from veridical_lab.models.encode import Encoded, encode
 
 __all__ = ["EncodedExamples", "ProbeLabels", "encode_examples", "labels_of", "with_token_consensus"]
 
@@ -135,7 +135,7 @@ class ProbeLabels:
 
 
 def labels_of(sequences: EncodedExamples) -> ProbeLabels:
-    """Return the labels of all tokens (by `metrics.tokens.unit_labels`) and responses.
+    """Return the labels of all tokens (by `metrics.unit_labels`) and responses.
 
     A gold that only judges coverage labels nothing.
     """

@@ -29,8 +29,6 @@ class ProbeOptions:
         max_epochs: The largest number of epochs in one training run.
         hidden: The number of hidden units of an mlp.
         balanced: Whether both classes get the same total weight.
-        standardise: Whether to standardise states by mean and deviation of the training tokens. Both are folded into
-            the weights afterwards, which helps Adam and changes no optimum.
         seed: The random seed of the split by document, the batches and the initial weights.
     """
 
@@ -42,7 +40,6 @@ class ProbeOptions:
     max_epochs: int = 200
     hidden: int = 16
     balanced: bool = False
-    standardise: bool = True
     seed: int = 0
 
     def __post_init__(self) -> None:

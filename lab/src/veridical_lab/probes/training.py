@@ -21,11 +21,11 @@ from veridical.inference.saving import save_artifact, versions
 from veridical.inference.template import get_template
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.calibrators import fit_platt
-from veridical.metrics.registry import METRICS
 from veridical.models.base_model import base_of
 from veridical.records.types import Example
 from veridical_lab.detectors.local.probe import Head
 from veridical_lab.detectors.local.probe_settings import ProbeHeadSettings, ProbeSettings
+from veridical_lab.metrics.registry import METRICS
 from veridical_lab.models.probe_heads import Probes
 from veridical_lab.probes.dataset import ProbeDataset, build_dataset
 from veridical_lab.probes.evaluation import Judged, best_f1_each, fit_threshold, judgements_of, label_score_pairs

@@ -13,11 +13,11 @@ from io import StringIO
 from math import sqrt
 
 from veridical.metrics.measure import Measured
-from veridical.metrics.registry import METRICS
 from veridical.report.tables import Table, cell
 from veridical_lab.bench.compare import DetectorComparison
 from veridical_lab.bench.published import Published
 from veridical_lab.bench.results import ResultRow
+from veridical_lab.metrics.registry import METRICS
 from veridical_lab.training.token_benchmark import TABLE_METRICS
 
 __all__ = [

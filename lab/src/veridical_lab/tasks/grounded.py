@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 
 from veridical.inference.local_model import LocalModel
 from veridical.inference.template import Template, get_template, render
-from veridical.models.encode import Encoded, encode
 from veridical.models.generation import generate
 from veridical.models.sampling import Sampler
 from veridical.records.decide import decide, flagged
@@ -23,6 +22,7 @@ from veridical.records.errors import CannotJudgeError, InputError, UnknownNameEr
 from veridical.records.judging import judge
 from veridical.records.types import Case, Example, Judgement, Thresholds
 from veridical.text.segment import sentences
+from veridical_lab.models.encode import Encoded, encode
 
 __all__ = ["TASKS", "UNLABELLED", "GroundedTask", "Writing", "find_task", "inputs_of", "label_responses", "write"]
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from veridical.detectors.default.wording import matter_of_absence
+from veridical.detectors.default.absences import matter_of_absence
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Source, Verdict
 from veridical.text.matching import WORDS, Profile

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.detectors.default.combining import COLUMNS, SIGNS, LevelModel, sentence_rows, source_rows, word_table
-from veridical.detectors.default.detector import score
+from veridical.detectors.default.regressions import COLUMNS, SIGNS, LevelModel, sentence_rows, source_rows, word_table
+from veridical.detectors.default.rules import score
 from veridical.detectors.tokens.scoring import PairScorer, ScoredResponse
 from veridical.inference.heads import LinearClassifier
 from veridical.metrics import UndefinedMetricError
@@ -19,10 +19,10 @@ from veridical.metrics.arrays import Floats
 from veridical.metrics.calibrators import Platt, fit_platt
 from veridical.metrics.ranking import roc_auc
 from veridical.metrics.thresholding import threshold_for_balanced_accuracy, threshold_for_f1
-from veridical.metrics.tokens import unit_labels
 from veridical.records.errors import InputError, MissingExtraError
 from veridical.records.types import DEFAULT_THRESHOLD, GOLD_THRESHOLD, Example, Level
 from veridical.text.segment import words
+from veridical_lab.metrics.unit_labels import unit_labels
 from veridical_lab.training.token_evaluation import response_target, told_contradiction
 
 __all__ = [

@@ -26,9 +26,7 @@ from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Floats
 from veridical.metrics.ranking import roc_auc
 from veridical.metrics.thresholding import threshold_fitter
-from veridical.metrics.tokens import labelled_phrase, unit_labels
 from veridical.models.base_model import base_of
-from veridical.models.encode import default_template
 from veridical.records.errors import InputError, MissingExtraError, UnknownNameError
 from veridical.records.spans import Span
 from veridical.records.types import Example
@@ -39,6 +37,8 @@ from veridical_lab.detectors.features.extraction import FeatureExtractor, Featur
 from veridical_lab.detectors.features.settings import CLASSIFIERS, CONTEXTS, KIND, DetectorSettings
 from veridical_lab.detectors.features.statistics import WordStatistics, count_words
 from veridical_lab.detectors.features.tagger import load_tagger
+from veridical_lab.metrics.unit_labels import labelled_phrase, unit_labels
+from veridical_lab.models.encode import default_template
 
 __all__ = [
     "LABEL_UNITS",

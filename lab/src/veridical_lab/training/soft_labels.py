@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from veridical.metrics.tokens import unit_labels
 from veridical.records.types import Example, Judgement
+from veridical_lab.metrics.unit_labels import unit_labels
 from veridical_lab.training.token_evaluation import response_target
 
 __all__ = ["mixed"]

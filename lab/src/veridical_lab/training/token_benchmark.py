@@ -16,7 +16,6 @@ import numpy as np
 from veridical.datasets import load_reader, name_and_path, read
 from veridical.datasets.split import content_hash, document_of, split_by_document
 from veridical.metrics import UndefinedMetricError
-from veridical.metrics.registry import METRICS
 from veridical.metrics.thresholding import threshold_fitter
 from veridical.records.detector import Detector, JudgesSpans, digest_of, info_of
 from veridical.records.errors import DataError, InputError, UnknownNameError
@@ -27,6 +26,7 @@ from veridical_lab.bench.evaluation import Evaluation, detector_identity
 from veridical_lab.bench.results import ResultRow
 from veridical_lab.bench.run import result_rows
 from veridical_lab.bench.settings import BenchSettings, Loaded
+from veridical_lab.metrics.registry import METRICS
 from veridical_lab.training.token_methods import TokenMethod
 
 __all__ = [

@@ -14,9 +14,9 @@ from veridical.detectors.tokens.scoring import ScoredResponse
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.calibrators import Platt
 from veridical.metrics.ranking import roc_auc
-from veridical.metrics.tokens import unit_labels
 from veridical.records.types import DEFAULT_THRESHOLD, GOLD_THRESHOLD, Example, judged_spans
 from veridical.workflows.calibration import CalibrationOptions, fit_scale
+from veridical_lab.metrics.unit_labels import unit_labels
 
 __all__ = [
     "contradiction_target",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -18,23 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.detectors.default.combining import (
-    COPIED,
-    DENIED,
-    LevelModel,
-    level_models,
-    sentence_rows,
-    source_rows,
-    with_absences,
-    with_copies,
-    with_discrepancies,
-    with_supported,
-    word_table,
-)
-from veridical.detectors.default.reading import in_forms_of_response, without_unsupported_context
+from veridical.detectors.default.regressions import LevelModel, level_models, sentence_rows, source_rows, word_table
+from veridical.detectors.default.rules import COPIED, DENIED, RULES, score
 from veridical.detectors.default.second_reader import best_weight, with_reader
-from veridical.detectors.default.short_answers import in_its_places, with_question, without_question
-from veridical.detectors.default.wording import answers
+from veridical.detectors.default.short_answers import in_its_places
 from veridical.detectors.discrepancies.discrepancy import with_verdicts
 from veridical.detectors.discrepancies.finding import discrepancies
 from veridical.detectors.discrepancies.values import ambiguous_dates
@@ -48,29 +35,23 @@ from veridical.inference.pair_runner import PairRunner
 from veridical.inference.pairs import PairEncoder
 from veridical.metrics.calibrators import Isotonic, Platt, calibrator
 from veridical.records.detector import Detector, DetectorContext, DetectorInfo, fingerprint_of, info_of
-from veridical.records.errors import DataError, InputError
+from veridical.records.errors import DataError, InputError, UnknownNameError
 from veridical.records.judging import NO_CLAIM, thresholds_in_force
 from veridical.records.perspectives import by_perspective
 from veridical.records.spans import Span, complement
 from veridical.records.spec import Spec, parse_spec
 from veridical.records.types import Case, Example, Judgement, Level, Omission, Source, SourceSpan, Verdict
-from veridical.text.framing import may_frame, without_unclaimed
 from veridical.text.lexical import word_count
 from veridical.text.segment import has_words, word_forms
 
 if TYPE_CHECKING:
     from veridical.detectors.tokens.detector import Tokens
 
-__all__ = ["ENCODER", "KIND", "PACKAGED", "Default", "coverage_case", "score"]
+__all__ = ["ENCODER", "KIND", "PACKAGED", "Default", "coverage_case"]
 
 KIND = "default"
 PACKAGED = Path(__file__).parent / "model"
 ENCODER = "encoder"
-MOST = 256
-"""How many sentences of a source to cover the encoder reads: those that share the most words with the response."""
-UNREAD = 3.5
-"""The logit of the sentences that are not read: about the mean logit that the encoder gives them when it does read them
-(3.1 to 3.9 in nine sources of some 560 sentences)."""
 _BATCH = 64  # cases to score at a time while the weight of a reader is fitted
 _PRECISIONS = ("int8", "fp32", "torch")
 
@@ -91,6 +72,7 @@ class Default:
         reader: Another detector, such as "hf:NAME", whose sentence scores are combined with the detector's own scores.
             Default: the encoder alone.
         weight: The weight of the reader in the combined score, from 0 to 1. Default: 0.5.
+        without: The names of rules to leave out, joined by "+" in a spec. Default: none.
         name: The detector's name. Default: "default" or "default:PATH".
     """
 
@@ -105,16 +87,21 @@ class Default:
         precision: str = "int8",
         reader: Detector | None = None,
         weight: float | None = None,
+        without: Collection[str] = (),
         name: str | None = None,
     ) -> None:
         if precision not in _PRECISIONS:
             raise InputError(f"precision is {precision!r}", hint=f"one of {', '.join(_PRECISIONS)}")
         if weight is not None and (reader is None or not 0.0 <= weight <= 1.0):
             raise InputError(f"the weight of the reader is {weight}", hint="from 0 to 1, and only with reader=")
+        for each in without:
+            if each not in RULES:
+                raise UnknownNameError("rule", each, RULES)
         if reader is not None:
             self.info = replace(self.info, needs_chat_model=info_of(reader).needs_chat_model)
         self.reader = reader
         self.weight = weight
+        self.without = frozenset(without)
         self.path = PACKAGED if path is None else Path(path)
         self.precision = precision
         self.name = name or ("default" if path is None else f"default:{path}")
@@ -122,14 +109,17 @@ class Default:
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Default:
         """Make the detector for `default[:FOLDER][,OPTION=VALUE]`."""
-        spec.accept(("precision", "reader", "weight"), values=1)
+        spec.accept(("precision", "reader", "weight", "without"), values=1)
         precision = spec.options.get("precision", "int8")
-        if spec.value is None and not {"reader", "weight"} & spec.options.keys():
+        if spec.value is None and not {"reader", "weight", "without"} & spec.options.keys():
             detector = _packaged(PACKAGED, precision, str(spec), os.getpid())
         else:
             reader = context.load(spec.options["reader"]) if "reader" in spec.options else None
             weight = spec.number("weight", 0.0) if "weight" in spec.options else None
-            detector = cls(spec.value, precision=precision, reader=reader, weight=weight, name=str(spec))
+            without = spec.options["without"].split("+") if "without" in spec.options else ()
+            detector = cls(
+                spec.value, precision=precision, reader=reader, weight=weight, without=without, name=str(spec)
+            )
         detector.thresholds  # noqa: B018 - check that the folder holds a detector before judging anything
         return detector
 
@@ -193,18 +183,24 @@ class Default:
         """Identify everything that the scores depend on: the regressions and the encoder."""
         encoder = self._encoder().fingerprint()
         digest = hashlib.sha256((self.path / DETECTOR).read_bytes()).hexdigest()[:16]
-        own = {"default": digest, "encoder": encoder}
-        return own if self.reader is None else {**own, "reader": fingerprint_of(self.reader), "weight": self._share}
+        own: dict[str, Any] = {"default": digest, "encoder": encoder}
+        if self.without:
+            own["without"] = sorted(self.without)
+        return (
+            own
+            if self.reader is None
+            else {**own, "reader": fingerprint_of(self.reader), "weight": self._reader_weight}
+        )
 
     @property
-    def _share(self) -> float:
+    def _reader_weight(self) -> float:
         return 0.5 if self.weight is None else self.weight
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """Judge each case. The responses of all cases are batched together, and so are the sources to cover."""
         of_response, judgements = self._scored(cases)
         if self.reader is not None:
-            judgements = self._with_reader(cases, of_response, judgements, self._share)
+            judgements = self._with_reader(cases, of_response, judgements, self._reader_weight)
         thresholds = thresholds_in_force(self)
         return [
             explained(case, judgement, thresholds, contradicted=self._contradicted(of_response.get(i)))
@@ -228,7 +224,9 @@ class Default:
             return self
         spec = parse_spec(self.name)
         name = str(replace(spec, options={**spec.options, "weight": f"{weight:g}"}))
-        fitted = Default(self.path, precision=self.precision, reader=self.reader, weight=weight, name=name)
+        fitted = Default(
+            self.path, precision=self.precision, reader=self.reader, weight=weight, without=self.without, name=name
+        )
         fitted.scorer = self.scorer
         return fitted
 
@@ -237,7 +235,7 @@ class Default:
         coverage = [(i, source) for i, case in enumerate(cases) for source in _to_cover(case)]
         readable = [coverage_case(cases[i], source) for i, source in coverage if has_words(cases[i].response)]
         of_response = self._read(cases)
-        covered = iter(score(self.scorer, readable, of_sources=True))
+        covered = iter(score(self.scorer, readable, of_sources=True, without=self.without))
         omissions: dict[int, list[tuple[Source, list[Omission]]]] = {}
         for i, source in coverage:
             scored = next(covered) if has_words(cases[i].response) else None
@@ -270,7 +268,7 @@ class Default:
     def _read(self, cases: Sequence[Case]) -> dict[int, ScoredResponse]:
         """Score the responses of cases whose sources have words; return the logits by the index of the case."""
         to_read = [i for i, case in enumerate(cases) if any(has_words(source.text) for source in case.sources)]
-        return dict(zip(to_read, score(self.scorer, [cases[i] for i in to_read]), strict=True))
+        return dict(zip(to_read, score(self.scorer, [cases[i] for i in to_read], without=self.without), strict=True))
 
     def _contradicted(self, scored: ScoredResponse | None) -> list[tuple[Span, float]]:
         if self._contradiction is None or scored is None or scored.problem:
@@ -298,14 +296,15 @@ class Default:
         elif scored.problem or not np.isfinite(scored.logits).any():
             notes.append((scored.problem or "the response has no words").removeprefix(f"case {case.id!r}: "))
         else:
-            table = word_table(case, scored)
+            table = word_table(case, scored, self.without)
             is_read = np.isfinite(scored.logits)
             probabilities = self._levels[Level.SPAN].probabilities(table.rows[is_read])
             words = [unit for unit, read in zip(scored.units, is_read, strict=True) if read]
             verdicts = tuple(Verdict(word, float(p)) for word, p in zip(words, probabilities, strict=True))
             rows = sentence_rows(scored, table, word_count(source.text for source in case.sources))
             of_sentences = self._levels[Level.RESPONSE].probabilities(rows).tolist()
-            if self._short_answer is not None and len(scored.parts) == 1 and in_its_places(case):
+            in_place = "places" not in self.without and len(scored.parts) == 1 and in_its_places(case)
+            if self._short_answer is not None and in_place:
                 of_sentences = self._short_answer.apply(scored.parts).tolist()
                 trained_on = (*trained_on, "one-word response")
             sentences = tuple(
@@ -318,7 +317,7 @@ class Default:
                 unread = [unit for unit, read in zip(scored.units, is_read, strict=True) if not read]
                 judged = tuple(complement(unread, len(case.response)))
                 notes.append("the encoder has no token for a part of the response: it was not judged")
-        if scored is not None and (found := discrepancies(case)):
+        if scored is not None and (found := discrepancies(case, self.without)):
             verdicts, sentences = with_verdicts(case.response, found, verdicts, sentences)
             notes = [note for note in notes if note != NO_CLAIM]
         notes += ambiguous_dates(case) if sentences else ()
@@ -360,7 +359,7 @@ class Default:
         if scored is None:
             return [Omission(source.id, Span(0, len(source.text)), 1.0)]
         reverse = coverage_case(case, source)
-        rows = source_rows(scored, word_table(reverse, scored), len(word_forms(case.response)))
+        rows = source_rows(scored, word_table(reverse, scored, self.without), len(word_forms(case.response)))
         probabilities = self._levels[Level.SOURCE].probabilities(rows).tolist()
         return [
             Omission(source.id, _span_of(scored, units), probability)
@@ -375,7 +374,7 @@ def _span_of(scored: ScoredResponse, units: NDArray[np.int64]) -> Span:
 
 
 def _undecided(scored: ScoredResponse | None) -> list[Span]:
-    """Return the sentences whose logits no rule has bounded (`combining.COPIED`, `combining.DENIED`)."""
+    """Return the sentences whose logits no rule has bounded (`rules.COPIED`, `rules.DENIED`)."""
     if scored is None or scored.problem:
         return []
     return [
@@ -383,63 +382,6 @@ def _undecided(scored: ScoredResponse | None) -> list[Span]:
         for units, logit in zip(scored.units_of_parts(), scored.parts, strict=True)
         if len(units) and COPIED < logit < DENIED
     ]
-
-
-def score(scorer: PairScorer, cases: Sequence[Case], *, of_sources: bool = False) -> list[ScoredResponse]:
-    """Return the logits of each response, before the regressions. Sentences copied from a source have low logits.
-
-    The encoder reads each sentence with as much of the sources as fits, and a short answer with its question. It skips
-    text that makes no claim (`claims.unclaimed`). Questions and earlier answers that would be wrong evidence are left
-    out. Values and words of the sources are read in the form that the response uses (`reading`).
-
-    Args:
-        scorer: The scorer that reads the cases.
-        cases: The cases to score.
-        of_sources: Whether the responses are sources to cover, which are read whole. If such a source has more than
-            `MOST` sentences, only those that share the most words with the response are read.
-    """
-    given = cases
-    if not of_sources:
-        # a refusal makes a claim only if the sources answer the question
-        refusals = [may_frame(c.response) and c.question is not None and answers(c.sources, c.question) for c in cases]
-        cases = [
-            replace(case, response=without_unclaimed(case.response, case.sources, with_refusals=refusal))
-            for case, refusal in zip(cases, refusals, strict=True)
-        ]
-    cases = [in_forms_of_response(case) for case in cases]
-    if of_sources:
-        scored = scorer.score(cases, most=MOST)
-    else:
-        scored = _asked(scorer, [without_unsupported_context(case) for case in cases])
-    if of_sources:
-        scored = [_filled(each) for each in scored]
-    scored = [with_copies(case, each, whole=not of_sources) for case, each in zip(cases, scored, strict=True)]
-    if of_sources:
-        return scored
-    scored = [with_absences(case, each) for case, each in zip(cases, scored, strict=True)]
-    scored = [with_supported(case, each) for case, each in zip(given, scored, strict=True)]
-    return [with_discrepancies(case, each) for case, each in zip(given, scored, strict=True)]
-
-
-def _asked(scorer: PairScorer, cases: Sequence[Case]) -> list[ScoredResponse]:
-    """Score each response, a short answer with its question in the place that supports it best."""
-    readings = [(i, *with_question(place)) for i, case in enumerate(cases) for place in in_its_places(case) or [case]]
-    best: dict[int, ScoredResponse] = {}
-    for (i, _, length), scored in zip(readings, scorer.score([case for _, case, _ in readings]), strict=True):
-        scored = without_question(scored, length)
-        if i not in best or (not scored.problem and (best[i].problem or scored.whole < best[i].whole)):
-            best[i] = scored
-    return [best[i] for i in range(len(cases))]
-
-
-def _filled(scored: ScoredResponse) -> ScoredResponse:
-    """Return `scored` with the logit `UNREAD` for the parts that were not read, and for their words."""
-    unread = np.isnan(scored.parts)
-    if not unread.any():
-        return scored
-    of_unread = unread[scored.part_of] & (scored.part_of >= 0)
-    parts, logits = np.where(unread, UNREAD, scored.parts), np.where(of_unread, UNREAD, scored.logits)
-    return replace(scored, logits=logits, parts=parts, whole=float(parts.max()))
 
 
 @cache

@@ -2,41 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 
-from veridical.detectors.discrepancies.answers import answer_discrepancies
 from veridical.detectors.discrepancies.discrepancy import Discrepancy
-from veridical.detectors.discrepancies.places import place_discrepancies
 from veridical.detectors.discrepancies.rates import rate_discrepancies
 from veridical.detectors.discrepancies.references import identifier_discrepancies
+from veridical.detectors.discrepancies.rows import row_discrepancies
 from veridical.detectors.discrepancies.signs import sign_discrepancies
 from veridical.detectors.discrepancies.speakers import speaker_discrepancies
 from veridical.detectors.discrepancies.values import value_discrepancies
+from veridical.detectors.discrepancies.yes_no import yes_no_discrepancies
 from veridical.records.spans import overlapping, union
 from veridical.records.types import Case
 
-__all__ = ["discrepancies"]
+__all__ = ["RULES", "discrepancies"]
 
 
-_RULES = (
-    identifier_discrepancies,
-    sign_discrepancies,
-    value_discrepancies,
-    rate_discrepancies,
-    place_discrepancies,
-    answer_discrepancies,
-    speaker_discrepancies,
-)
+RULES: Mapping[str, tuple[Callable[[Case], Iterator[Discrepancy]], str]] = {
+    "identifiers": (identifier_discrepancies, "an address, version, flag or other identifier that no source has"),
+    "signs": (sign_discrepancies, "a sign that a source contradicts: > for <"),
+    "values": (value_discrepancies, "a number with another sign, unit or magnitude: 2 MB for 2 GB"),
+    "rates": (rate_discrepancies, "a rate for another period: 900 euros a week for 900 euros a month"),
+    "rows": (row_discrepancies, "a value from another row of a table, list or record"),
+    "yes_no": (yes_no_discrepancies, "a sentence that contradicts an answer or a field with yes or no"),
+    "speakers": (speaker_discrepancies, "words of another speaker"),
+}
+"""The rules by name, each with what it finds."""
 
 
 @lru_cache(maxsize=32)  # a detector and its checks ask about the same case
-def discrepancies(case: Case) -> tuple[Discrepancy, ...]:
+def discrepancies(case: Case, without: frozenset[str] = frozenset()) -> tuple[Discrepancy, ...]:
     """Return the discrepancies between the response and its sources, in order.
 
-    If two overlap, only the first is returned.
+    If two overlap, only that of the earlier rule is returned. The rules named in `without` are left out.
     """
     found: list[Discrepancy] = []
-    for rule in _RULES if any(source.text for source in case.sources) else ():
-        joined = union(each.span for each in found)
-        found += [each for each in rule(case) if not overlapping(joined, each.span)]
+    for name, (find, _) in RULES.items() if any(source.text for source in case.sources) else ():
+        if name not in without:
+            joined = union(each.span for each in found)
+            found += [each for each in find(case) if not overlapping(joined, each.span)]
     return tuple(sorted(found, key=lambda each: each.span))

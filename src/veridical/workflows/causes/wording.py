@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from veridical.detectors.default.wording import matter_of_absence
+from veridical.detectors.default.absences import matter_of_absence
 from veridical.records.spans import Span, overlapping
 from veridical.records.types import Case, Evidence
 from veridical.text.framing import framing_sentences, is_refusal

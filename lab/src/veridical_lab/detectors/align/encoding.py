@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from veridical.inference.local_model import LocalModel
 from veridical.inference.tokenization import Tokens, special_tokens, tokenize
-from veridical.models.encode import Encoded
 from veridical.records.errors import InputError
+from veridical_lab.models.encode import Encoded
 from veridical_lab.models.runner import RequestedOutputs, Runner
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from veridical.inference.local_model import LocalModel
-from veridical.models.encode import Encoded, encode
 from veridical.records.errors import CannotJudgeError
 from veridical.records.types import Case
 from veridical.text.segment import words
+from veridical_lab.models.encode import Encoded, encode
 from veridical_lab.models.runner import RequestedOutputs, Runner, RunnerResult
 
 __all__ = ["NO_WORDS", "DecodedCase", "decode_cases"]

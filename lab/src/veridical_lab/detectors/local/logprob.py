@@ -17,7 +17,6 @@ import numpy as np
 from veridical.inference.local_model import FORCED, LocalModel
 from veridical.inference.template import get_template
 from veridical.models.base_model import identity
-from veridical.models.encode import default_template
 from veridical.models.load import DTYPES, load
 from veridical.records.detector import DetectorContext, DetectorInfo
 from veridical.records.errors import InputError, UnknownNameError
@@ -27,6 +26,7 @@ from veridical.records.types import Case, Judgement, Level
 from veridical.text.segment import words
 from veridical_lab.detectors.local.forced_decoding import NO_WORDS, decode_cases
 from veridical_lab.detectors.local.word_scores import SCORED_UNITS, word_verdicts
+from veridical_lab.models.encode import default_template
 from veridical_lab.models.runner import RequestedOutputs
 
 __all__ = ["TOKEN_SCORES", "Logprob", "token_scores"]

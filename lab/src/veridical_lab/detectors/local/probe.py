@@ -24,7 +24,6 @@ from veridical.inference.template import get_template
 from veridical.metrics.arrays import Floats
 from veridical.metrics.calibrators import calibrator
 from veridical.models.base_model import load_base
-from veridical.models.encode import encode
 from veridical.records.detector import DetectorContext, DetectorInfo
 from veridical.records.errors import DataError, InputError, UnknownNameError
 from veridical.records.judging import not_judged
@@ -36,6 +35,7 @@ from veridical_lab.detectors.local.forced_decoding import NO_WORDS, decode_cases
 from veridical_lab.detectors.local.probe_settings import ProbeSettings
 from veridical_lab.detectors.local.probe_streaming import ProbeSession
 from veridical_lab.detectors.local.word_scores import SCORED_UNITS, word_verdicts
+from veridical_lab.models.encode import encode
 from veridical_lab.models.monitor import ProbeMonitor
 from veridical_lab.models.probe_heads import Probes, from_tensors, score_prefixes
 from veridical_lab.models.runner import RequestedOutputs

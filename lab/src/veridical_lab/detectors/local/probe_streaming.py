@@ -10,14 +10,14 @@ import numpy as np
 
 from veridical.inference.local_model import LocalModel
 from veridical.models.cached_forward import CachedForward
-from veridical.models.encode import encode
-from veridical.models.generation import IncrementalDecoder
 from veridical.records.errors import CannotJudgeError, InputError
 from veridical.records.spans import Span
 from veridical.records.types import Case, Verdict
 from veridical_lab.detectors.local.probe_settings import ProbeSettings
 from veridical_lab.detectors.local.word_scores import word_verdicts
+from veridical_lab.models.encode import encode
 from veridical_lab.models.monitor import ProbeHead, ProbeMonitor, check_causal
+from veridical_lab.models.stepwise import IncrementalDecoder
 
 __all__ = ["ProbeSession"]
 

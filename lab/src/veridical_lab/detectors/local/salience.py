@@ -19,7 +19,6 @@ import numpy as np
 from veridical.inference.local_model import FORCED, LocalModel
 from veridical.inference.template import get_template
 from veridical.models.base_model import identity
-from veridical.models.encode import Encoded, default_template, encode
 from veridical.models.load import DTYPES, load
 from veridical.records.detector import DetectorContext, DetectorInfo
 from veridical.records.errors import CannotJudgeError, InputError, UnknownNameError
@@ -31,6 +30,7 @@ from veridical.records.spec import Spec
 from veridical.records.types import Case, Evidence, Judgement, Omission, Source, SourceSpan, Verdict
 from veridical.text.segment import words
 from veridical.text.stopwords import STOP_WORDS
+from veridical_lab.models.encode import Encoded, default_template, encode
 from veridical_lab.models.gradients import SALIENCE_KINDS, salience
 
 __all__ = ["MEANS", "SALIENCE_AGGREGATES", "Salience"]

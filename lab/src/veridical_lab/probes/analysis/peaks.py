@@ -14,9 +14,9 @@ import numpy as np
 from veridical.datasets.split import document_of
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Floats
-from veridical.metrics.registry import METRICS
 from veridical.metrics.significance import bootstrap
 from veridical_lab.bench.evaluation import Evaluation
+from veridical_lab.metrics.registry import METRICS
 from veridical_lab.probes.analysis.results import At, Peak
 from veridical_lab.probes.analysis.sublayer_probes import (
     METRIC_NAMES,

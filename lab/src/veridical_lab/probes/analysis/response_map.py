@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.models.encode import encode
 from veridical.records.errors import CannotJudgeError, InputError
 from veridical.records.spans import Span
 from veridical.records.types import Case
 from veridical_lab.detectors.local.probe import Probe
+from veridical_lab.models.encode import encode
 from veridical_lab.models.runner import RequestedOutputs, Runner
 
 __all__ = ["ResponseMap", "map_response"]

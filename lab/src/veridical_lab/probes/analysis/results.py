@@ -10,13 +10,13 @@ from typing import Any
 
 from veridical.inference.local_model import LocalModel
 from veridical.io.serialization import encode, read_documents
-from veridical.metrics.registry import METRICS
 from veridical.models.base_model import base_of
 from veridical.records.detector import digest_of
 from veridical_lab.bench.compare import DetectorComparison, compare_pair, correct
 from veridical_lab.bench.evaluation import Evaluation
 from veridical_lab.bench.results import ResultRow
 from veridical_lab.bench.run import result_rows
+from veridical_lab.metrics.registry import METRICS
 from veridical_lab.probes.analysis.dataset import AnalysisConfig
 from veridical_lab.probes.analysis.sublayer_probes import (
     ALL_POSITIVE,

@@ -10,10 +10,11 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.metrics import UndefinedMetricError, spans, tokens
+from veridical.metrics import UndefinedMetricError, tokens
 from veridical.records.errors import InputError, SpanError
 from veridical.records.spans import Span
 from veridical.text.segment import words
+from veridical_lab.metrics import spans
 
 SIZE = 30
 SPAN = st.tuples(st.integers(0, SIZE), st.integers(0, SIZE)).map(lambda ends: Span(*sorted(ends)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from veridical.detectors.default.combining import COPIED, with_supported
-from veridical.detectors.default.computed import computed_amounts
+from veridical.detectors.default.rules import COPIED, with_supported
+from veridical.detectors.default.totals import computed_amounts
 from veridical.detectors.tokens.scoring import ScoredResponse
 from veridical.records.types import Case, Source
 from veridical.text.segment import words
@@ -34,7 +34,7 @@ def case(response: str) -> Case:
     ],
 )
 def test_what_follows_from_other_amounts(response: str, computed: list[str]) -> None:
-    assert [mention.span.of(response) for mention in computed_amounts(case(response))] == computed
+    assert [span.of(response) for span in computed_amounts(case(response))] == computed
 
 
 def test_a_right_total_is_no_longer_held_against_its_sentence() -> None:
@@ -43,9 +43,9 @@ def test_a_right_total_is_no_longer_held_against_its_sentence() -> None:
     part_of = np.array([0 if unit.start < 24 else 1 for unit in units])
     logits = np.array([3.0 if unit.of(response) == "207" else -2.0 for unit in units])
     scored = ScoredResponse(units, logits, parts=np.array([-2.0, 3.0]), part_of=part_of, whole=3.0)
-    lowered = with_supported(case(response), scored)
+    lowered = with_supported(case(response), scored, computed_amounts(case(response)))
     assert lowered.logits[-1] == COPIED
     assert lowered.parts.tolist() == [-2.0, -2.0]
     assert lowered.whole == -2.0
     wrong = case(response.replace("207", "208"))
-    assert with_supported(wrong, scored) is scored
+    assert with_supported(wrong, scored, computed_amounts(wrong)) is scored

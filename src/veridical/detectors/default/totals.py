@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import accumulate
 
+from veridical.records.spans import Span
 from veridical.records.types import Case
 from veridical.text.mentions import Mention, index_of
 
@@ -19,7 +20,7 @@ __all__ = ["computed_amounts"]
 _MOST = 40  # amounts of one currency that are compared
 
 
-def computed_amounts(case: Case) -> Iterator[Mention]:
+def computed_amounts(case: Case) -> Iterator[Span]:
     """Yield the amounts of money that no source has but that follow from earlier amounts in the response.
 
     Such an amount is the sum of two or more successive amounts in its currency, or the difference of two of them.
@@ -27,7 +28,7 @@ def computed_amounts(case: Case) -> Iterator[Mention]:
     >>> from veridical.records.types import Source
     >>> text = "The flights cost $105 and $102, together $207. Of your $250, $43 remain."
     >>> prices = Source("s", "105, 102 and 250 dollars")
-    >>> [mention.span.of(text) for mention in computed_amounts(Case("1", text, (prices,)))]
+    >>> [span.of(text) for span in computed_amounts(Case("1", text, (prices,)))]
     ['$207', '$43']
     """
     amounts: defaultdict[str, list[tuple[Fraction, Mention]]] = defaultdict(list)
@@ -44,4 +45,4 @@ def computed_amounts(case: Case) -> Iterator[Mention]:
             is_sum = any(number in list(sums)[1:] for sums in in_a_row)
             is_difference = number > 0 and any(other + number in before for other in before)
             if (is_sum or is_difference) and mention.keys[0] not in index_of(tuple(s.text for s in case.sources)):
-                yield mention
+                yield mention.span

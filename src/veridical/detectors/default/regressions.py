@@ -5,52 +5,35 @@ Word overlap is one of the inputs, so that text copied from a source scores low,
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.detectors.default.computed import computed_amounts
-from veridical.detectors.default.wording import is_copied, lacking, matter_of_absence, misplaced
-from veridical.detectors.discrepancies.answers import confirmed
-from veridical.detectors.discrepancies.discrepancy import sentence_at
-from veridical.detectors.discrepancies.finding import discrepancies
-from veridical.detectors.discrepancies.rates import same_rates
-from veridical.detectors.discrepancies.references import known_in_other_forms
-from veridical.detectors.discrepancies.values import lowered_values
+from veridical.detectors.default.rules import COPIED, misplaced_mentions
 from veridical.detectors.tokens.scoring import ScoredResponse
 from veridical.inference.heads import LinearClassifier
 from veridical.records.errors import DataError
 from veridical.records.types import Case, Level, check_threshold
-from veridical.text.framing import is_refusal
 from veridical.text.lexical import FEATURES, lexical_features
+from veridical.text.mentions import Mention
 
 __all__ = [
     "COLUMNS",
-    "COPIED",
-    "DENIED",
     "SIGNS",
     "LevelModel",
     "WordTable",
     "level_models",
     "sentence_rows",
     "source_rows",
-    "with_absences",
-    "with_copies",
-    "with_discrepancies",
-    "with_supported",
     "word_table",
 ]
 
 Floats = NDArray[np.float64]
-COPIED = -6.0
-"""Upper bound of the logit of a sentence that a source has word for word (`is_copied`)."""
-DENIED = 6.0
-"""Lower bound of the logit of a sentence that wrongly denies that the sources say something."""
 _MISSING, _VALUE, _NAME, _RUN, _CONTENT, _IN_SOURCE, _OF_RESPONSE = map(
     FEATURES.index,
     ("missing", "value_missing", "name_missing", "run", "content", "in_source", "missing_of_response"),
@@ -100,10 +83,10 @@ class WordTable:
     missing: Floats
 
 
-def word_table(case: Case, scored: ScoredResponse) -> WordTable:
-    """Compute the table of `scored`, the scored response of `case`."""
+def word_table(case: Case, scored: ScoredResponse, without: Collection[str] = ()) -> WordTable:
+    """Compute the table of `scored`, the scored response of `case`, by all rules but those named in `without`."""
     features = lexical_features(case, scored.units) if scored.features is None else scored.features
-    features = _in_place(case, scored, features)
+    features = _in_place(scored, features, misplaced_mentions(case, without))
     parts = len(scored.parts)
     content = np.bincount(scored.part_of.clip(0), features[:, _CONTENT], parts)
     missing = np.bincount(scored.part_of.clip(0), features[:, _MISSING], parts) / np.maximum(content, 1)
@@ -112,14 +95,16 @@ def word_table(case: Case, scored: ScoredResponse) -> WordTable:
     return WordTable(scored.logits, features, rows, missing)
 
 
-def _in_place(case: Case, scored: ScoredResponse, features: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return `features` with misplaced values and names (`misplaced`) marked as missing from the sources.
+def _in_place(
+    scored: ScoredResponse, features: NDArray[np.float32], misplaced: Iterable[Mention]
+) -> NDArray[np.float32]:
+    """Return `features` with misplaced values and names marked as missing from the sources.
 
     Sentences that are known to be supported, such as copies, stay as they are.
     """
     starts = [unit.start for unit in scored.units]
     changed = features.copy()
-    for mention in misplaced(case):
+    for mention in misplaced:
         for i in range(bisect_left(starts, mention.span.start), bisect_left(starts, mention.span.end)):
             part = scored.part_of[i]
             if part >= 0 and scored.parts[part] > COPIED and changed[i, _CONTENT]:
@@ -127,105 +112,6 @@ def _in_place(case: Case, scored: ScoredResponse, features: NDArray[np.float32])
                 changed[i, _NAME if mention.is_name else _VALUE] = 1.0
     changed[:, _OF_RESPONSE] = changed[:, _MISSING].sum() / max(changed[:, _CONTENT].sum(), 1)
     return changed
-
-
-def with_copies(case: Case, scored: ScoredResponse, *, whole: bool = True) -> ScoredResponse:
-    """Return the scored response with low logits for sentences that a source contains word for word.
-
-    Such sentences are supported. With `whole`, the copy must be a whole sentence or clause that the source does not
-    deny (`is_copied`).
-    """
-    copied = []
-    ends = [0, *(unit.end for unit in scored.units)]
-    starts = [*(unit.start for unit in scored.units), len(case.response)]
-    for part, units in enumerate(scored.units_of_parts()):
-        # signs around the first and the last word belong to the sentence
-        sentence = case.response[ends[units[0]] : starts[units[-1] + 1]] if len(units) else ""
-        if any(is_copied(sentence, source.text, whole=whole) for source in case.sources):
-            copied.append((part, units))
-    return _bounded(scored, copied, np.minimum, COPIED) if copied else scored
-
-
-def with_absences(case: Case, scored: ScoredResponse) -> ScoredResponse:
-    """Return the scored response with clear logits for sentences that only say what the sources lack.
-
-    This applies if the words decide whether the sentence is right. The logits become low if the sources do lack it, and
-    high if a source sentence has it. They also become high for refusals, because the only refusals left in the response
-    are those to answer questions that the sources answer (`claims.unclaimed`).
-    """
-    true: list[tuple[int, NDArray[np.int64]]] = []
-    false: list[tuple[int, NDArray[np.int64]]] = []
-    for part, units in enumerate(scored.units_of_parts()):
-        if not len(units):
-            continue
-        text = case.response[scored.units[units[0]].start : scored.units[units[-1]].end]
-        matter = matter_of_absence(text, case.sources)
-        lacks = False if is_refusal(text) else None if matter is None else lacking(case.sources, matter.of(text))
-        if lacks is not None:
-            (true if lacks else false).append((part, units))
-    if false:
-        scored = _bounded(scored, false, np.maximum, DENIED)
-    if not true:
-        return scored
-    features = (lexical_features(case, scored.units) if scored.features is None else scored.features).copy()
-    for _, units in true:
-        for column in (_MISSING, _VALUE, _NAME):
-            features[units, column] = 0.0
-    return replace(_bounded(scored, true, np.minimum, COPIED), features=features)
-
-
-def with_supported(case: Case, scored: ScoredResponse) -> ScoredResponse:
-    """Return the scored response with low logits for values that simple rules find supported.
-
-    These are right totals, other forms of identifiers and rates, and confirmed yes/no answers. The logit of their
-    sentence becomes at most the highest logit of its other words. `case` must have the response as given.
-    """
-    if scored.problem:
-        return scored
-    spans = [*(mention.span for mention in computed_amounts(case)), *known_in_other_forms(case), *confirmed(case)]
-    spans += [*same_rates(case), *lowered_values(case)]
-    if not spans:
-        return scored
-    starts = [unit.start for unit in scored.units]
-    features = (lexical_features(case, scored.units) if scored.features is None else scored.features).copy()
-    logits, parts = scored.logits.copy(), scored.parts.copy()
-    for span in spans:
-        units = np.arange(bisect_left(starts, span.start), bisect_left(starts, span.end))
-        logits[units] = np.minimum(logits[units], COPIED)
-        for column, value in ((_MISSING, 0.0), (_VALUE, 0.0), (_NAME, 0.0), (_IN_SOURCE, 1.0)):
-            features[units, column] = value
-    for part in {int(scored.part_of[i]) for i in np.flatnonzero(logits < scored.logits)} - {-1}:
-        parts[part] = min(parts[part], np.nanmax(logits[scored.part_of == part]))
-    return replace(scored, logits=logits, parts=parts, features=features, whole=float(parts.max()))
-
-
-def with_discrepancies(case: Case, scored: ScoredResponse) -> ScoredResponse:
-    """Return the scored response with high logits for words in discrepancies, and for the sentences with them.
-
-    `case` must have the response as given, including text that makes no claim.
-    """
-    denied = []
-    starts = [unit.start for unit in scored.units]
-    for discrepancy in () if scored.problem else discrepancies(case):
-        around = sentence_at(case.response, discrepancy.span.start)
-        first, last = bisect_left(starts, around.start), bisect_left(starts, around.end)
-        end = min(last, bisect_left(starts, discrepancy.span.end))
-        begin = bisect_right(scored.units, discrepancy.span.start, lo=first, hi=end, key=lambda unit: unit.end)
-        inside = range(begin, end)
-        parts = {int(scored.part_of[i]) for i in inside or range(first, last)} - {-1}
-        denied += [(part, np.array(inside, dtype=np.int64)) for part in parts]
-    return _bounded(scored, denied, np.maximum, DENIED) if denied else scored
-
-
-def _bounded(
-    scored: ScoredResponse, chosen: Sequence[tuple[int, NDArray[np.int64]]], bound: np.ufunc, limit: float
-) -> ScoredResponse:
-    """Return `scored` with the logits of the chosen parts and their units bounded by `limit`."""
-    logits, parts = scored.logits.copy(), scored.parts.copy()
-    for part, units in chosen:
-        parts[part] = bound(parts[part], limit)
-        logits[units] = bound(logits[units], limit)
-    return replace(scored, logits=logits, parts=parts, whole=float(parts.max()))
 
 
 def sentence_rows(scored: ScoredResponse, table: WordTable, source_words: int) -> Floats:

@@ -1,162 +1,20 @@
-"""Decide by words alone about copied sentences, misplaced values and names, and statements of absence.
+"""Decide by words alone about statements that the sources lack something ("The policy does not mention tents.").
 
-A copied sentence stands word for word in a source. Only a whole sentence that the source states counts, because a part
-of a sentence may mean something else than the whole ("The drug works" in "The drug works in mice"), and so may a
-sentence that the source quotes, doubts or denies. A value or name is misplaced if a source has it in another statement
-("born in 1950", about somebody else). An absence is a statement that the sources lack something ("The policy does not
-mention tents."). Only clear cases count. The rules are for English and take linear time.
+Only clear cases count. The rules are for English and take linear time.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from veridical.detectors.discrepancies.signs import has_more_units, sign_differences
 from veridical.records.spans import Span
-from veridical.records.types import Case, Source
-from veridical.text.counterparts import compare_mention, stated
-from veridical.text.mentions import Mention, Sentence, SentenceIndex, WeightedWord, index_of, word_pattern
+from veridical.records.types import Source
+from veridical.text.mentions import Sentence, index_of, word_pattern
 from veridical.text.quantities import fold
-from veridical.text.segment import sentences
-from veridical.text.signs import signed
 from veridical.text.stopwords import STOP_WORDS
 
-__all__ = ["answers", "is_copied", "lacking", "matter_of_absence", "misplaced"]
-
-
-def is_copied(sentence: str, text: str, *, whole: bool = True) -> bool:
-    """Check whether a source contains the words and symbols of a sentence in the same order.
-
-    Letter case and punctuation do not count.
-
-    Args:
-        sentence: The sentence of the response.
-        text: The text of the source.
-        whole: Whether the words must be a whole sentence or clause of `text`, which nothing around it denies or makes
-            conditional.
-
-    >>> is_copied("It rained", "In May, it rained."), is_copied("It rained", "It rained in May.")
-    (True, False)
-    >>> is_copied("It rained", "It is not true that it rained."), is_copied("p > 1", "p < 1")
-    (False, False)
-    """
-    ours, theirs = signed(sentence), signed(text)
-    for place in theirs.places(ours.forms) if ours.forms else ():
-        if any(sign_differences(ours, theirs, place)) or has_more_units(ours, theirs, place):
-            continue
-        if not whole or _states(theirs.text, theirs.words[place].start, theirs.words[place + len(ours.forms) - 1].end):
-            return True
-    return False
-
-
-def _states(text: str, start: int, end: int) -> bool:
-    """Check whether `text[start:end]` is a whole sentence or clause that nothing around it denies."""
-    spans = sentences(text)
-    first = bisect_right(spans, start, key=lambda span: span.start) - 1
-    last = bisect_left(spans, end, key=lambda span: span.start) - 1
-    before, after = text[spans[first].start : start], text[end : spans[last].end]
-    if not _OPENS_CLAUSE.search(before) or not _ENDS_CLAUSE.match(after):
-        return False
-    previous = spans[first - 1].of(text).rstrip("*_ ") if first else ""
-    if previous.endswith(":"):
-        before = f"{previous} {before}"
-    following = spans[last + 1].of(text) if last + 1 < len(spans) else ""
-    return not (_DOUBTS.search(before) or _DOUBTED.search(after) or _DENIED.match(following))
-
-
-_MARK = r"[,;:\n|—–]"
-_NO_MARK = r"[^\w,;:\n|—–]"
-_OPENS_CLAUSE = re.compile(  # only marks follow the beginning of the text, a mark of `_MARK`, or one and a conjunction
-    rf"(?:\A|(?<=[^\W_])(?:{_NO_MARK}|_)*+{_MARK}|{_MARK}{_NO_MARK}*+(?:and|but|so|yet|while)\s)[\W_]*+\Z",
-    re.IGNORECASE,
-)
-_ENDS_CLAUSE = re.compile(
-    r"[\W_]*\Z|[\s\"”’)\]]*(?:[.!?;:\n|—–]|,[\"”’]?\s*(?:and|but|so|yet|or|while|which|who|where|although|though|as)\b)",
-    re.IGNORECASE,
-)
-_FALSE = (
-    r"(?:false|untrue|wrong|incorrect|inaccurate|misleading|baseless|unfounded|nonsense|"
-    r"an? (?:\w+ )?(?:myth|lie|error|hoax)|"
-    r"not (?:\w+ )?(?:true|correct|the case))"
-)
-_REFUSED = r"(?:denied|denies|refuted|rejected|disputed|debunked|dismissed|retracted)"
-_DOUBTS = re.compile(
-    rf"\b(?:{_FALSE}|{_REFUSED}|deny\w*|myths?|no evidence|contrary|contradict\w*|doubt\w*|if|unless|whether|claim\w*|"
-    r"alleg\w*|rumou?r\w*|suppos\w*|falsely|wrongly|mistakenly|formerly|used to|suggest\w*|propos\w*|hypothes\w*)\b",
-    re.IGNORECASE,
-)
-_DOUBTED = re.compile(
-    r"\b(?:is|are|was|were|be|been|proved|turned out|but|though|although|which|yet|however)\b.{0,60}"
-    rf"\b(?:{_FALSE}|{_REFUSED})\b"
-    r"|\b(?:claims?|claimed|alleged|alleges)\b",
-    re.IGNORECASE,
-)
-_DENIED = re.compile(
-    r"\W*(?:this|that|it|these|the (?:claim|statement|report|rumou?r|story|allegation)s?|such|both|all)\b.{0,40}?"
-    rf"\b(?:{_FALSE}|{_REFUSED})\b(?! (?:that|to|for)\b)|\W*(?:false|untrue|wrong|incorrect|not true|no)\W",
-    re.IGNORECASE,
-)
-
-
-_SENTENCES = 4  # source sentences to compare each mention with
-_ALL, _FEWER = 0.95, 0.8  # shares of the weight of the sentence's other words
-
-
-def misplaced(case: Case) -> Iterator[Mention]:
-    """Yield the values and names of the response that its sources have, but in statements about something else.
-
-    A value or name is misplaced in two cases. In the first case, a source sentence has all other content words of its
-    sentence and another value or name of the same kind, while each source sentence with the value or name itself lacks
-    some of these words. In the second case, another value clearly stands in its place in the closest source sentence
-    (`compare_mention`).
-
-    >>> from veridical.records.types import Source
-    >>> source = Source("a", "Ann was born in 1950. Ben was born in 1962.")
-    >>> text = "Ben was born in 1950."
-    >>> [mention.span.of(text) for mention in misplaced(Case("1", text, (source,)))]
-    ['1950']
-    """
-    index = index_of(tuple(source.text for source in case.sources))
-    for sentence in index_of((case.response,)).sentences if len(index.sentences) > 1 else ():
-        words = index.weighted(sentence)
-        for mention in sentence.mentions:
-            if not stated(index, sentence, mention):
-                continue
-            counterpart = None if mention.is_name else compare_mention(index, words, sentence, mention).counterpart
-            if (counterpart is not None and counterpart.closest) or _of_another(index, sentence, words, mention):
-                yield mention
-
-
-def _of_another(index: SentenceIndex, sentence: Sentence, words: Sequence[WeightedWord], mention: Mention) -> bool:
-    others = [word for word in words if mention.distance(word.token_i) > 0]
-    if len(others) < 2 or (mention.is_name and mention.first == 0):  # a pronoun may stand for the subject
-        return False
-    matching = [i for i, _ in index.closest(others, _SENTENCES) if index.share(i, others) >= _ALL]
-    if not matching or any(_has(index, i, sentence, mention) for i in matching):
-        return False
-    with_mention = {i for key in mention.keys for i in index.with_key(key) if _has(index, i, sentence, mention)}
-    if any(index.share(i, others) > _FEWER for i in with_mention):
-        return False
-    sentence_keys = sentence.positions.keys()
-    return any(
-        option.kind == mention.kind and not set(option.keys) <= sentence_keys
-        for i in matching
-        for option in index.sentences[i].mentions
-    )
-
-
-def _has(index: SentenceIndex, i: int, sentence: Sentence, mention: Mention) -> bool:
-    """Check whether source sentence `i` has the mention.
-
-    The number of "120 patients" must not belong to another measure there ("120 days").
-    """
-    source = index.sentences[i]
-    if mention.kind != "number" or not sentence.counts(mention.last):
-        return not index.keys[i].isdisjoint(mention.keys)
-    tokens = [source.tokens[k] for key in mention.keys for k in source.positions.get(key, ())]
-    return any(not set(token.keys).isdisjoint(mention.keys) for token in tokens)
+__all__ = ["answers", "lacking", "matter_of_absence"]
 
 
 def matter_of_absence(sentence: str, sources: Sequence[Source] = ()) -> Span | None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from veridical.detectors.discrepancies.finding import discrepancies
-from veridical.detectors.discrepancies.places import place_discrepancies
+from veridical.detectors.discrepancies.rows import row_discrepancies
 from veridical.records.types import Case, Source
 
 STOCK = "item | colour | Oslo | Bergen\n--- | --- | --- | ---\nhelmet | red | 12 | 40\nhelmet | blue | 9 | 31"
@@ -27,7 +27,7 @@ LOG = "station\tdelay_ms\tretries\nElm\t1500\t3\nOak\t300\t7"
 
 def misread(response: str, *sources: str) -> list[str]:
     case = Case("1", response, tuple(Source(str(i), text) for i, text in enumerate(sources)))
-    return [each.span.of(response) for each in place_discrepancies(case)]
+    return [each.span.of(response) for each in row_discrepancies(case)]
 
 
 @pytest.mark.parametrize(

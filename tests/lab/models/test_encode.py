@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from veridical.inference.local_model import LocalModel
-from veridical.models.encode import Encoded, encode
 from veridical.records.errors import CannotJudgeError
 from veridical.records.spans import Span, length
 from veridical.records.types import Case, Source, Turn
+from veridical_lab.models.encode import Encoded, encode
 from veridical_lab.models.testing import TOKENIZERS
 
 Get = Callable[..., LocalModel]
@@ -219,7 +219,7 @@ def test_a_response_longer_than_the_model_reads(model: LocalModel) -> None:
 
 
 def test_no_token_before_the_response(tiny_model: Get, monkeypatch: pytest.MonkeyPatch) -> None:
-    import veridical.models.encode as module
+    import veridical_lab.models.encode as module
 
     model = tiny_model("llama")
     assert encode(model, Case("1", "The cat"), "plain")[0].scored_from == 0

@@ -21,7 +21,7 @@ from veridical.text.mentions import Sentence, index_of
 from veridical.text.quantities import fold, keys
 from veridical.text.segment import sentences, word_forms
 
-__all__ = ["answer_discrepancies", "confirmed"]
+__all__ = ["confirmed", "yes_no_discrepancies"]
 
 _YES = r"yes|yep|yeah|true|y|✓|✔|✅|☑"
 _NO = r"no|nope|none|false|null|n/?a|✗|✘|❌|☐|✕|-|–|—|not available|unavailable|not included|not offered|not allowed"
@@ -98,12 +98,12 @@ class _Answer:
         return self.about - _GENERIC or self.about
 
 
-def answer_discrepancies(case: Case) -> Iterator[Discrepancy]:
+def yes_no_discrepancies(case: Case) -> Iterator[Discrepancy]:
     """Yield the sentences of the response that say yes if a source says no, or no if a source says yes.
 
     >>> from veridical.records.types import Source
     >>> case = Case("1", "We ship to Norway.", (Source("s", "Do you ship to Norway? No."),))
-    >>> [each.reason for each in answer_discrepancies(case)]
+    >>> [each.reason for each in yes_no_discrepancies(case)]
     ['the source has “Do you ship to Norway? No”']
     """
     ours = list(_in_tables(case.response))

@@ -27,7 +27,7 @@ from veridical.text.mentions import Mention, Sentence, SentenceIndex, Token, ind
 from veridical.text.quantities import fold, implies, in_sentence, is_value, keyed, keys
 from veridical.text.segment import word_forms
 
-__all__ = ["place_discrepancies"]
+__all__ = ["row_discrepancies"]
 
 _LONGEST = 100_000  # characters of a source; JSON of services is smaller
 _MOST = 2000  # rows of a source
@@ -122,13 +122,13 @@ class _Table:
         )
 
 
-def place_discrepancies(case: Case) -> Iterator[Discrepancy]:
+def row_discrepancies(case: Case) -> Iterator[Discrepancy]:
     r"""Yield the values of the response that a source has in another row, or in another cell of the same row.
 
     >>> from veridical.records.types import Source
     >>> tents = Source("s", "Small tent: 60 euros\nLarge tent: 90 euros")
     >>> case = Case("1", "The large tent costs 60 euros.", (tents,))
-    >>> [(each.span.of(case.response), each.correction, each.reason) for each in place_discrepancies(case)]
+    >>> [(each.span.of(case.response), each.correction, each.reason) for each in row_discrepancies(case)]
     [('60 euros', '90 euros', '60 euros is for “Small tent”; the source has 90 euros for “Large tent”')]
     """
     sources = index_of(tuple(source.text for source in case.sources))

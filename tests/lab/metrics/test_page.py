@@ -1,13 +1,13 @@
-"""The table of docs/metrics.md is made from the catalogue: `python -m tests.metrics.test_page` writes it anew."""
+"""The table of docs/metrics.md is made from the catalogue: `python -m tests.lab.metrics.test_page` writes it anew."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-from veridical.metrics.registry import METRICS
+from veridical_lab.metrics.registry import METRICS
 
-PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
+PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
 PART = re.compile(r"(?<=<!-- metrics -->\n).*(?=<!-- /metrics -->)", re.DOTALL)
 
 
@@ -25,7 +25,7 @@ def table() -> str:
 def test_the_table_is_in_step():
     found = PART.search(PAGE.read_text("utf-8"))
     assert found is not None
-    assert found[0] == table(), "run: python -m tests.metrics.test_page"
+    assert found[0] == table(), "run: python -m tests.lab.metrics.test_page"
 
 
 if __name__ == "__main__":

@@ -1,0 +1,256 @@
+"""The rules of the default detector as one table, and the loop that applies them around the encoder.
+
+`default:without=NAME` leaves rules out, which measures what each of them is worth.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridical.detectors.default.absences import answers, lacking, matter_of_absence
+from veridical.detectors.default.copies import is_copied
+from veridical.detectors.default.misplaced import misplaced
+from veridical.detectors.default.rewriting import in_forms_of_response, without_unsupported_context
+from veridical.detectors.default.short_answers import in_its_places, with_question, without_question
+from veridical.detectors.default.totals import computed_amounts
+from veridical.detectors.discrepancies import finding
+from veridical.detectors.discrepancies.discrepancy import Discrepancy, sentence_at
+from veridical.detectors.discrepancies.finding import discrepancies
+from veridical.detectors.discrepancies.rates import same_rates
+from veridical.detectors.discrepancies.references import known_in_other_forms
+from veridical.detectors.discrepancies.values import lowered_values
+from veridical.detectors.discrepancies.yes_no import confirmed
+from veridical.detectors.tokens.scoring import PairScorer, ScoredResponse
+from veridical.records.spans import Span
+from veridical.records.types import Case
+from veridical.text.framing import is_refusal, may_frame, without_unclaimed
+from veridical.text.lexical import FEATURES, lexical_features
+from veridical.text.mentions import Mention
+
+__all__ = ["COPIED", "DENIED", "MOST", "RULES", "Rule", "misplaced_mentions", "score", "with_supported"]
+
+COPIED = -6.0
+"""Upper bound of the logit of a sentence that a source has word for word (`is_copied`)."""
+DENIED = 6.0
+"""Lower bound of the logit of a sentence that wrongly denies that the sources say something."""
+MOST = 256
+"""How many sentences of a source to cover the encoder reads: those that share the most words with the response."""
+UNREAD = 3.5
+"""The logit of the sentences that are not read: about the mean logit that the encoder gives them when it does read them
+(3.1 to 3.9 in nine sources of some 560 sentences)."""
+_MISSING, _VALUE, _NAME, _IN_SOURCE = map(FEATURES.index, ("missing", "value_missing", "name_missing", "in_source"))
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule with its name, what it is about, and exactly one of six effects.
+
+    Attributes:
+        name: The name in `default:without=NAME`.
+        about: What the rule is about, in words.
+        rewrite: Changes what the encoder reads. Text may be put before the response, but the response keeps its length.
+        places: Finds the parts of the sources that could support the response. The encoder reads each part alone, and
+            the part that supports the response best counts. Without any, it reads the whole sources.
+        adjust: Bounds the logits of sentences. It gets the case as the encoder reads it, the logits, and whether the
+            response is a source to cover.
+        supported: Finds words that the sources support: their logits become at most `COPIED`.
+        contradicted: Finds discrepancies: their logits, and those of their sentences, become at least `DENIED`.
+        misplaced: Finds values and names that count as missing from the sources.
+        of_sources: Whether the rule also applies to sources to cover.
+    """
+
+    name: str
+    about: str
+    rewrite: Callable[[Case], Case] | None = None
+    places: Callable[[Case], Sequence[Case]] | None = None
+    adjust: Callable[[Case, ScoredResponse, bool], ScoredResponse] | None = None
+    supported: Callable[[Case], Iterable[Span]] | None = None
+    contradicted: Callable[[Case], Iterable[Discrepancy]] | None = None
+    misplaced: Callable[[Case], Iterable[Mention]] | None = None
+    of_sources: bool = False
+
+
+def _without_framing(case: Case) -> Case:
+    """Blank the text that makes no claim. A refusal makes one only if the sources answer the question."""
+    refusals = may_frame(case.response) and case.question is not None and answers(case.sources, case.question)
+    return replace(case, response=without_unclaimed(case.response, case.sources, with_refusals=refusals))
+
+
+def _with_copies(case: Case, scored: ScoredResponse, of_sources: bool) -> ScoredResponse:
+    """Return the scored response with low logits for sentences that a source contains word for word.
+
+    Such sentences are supported. Unless the response is a source to cover, the copy must be a whole sentence or
+    clause that the source does not deny (`is_copied`).
+    """
+    copied = []
+    ends = [0, *(unit.end for unit in scored.units)]
+    starts = [*(unit.start for unit in scored.units), len(case.response)]
+    for part, units in enumerate(scored.units_of_parts()):
+        # signs around the first and the last word belong to the sentence
+        sentence = case.response[ends[units[0]] : starts[units[-1] + 1]] if len(units) else ""
+        if any(is_copied(sentence, source.text, whole=not of_sources) for source in case.sources):
+            copied.append((part, units))
+    return _bounded(scored, copied, np.minimum, COPIED) if copied else scored
+
+
+def _with_absences(case: Case, scored: ScoredResponse, of_sources: bool) -> ScoredResponse:
+    """Return the scored response with clear logits for sentences that only say what the sources lack.
+
+    This applies if the words decide whether the sentence is right. The logits become low if the sources do lack it, and
+    high if a source sentence has it. They also become high for refusals, because the only refusals left in the response
+    are those to answer questions that the sources answer (`framing`).
+    """
+    true: list[tuple[int, NDArray[np.int64]]] = []
+    false: list[tuple[int, NDArray[np.int64]]] = []
+    for part, units in enumerate(scored.units_of_parts()):
+        if not len(units):
+            continue
+        text = case.response[scored.units[units[0]].start : scored.units[units[-1]].end]
+        matter = matter_of_absence(text, case.sources)
+        lacks = False if is_refusal(text) else None if matter is None else lacking(case.sources, matter.of(text))
+        if lacks is not None:
+            (true if lacks else false).append((part, units))
+    if false:
+        scored = _bounded(scored, false, np.maximum, DENIED)
+    if not true:
+        return scored
+    features = (lexical_features(case, scored.units) if scored.features is None else scored.features).copy()
+    for _, units in true:
+        for column in (_MISSING, _VALUE, _NAME):
+            features[units, column] = 0.0
+    return replace(_bounded(scored, true, np.minimum, COPIED), features=features)
+
+
+def with_supported(case: Case, scored: ScoredResponse, supported: Iterable[Span]) -> ScoredResponse:
+    """Return the scored response with low logits for the words in `supported`, spans of its response.
+
+    The logit of their sentence becomes at most the highest logit of its other words.
+    """
+    spans = list(supported)
+    if not spans:
+        return scored
+    starts = [unit.start for unit in scored.units]
+    features = (lexical_features(case, scored.units) if scored.features is None else scored.features).copy()
+    logits, parts = scored.logits.copy(), scored.parts.copy()
+    for span in spans:
+        units = np.arange(bisect_left(starts, span.start), bisect_left(starts, span.end))
+        logits[units] = np.minimum(logits[units], COPIED)
+        for column, value in ((_MISSING, 0.0), (_VALUE, 0.0), (_NAME, 0.0), (_IN_SOURCE, 1.0)):
+            features[units, column] = value
+    for part in {int(scored.part_of[i]) for i in np.flatnonzero(logits < scored.logits)} - {-1}:
+        parts[part] = min(parts[part], np.nanmax(logits[scored.part_of == part]))
+    return replace(scored, logits=logits, parts=parts, features=features, whole=float(parts.max()))
+
+
+def _with_discrepancies(case: Case, scored: ScoredResponse, without: frozenset[str]) -> ScoredResponse:
+    """Return the scored response with high logits for words in discrepancies, and for the sentences with them.
+
+    `case` must have the response as given, including text that makes no claim.
+    """
+    denied = []
+    starts = [unit.start for unit in scored.units]
+    for discrepancy in () if scored.problem else discrepancies(case, without):
+        around = sentence_at(case.response, discrepancy.span.start)
+        first, last = bisect_left(starts, around.start), bisect_left(starts, around.end)
+        end = min(last, bisect_left(starts, discrepancy.span.end))
+        begin = bisect_right(scored.units, discrepancy.span.start, lo=first, hi=end, key=lambda unit: unit.end)
+        inside = range(begin, end)
+        parts = {int(scored.part_of[i]) for i in inside or range(first, last)} - {-1}
+        denied += [(part, np.array(inside, dtype=np.int64)) for part in parts]
+    return _bounded(scored, denied, np.maximum, DENIED) if denied else scored
+
+
+def _bounded(
+    scored: ScoredResponse, chosen: Sequence[tuple[int, NDArray[np.int64]]], bound: np.ufunc, limit: float
+) -> ScoredResponse:
+    """Return `scored` with the logits of the chosen parts and their units bounded by `limit`."""
+    logits, parts = scored.logits.copy(), scored.parts.copy()
+    for part, units in chosen:
+        parts[part] = bound(parts[part], limit)
+        logits[units] = bound(logits[units], limit)
+    return replace(scored, logits=logits, parts=parts, whole=float(parts.max()))
+
+
+RULES: Mapping[str, Rule] = {
+    rule.name: rule
+    for rule in (
+        Rule("framing", "text that makes no claim, such as a greeting", rewrite=_without_framing),
+        Rule("forms", "values and words of sources in another form", rewrite=in_forms_of_response, of_sources=True),
+        Rule("context", "a wrong premise of the question or an earlier answer", rewrite=without_unsupported_context),
+        Rule("places", "a short answer that may answer another question", places=in_its_places),
+        Rule("question", "a short answer without its question", rewrite=lambda case: with_question(case)[0]),
+        Rule("copies", "a sentence that a source has word for word", adjust=_with_copies, of_sources=True),
+        Rule("absences", "a statement that the sources lack something", adjust=_with_absences),
+        Rule("totals", "a sum or difference of amounts of money", supported=computed_amounts),
+        Rule("other_identifiers", "an identifier in another form", supported=known_in_other_forms),
+        Rule("confirmed", "a statement that an answer or field with yes or no confirms", supported=confirmed),
+        Rule("same_rates", "a rate in other words", supported=same_rates),
+        Rule("falls", "a fall by a value that is negative in a source", supported=lowered_values),
+        *(Rule(name, about, contradicted=find) for name, (find, about) in finding.RULES.items()),
+        Rule("misplaced", "a value or name of another statement of a source", misplaced=misplaced, of_sources=True),
+    )
+}
+"""All rules by name, in the order in which they are applied."""
+
+
+def misplaced_mentions(case: Case, without: Collection[str] = ()) -> Iterator[Mention]:
+    """Yield the values and names that count as missing, by all rules but those named in `without`."""
+    for rule in RULES.values():
+        if rule.misplaced is not None and rule.name not in without:
+            yield from rule.misplaced(case)
+
+
+def score(
+    scorer: PairScorer, cases: Sequence[Case], *, of_sources: bool = False, without: frozenset[str] = frozenset()
+) -> list[ScoredResponse]:
+    """Return the logits of each response, before the regressions and after the rules.
+
+    The encoder reads each sentence with as much of the sources as fits.
+
+    Args:
+        scorer: The scorer that reads the cases.
+        cases: The cases to score.
+        of_sources: Whether the responses are sources to cover, which are read whole. If such a source has more than
+            `MOST` sentences, only those that share the most words with the response are read.
+        without: The names of rules to leave out.
+    """
+    rules = [rule for rule in RULES.values() if rule.name not in without and (rule.of_sources or not of_sources)]
+    as_read = [[case] for case in cases]  # first the whole case, then its parts
+    for rule in rules:
+        if rule.rewrite is not None:
+            as_read = [list(map(rule.rewrite, readings)) for readings in as_read]
+        elif rule.places is not None:
+            as_read = [[*readings, *rule.places(readings[0])] for readings in as_read]
+    parts = [readings[1:] or readings for readings in as_read]
+    scores = iter(scorer.score(list(chain.from_iterable(parts)), most=MOST if of_sources else None))
+    results = []
+    for case, (read, *_), readings in zip(cases, as_read, parts, strict=True):
+        before = len(read.response) - len(case.response)
+        of_readings = [without_question(each, before) for each in islice(scores, len(readings))]
+        result = min(of_readings, key=lambda each: (bool(each.problem), each.whole))
+        if of_sources:
+            result = _filled(result)
+        read = replace(read, response=read.response[before:])
+        for rule in rules:
+            if rule.adjust is not None:
+                result = rule.adjust(read, result, of_sources)
+            elif rule.supported is not None and not result.problem:
+                result = with_supported(case, result, rule.supported(case))
+        results.append(result if of_sources else _with_discrepancies(case, result, without))
+    return results
+
+
+def _filled(scored: ScoredResponse) -> ScoredResponse:
+    """Return `scored` with the logit `UNREAD` for the parts that were not read, and for their words."""
+    unread = np.isnan(scored.parts)
+    if not unread.any():
+        return scored
+    of_unread = unread[scored.part_of] & (scored.part_of >= 0)
+    parts, logits = np.where(unread, UNREAD, scored.parts), np.where(of_unread, UNREAD, scored.logits)
+    return replace(scored, logits=logits, parts=parts, whole=float(parts.max()))
