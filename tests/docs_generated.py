@@ -84,6 +84,71 @@ def which_detector() -> str:
     return first_figures({"default": "[`default`](default.md)", "overlap": "[`overlap`](overlap.md)"})
 
 
+def comparison(path: Path = ROWS / "llm-faithfulness.jsonl") -> str:
+    """RAGAS, DeepEval, a judge and our detectors on the same answers, by the last row of each."""
+    from veridical.metrics.measure import Measured
+    from veridical.report.tables import cell
+
+    if not path.exists():
+        return "Nothing is measured yet."
+    rows = {row["tool"]: row for row in map(json.loads, path.read_text("utf-8").splitlines())}
+    names = {
+        "default": "`default`, fitted on these questions",
+        "judge": "`judge:yes_no`",
+        "verify": "`verify`",
+        "ragas": "RAGAS faithfulness",
+        "deepeval": "DeepEval faithfulness",
+    }
+
+    def figure(found: Mapping[str, Any]) -> str:
+        return cell(Measured(*(found[name] for name in ("value", "low", "high"))))
+
+    lines = [
+        (
+            name,
+            *(figure(row[of]) for of in ("roc_auc", "false_alarms", "recall")),
+            row["not_judged"],
+            _figure(row["seconds"]),
+            f"{row['calls']:g}",
+            f"{row['prompt_tokens']:,.0f}, {row['completion_tokens']:,.0f}",
+        )
+        for tool, name in names.items()
+        if (row := rows.get(tool))
+    ]
+    head = "| ranking (ROC AUC) :| right ones flagged :| wrong ones found :| not judged :| seconds :| calls :|"
+    some = next(iter(rows.values()))
+    about = (
+        f"{some['n']} answers to {some['n'] // 2} questions of {some['data']}, {some['split']}",
+        f"chat model {some['model']}",
+        "95% intervals (ROC AUC: bootstrap over questions; else Wilson)",
+        "seconds, calls and tokens: medians per answer",
+        f"{some['date']}.",
+    )
+    return table(f"{head} tokens read, written :|", lines, "; ".join(about))
+
+
+def client_cost() -> str:
+    """What checking a response costs the clients of Veridical, RAGAS and DeepEval, without the time of a model."""
+    rows = [json.loads(line) for line in (ROWS / "llm-peers.jsonl").read_text("utf-8").splitlines()]
+    measured = {(row["what"], row["latency_ms"]): row for row in rows if "latency_ms" in row}
+    names = {
+        "veridical": "`verify`",
+        "veridical, 8 claims a call": "`verify`, `claims_per_call=8`",
+        "ragas": "RAGAS 0.4.3",
+        "deepeval": "DeepEval 4.3.1",
+        "deepeval, one client": "DeepEval, HTTP client reused",
+    }
+    lines = []
+    for what, name in names.items():
+        fast, slow = measured[what, 0], measured[what, 200]
+        each = f"{fast['calls'] / fast['responses']:g}", f"{fast['prompt_words'] / fast['responses']:,.0f}"
+        times = (f"{row['seconds'][0]:.1f}" for row in (fast, slow))
+        lines.append((name, *each, f"{fast['cpu_ms_per_call'][0]:.2f}", *times))
+    head = "| calls :| prompt words :| CPU ms per call :| s, at once :| s, 200 ms :|"
+    foot = f"Calls and words per response, seconds for all; medians; {rows[0]['machine']}; {rows[0]['date']}."
+    return table(head, lines, foot)
+
+
 def command_help() -> str:
     """The help of every command: its text, examples as a block of code, and its options by panel."""
     from typer.main import get_command
@@ -109,6 +174,20 @@ def layouts() -> str:
         return layout.name, *(", ".join(f"`{name}`" for name in names) for names in columns)
 
     return table("tool | response | sources | question |", map(cells, LAYOUTS))
+
+
+def templates() -> str:
+    """The prompt templates, except those with examples and those of one published detector."""
+    from veridical.inference.template import TEMPLATES
+
+    lines = []
+    for name in ("general", "bare", "tldr", "short", "knowledge", "qa", "plain"):
+        parts = re.split(r"(\n+)", TEMPLATES[name].text)
+        shown = (part.replace("\n", "⏎") if part.startswith("\n") else f"`{part}`" for part in parts)
+        lines.append((f"`{name}`", " ".join(shown)))
+    lines.append(("`chat`", "the tokenizer's chat template, then the response"))
+    lines.append(("`raw`", "`case.prompt`, then the response"))
+    return table("template | text |", lines)
 
 
 def _section(title: str, command: Any) -> str:
@@ -1081,6 +1160,7 @@ def rules() -> str:
 
     effects = {
         "rewrite": "changes what the encoder reads",
+        "places": "has the encoder read parts of the sources alone",
         "adjust": "decides about the sentence",
         "supported": "its words count as supported",
         "contradicted": "is flagged",
@@ -1104,6 +1184,8 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "first-example": ("README.md", first_example),
     "first-figures": ("README.md", first_figures),
     "which-detector": ("docs/detectors/README.md", which_detector),
+    "comparison": ("docs/comparison.md", comparison),
+    "client-cost": ("docs/comparison.md", client_cost),
     "rules-default": ("docs/detectors/default.md", rules),
     "annotate-loop": ("docs/annotate.md", annotate_loop),
     "reproduce": ("docs/reproduce.md", reproduced),
@@ -1172,6 +1254,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "commands": ("docs/cli.md", command_help),
     "python": ("docs/python.md", api_reference.reference),
     "layouts": ("docs/check.md", layouts),
+    "templates": ("docs/models.md", templates),
     "doors": ("docs/doors.md", doors.table),
     "detectors": ("docs/detectors/README.md", detector_table),
     **option_tables(),

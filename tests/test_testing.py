@@ -77,6 +77,7 @@ def test_the_fixture(pytester: pytest.Pytester) -> None:
     result.assert_outcomes(passed=2, failed=2)
     result.stdout.fnmatch_lines([">*assert_grounded(*purple*", "E*not grounded*", "E*-purple-*"])
     result.stdout.no_fnmatch_line("*as_text*")  # the frames of the assertion are hidden
+    assert "detector.py" not in result.stdout.str()  # the last line shown is that of the test
 
 
 def test_the_plugin_imports_nothing_of_veridical_before_a_test_asks_for_it() -> None:

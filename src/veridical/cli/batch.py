@@ -145,7 +145,7 @@ def batch_command(
     not be read or judged (failed.jsonl), and the state of the run (manifest.json, shards.jsonl). Files may be of any
     size. If a run was killed, repeat the command: it continues where the run stopped.
     Exit codes: 0 nothing flagged, 1 something flagged, 2 usage or input error, 3 a row could not be read or judged.
-    --fail-over and --allow-unjudged raise the shares from which the command exits with 1 and 3.
+    --fail-over and --allow-unjudged set the proportions above which the command exits with 1 and 3.
     """
     from veridical.records.types import Outcome
     from veridical.report.batch_page import write_batch_page

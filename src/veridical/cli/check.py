@@ -74,7 +74,7 @@ def check_command(
 
     Each line of cases.jsonl is one case: {"response": "…", "sources": ["…", {"text": "…", "must_cover": true}]}.
     Exit codes: 0 nothing flagged, 1 something flagged, 2 usage or input error, 3 could not be judged. --fail-over and
-    --allow-unjudged raise the shares from which the command exits with 1 and 3.
+    --allow-unjudged set the proportions above which the command exits with 1 and 3.
     """
     from veridical.detectors import load_detector
     from veridical.report.html import render_pages

@@ -165,7 +165,7 @@ def write_counts(what: str, counts: Mapping[str, int]) -> None:
 
 
 def texts_of(names: Sequence[str]) -> Iterator[str]:
-    """Yield the texts that the names stand for.
+    """Yield the texts in text files and data sets.
 
     A name is a text file, or a data set as SET:PATH, whose texts are yielded once each.
     """
@@ -385,7 +385,7 @@ class InputOptions(CaseFiles, ColumnOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ExitOptions:
-    """The shares from which a command fails."""
+    """The proportions of flagged and of unjudged cases above which a command fails."""
 
     PANEL: ClassVar[str] = EXIT_CODE
 
@@ -393,16 +393,15 @@ class ExitOptions:
         float,
         Option(
             metavar="SHARE",
-            help="Exit with 1 only if more than this share of the judged cases is flagged (0 to below 1). The share "
-            "leaves out cases that could not be judged.",
+            help="Exit with 1 only if more than this proportion of the judged cases is flagged (0 to below 1).",
         ),
     ] = 0.0
     allow_unjudged: Annotated[
         float,
         Option(
             metavar="SHARE",
-            help="Exit with 3 only if more than this share of all cases could not be judged (0 to below 1). By default "
-            "one such case is enough, whatever the value of --fail-over.",
+            help="Exit with 3 only if more than this proportion of all cases could not be judged (0 to below 1). By "
+            "default, one such case is enough.",
         ),
     ] = 0.0
 

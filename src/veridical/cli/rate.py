@@ -67,7 +67,7 @@ class RateOutputOptions:
         float | None,
         Option(
             metavar="SHARE",
-            help="Exit with 1 if the share of wrong answers is over SHARE (0 to below 1).",
+            help="Exit with 1 if the proportion of wrong answers is over SHARE (0 to below 1).",
             rich_help_panel=EXIT_CODE,
         ),
     ] = None
@@ -148,5 +148,5 @@ def rate_command(
     if output.prometheus is not None:
         write_page(output.prometheus, prometheus_text(report, alarm))
     if alarm:
-        write_line(f"the share of wrong answers ({output.bound}: {compared:.3g}) is over {output.fail_over:.3g}")
+        write_line(f"the proportion of wrong answers ({output.bound}: {compared:.3g}) is over {output.fail_over:.3g}")
     return int(bool(alarm))

@@ -68,7 +68,7 @@ class AccessOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class HistoryOptions:
-    """Whether checks are kept, and for how long."""
+    """Whether to keep checks, and for how long."""
 
     PANEL: ClassVar[str] = "History"
 
@@ -106,7 +106,7 @@ class HistoryOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class CapacityOptions:
-    """How much the service takes at once."""
+    """Limits the number, the size and the time of requests."""
 
     PANEL: ClassVar[str] = "Capacity"
 

@@ -82,7 +82,7 @@ class FittedCalibration:
 
 
 class Calibrated:
-    """Any detector with thresholds and probabilities fitted on your labels (`veridical calibrate`).
+    """Gives any detector thresholds and probabilities fitted on your labels (`veridical calibrate`).
 
     Probabilities and thresholds are fitted for each of four levels: responses, content words, coverage and source
     words. Scores of levels without a fit are left out, with a note. `info.levels` lists the fitted levels.

@@ -62,7 +62,7 @@ _LANGUAGE = re.compile(r"-(de|fr|es|it|pl|cn|hu)-v\d")  # in names of LettuceDet
 
 
 class Published:
-    """A published checkpoint (MiniCheck, HHEM, LettuceDetect, NLI, FactCG, AlignScore), read in its publisher's form.
+    """Reads a checkpoint as its publisher does (MiniCheck, HHEM, LettuceDetect, NLI, FactCG, AlignScore).
 
     The detector `tokens` reads token classifiers, with LettuceDetect's prompt, and `entailment` reads classifiers of
     pairs. The options of these detectors apply. The form of a checkpoint follows from its configuration and its name

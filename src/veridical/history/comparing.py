@@ -55,7 +55,7 @@ def compare(
 
 
 def trend(runs: Sequence[RunRow]) -> list[TrendPoint]:
-    """Return the share of flagged cases of each run, oldest first."""
+    """Return the proportion of flagged cases in each run, oldest first."""
     points = []
     for run in sorted(runs, key=lambda run: (run.created, run.id)):
         judged = sum(run.cases.get(outcome, 0) for outcome in _DECIDED)

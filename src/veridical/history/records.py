@@ -384,7 +384,7 @@ class ComparedCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """A share of cases with its 95% interval."""
+    """A proportion of cases, with its 95% interval."""
 
     value: float
     low: float
@@ -401,9 +401,9 @@ class Comparison:
         unpaired: The number of cases in only the first and only the second.
         outcomes: The number of pairs by both outcomes.
         judged: The number of pairs with a decision in both runs. The figures below are about them.
-        agreement: The share with the same decision, flagged or not. None without any.
+        agreement: The proportion with the same decision, flagged or not. None without any.
         kappa: Cohen's kappa of the decisions. None if it is undefined.
-        flagged: The share that each run flags.
+        flagged: The proportion that each run flags.
         difference: How much more the second run flags, with an interval by paired bootstrap.
         only: The number that only the first, and only the second, flags.
         p: The two-sided p-value of McNemar's exact test that both flag equally many.
@@ -430,7 +430,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrendPoint:
-    """The share of flagged cases among those that a run decided on. `share` is None if there are none."""
+    """The proportion of flagged cases in one run, among the judged ones. `share` is None if none was judged."""
 
     run: str
     created: str

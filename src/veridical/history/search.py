@@ -46,7 +46,7 @@ def delete(connection: Connection, ids: Sequence[int]) -> None:
 
 
 def purge(connection: Connection, *, begin: bool) -> bool:
-    """Take a step to remove the words of deleted cases, which SQLite only marks. Returns whether more is left.
+    """Remove some words of deleted cases, which SQLite only marks as deleted. Returns whether more are left.
 
     The first step has `begin`. It merges all parts of the index into one, and the others continue.
     """

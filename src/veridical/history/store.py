@@ -376,7 +376,7 @@ class History:
         return compare((first, second), *rows, limit=limit, offset=offset)
 
     def trend(self, run: str) -> list[TrendPoint]:
-        """Return the shares of flagged cases of a run and of those of the same name before and after, oldest first."""
+        """Return the proportion of flagged cases in all runs with the name of a run, oldest first."""
         name = self.run(run).name
         wanted = select(RUNS).order_by(RUNS.c.created.desc(), RUNS.c.id.desc()).limit(_TREND)
         with self._read() as connection:

@@ -50,7 +50,7 @@ def as_sources(items: Sources) -> list[Source]:
 
 
 def listed_sources(items: Sources) -> list[Any]:
-    """Return the items that are a source each."""
+    """Return the sources in a list as they are, or one source in a list of its own."""
     is_one = isinstance(items, str | bytes | Source | Path | Mapping) or _document_text(items) is not None
     if is_one or not isinstance(items, Iterable):
         return [] if items is None else [items]

@@ -267,7 +267,7 @@ def xlsx_table(path: Path, choose: Choose) -> Iterator[TableRow]:
 
 
 class ExcelSheet(NamedTuple):
-    """A sheet of an Excel file: its rows of cells as a person sees them, and a function that finds those unseen."""
+    """A sheet of an Excel file: its rows as a person sees them, and a function that finds its unseen cells."""
 
     name: str
     is_hidden: bool

@@ -28,7 +28,7 @@ class UnseenCells:
     formulas: tuple[str, ...] = ()
 
     def notes(self) -> Iterator[str]:
-        """Yield what is left out, in words.
+        """Yield a note on each kind of cell that is left out.
 
         >>> list(UnseenCells(frozenset({2, 3}), formulas=("B1",)).notes())
         ['2 hidden rows, left out', 'no stored value of the formula in B1']

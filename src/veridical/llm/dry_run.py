@@ -16,7 +16,7 @@ __all__ = ["DryRun"]
 
 
 class DryRun:
-    r"""Stands in for a chat model, records every request, and answers so that the largest number of calls follows.
+    r"""Replaces a chat model, records every request, and answers so that the run makes the most calls.
 
     Every sentence is a claim, every claim is wrong, and every revision changes something. A request with a `prefill`
     fails and is not recorded in `requests`, because it would only follow an answer that cannot be read.

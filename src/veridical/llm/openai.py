@@ -127,9 +127,7 @@ class OpenAIChat:
         return f"OpenAIChat({self.name!r}, base_url={self._address[0]!r})"
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return everything that decides replies: the model's name, the server, its interface, and the additional
-        fields.
-        """
+        """Return what replies depend on: the model's name, the server, its interface, and the additional fields."""
         facts: dict[str, Any] = {"model": self.name, "server": resolve_url(self._address[0]), "api": self._api}
         return {**facts, "body": self._extra_body} if self._extra_body else facts
 

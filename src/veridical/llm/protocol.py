@@ -170,18 +170,18 @@ class Incremental(ChatModel, Protocol):
 
 @runtime_checkable
 class Fingerprinted(ChatModel, Protocol):
-    """A chat model that can name the facts, besides the request, that decide its replies (see `model_fingerprint`)."""
+    """A chat model that can say what its replies depend on, besides the request (see `model_fingerprint`)."""
 
     def fingerprint(self) -> Mapping[str, Any]:
-        """Return facts such as the name, the server (without credentials) and the version of the weights, as JSON
-        values.
+        """Return what replies depend on, as JSON: the name, the server (without credentials), the version of the
+        weights.
         """
         ...
 
 
 @runtime_checkable
 class WithAccess(ChatModel, Protocol):
-    """A chat model whose replies are only for those who hold its key."""
+    """A chat model that keeps its replies to users who hold its key."""
 
     def access(self) -> str | None:
         """Return a hash of everything that gives access to the model, or None if everyone has access."""
@@ -189,7 +189,7 @@ class WithAccess(ChatModel, Protocol):
 
 
 def model_fingerprint(model: ChatModel) -> dict[str, Any]:
-    """Return the facts that decide the model's replies, besides the request.
+    """Return what the model's replies depend on, besides the request.
 
     If the model declares no fingerprint, this is only its name.
 

@@ -68,7 +68,9 @@ _response = partial(Metric, level="response", project=_decision)
 _probability = partial(Metric, level="response", project=score_row, needs_threshold=False)
 
 _TABLE = [
-    _response("accuracy", definition="Share of right decisions", source=_LIU, statistic=decided(Confusion.accuracy)),
+    _response(
+        "accuracy", definition="Proportion of right decisions", source=_LIU, statistic=decided(Confusion.accuracy)
+    ),
     _response(
         "balanced_accuracy",
         definition="Mean of the recalls of both classes; 0.5 = a coin",
@@ -79,7 +81,7 @@ _TABLE = [
     _response("recall", definition="tp / (tp + fn)", source=_CHWANG, statistic=decided(Confusion.recall)),
     _response(
         "false_alarms",
-        definition="Share of right responses that are flagged: fp / (fp + tn)",
+        definition="Proportion of right responses that are flagged: fp / (fp + tn)",
         source="the false positive rate",
         statistic=decided(Confusion.false_alarms),
         higher_is_better=False,
@@ -132,7 +134,7 @@ _TABLE = [
     ),
     _probability(
         "ece",
-        definition="Mean gap of score and share of positives over 10 bins of equal width",
+        definition="Mean gap of score and proportion of positives over 10 bins of equal width",
         source="Naeini et al. 2015",
         statistic=ECE,
         higher_is_better=False,

@@ -154,7 +154,7 @@ def outputs_of(model: LocalModel, inputs: dict[str, torch.Tensor]) -> torch.Tens
 
 @contextmanager
 def relative_positions(model: LocalModel, positions: torch.Tensor | None) -> Iterator[None]:
-    """Let MPNet, whose attention looks at distances, count them by `positions` while the context lasts.
+    """Make MPNet compute its relative attention from `positions` while the context lasts.
 
     *Shape:* `positions` is (rows, width).
     """

@@ -67,6 +67,7 @@ def takes_detector(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        __tracebackhide__ = True  # for pytest, as in `testing.assert_grounded`
         if "detectors" in kwargs:
             raise InputError(f"{function.__qualname__} has no argument 'detectors'", hint="it is called detector")
         return function(*args, **kwargs)

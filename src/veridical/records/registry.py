@@ -23,7 +23,7 @@ _TABLES: defaultdict[str, dict[str, str]] = defaultdict(dict)
 
 
 def register(group: str, table: Mapping[str, str]) -> None:
-    """Add the names of `table` to the registry with this group of entry points, now or when it is made."""
+    """Add the names of `table` to the registry of an entry-point group. The registry need not exist yet."""
     _TABLES[group].update(table)
 
 

@@ -1,4 +1,4 @@
-"""A salience map, which tells how strongly each source word supports each response word."""
+"""A salience map, which shows how strongly each source word influences each response word."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class MapWord:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SalienceMap:
-    """Holds how strongly each source word (row) bears on each response word (column), in [0, 1].
+    """Holds how strongly each source word (row) influences each response word (column), in [0, 1].
 
     *Shape:* `values` is (source words, response words), `contribution` is (source words,), and `attribution` is
     (response words,). The omission score of a source word is 1 - contribution. The hallucination score of a response

@@ -57,7 +57,7 @@ DEFAULT_THRESHOLD = 0.5
 """The lowest score that is flagged by default: for a probability, "as likely as not"."""
 
 GOLD_THRESHOLD = 0.5
-"""The lowest gold score (a label, or the share of annotators) that counts as positive."""
+"""The lowest gold score (a label, or the proportion of annotators) that counts as positive."""
 
 
 def _set_score(record: object, name: str, what: str) -> None:
@@ -227,7 +227,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A finding about one span of the response.
+    """The score of one span of the response, with its evidence, reason and correction.
 
     Attributes:
         span: The judged span, in characters of the response.
@@ -260,7 +260,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Omission:
-    """A finding about a span of a source that the response should cover.
+    """The score of one span of a source that the response should cover.
 
     Attributes:
         source_id: The id of the source.
@@ -467,13 +467,13 @@ class Outcome(Enum):
 
     @property
     def passes(self) -> bool:
-        """Whether nothing speaks against the response: the outcome is clear, or the response makes no claim."""
+        """Whether the response passes: the outcome is clear, or the response makes no claim."""
         return self in (Outcome.CLEAR, Outcome.NO_CLAIM)
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Holds which parts of one judgement are flagged, because their scores reach the threshold of their level.
+    """Records which parts of one judgement are flagged: those with a score that reaches the threshold of its level.
 
     `records.decide.decide` makes decisions.
 

@@ -77,7 +77,7 @@ def prometheus_text(report: RateReport, alarm: bool | None) -> str:
     gauge("flagged_share", "Share of answers that the detector flags.", [(labels, report.flagged / report.rows)])
     gauge("labels", "Labelled answers.", [(labels, report.labels)])
     if alarm is not None:
-        gauge("wrong_share_alarm", "1 if the share of wrong answers is over the limit.", [(labels, float(alarm))])
+        gauge("wrong_share_alarm", "1 if the proportion of wrong answers is over the limit.", [(labels, float(alarm))])
     return "\n".join(lines) + "\n"
 
 

@@ -180,7 +180,7 @@ class Printer:
         return result
 
     def flagged(self, case: Case, view: JudgementView) -> None:
-        """Print the flagged spans. Spans that only mark words share one paragraph per reason."""
+        """Print the flagged spans. Spans without details are joined in one paragraph per reason."""
         self.line(("Flagged in the response", "bold"), indent=4)
         threshold = view.decision.thresholds.span
         marking: dict[str, list[str]] = {}

@@ -282,7 +282,7 @@ def add_history(app: FastAPI, desk: Desk) -> None:
 
     @app.get("/v1/runs/{run}/trend", responses=documented_responses("The runs, oldest first", _POINTS))
     async def trend(request: Request, run: str) -> Response:
-        """Return the share of flagged cases in the runs of the same file name. Needs the role review."""
+        """Return the proportion of flagged cases in the runs of the same file name. Needs the role review."""
         _require(request, "review")
         points = await desk.call(history.trend, run)
         return await _json(lambda: {"points": [asdict(point) for point in points]})

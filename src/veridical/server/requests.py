@@ -51,7 +51,7 @@ Threshold = StrictFloat | dict[str, StrictFloat] | None
 
 @dataclass(frozen=True, kw_only=True)
 class HowToCheck:
-    """The fields that all requests to check have; `CheckRequest` describes them."""
+    """The fields of every request that checks cases; `CheckRequest` describes them."""
 
     __pydantic_config__ = _CONFIG
 

@@ -79,7 +79,7 @@ class TimedProtocol(H11Protocol):
         self._await_reader()
 
     def resume_writing(self) -> None:
-        """Stop to watch: the buffer is empty."""
+        """Stop watching the client, because the buffer is empty."""
         super().resume_writing()
         if self._reader_timer is not None:
             self._reader_timer.cancel()
@@ -131,13 +131,13 @@ class UvicornServer(uvicorn.Server):
         self._on_start = on_start
 
     async def on_tick(self, counter: int) -> bool:
-        """Show once a second that the event loop runs."""
+        """Restart the timer that ends a frozen process, once a second."""
         if self.frozen_after is not None and counter % 10 == 0:
             faulthandler.dump_traceback_later(self.frozen_after, exit=True, file=sys.__stderr__ or sys.stderr)
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Shut down, which has time limits of its own."""
+        """Stop the server, within the time limits that the service sets."""
         faulthandler.cancel_dump_traceback_later()
         await super().shutdown(sockets)
 

@@ -165,11 +165,11 @@ class Service:
         Raises:
             InputError: This server has no detector that can find causes.
         """
-        for batcher in self.batchers.values():
-            if isinstance(batcher.original, Default):
-                found = partial(with_causes, results, detector=batcher.original)
-                return await batcher.call(lambda _: list(found()))
-        raise InputError("this server cannot find causes", hint="start it with --detector default")
+        batcher = next((each for each in self.batchers.values() if isinstance(each.original, Default)), None)
+        if batcher is None:
+            raise InputError("this server cannot find causes", hint="start it with --detector default")
+        reader = batcher.original
+        return await batcher.call(lambda _: list(with_causes(results, detector=reader)))
 
     def batchers_of(self, specs: str | Sequence[str] | None) -> list[Batcher]:
         """Return the detectors that a request names. Without names, this is only the first detector.

@@ -1,1 +1,1 @@
-"""What Veridical knows about language: words, sentences, values, names, signs, citations, markup."""
+"""Analyse language by rules: words, sentences, values, names, signs, citations, markup."""

@@ -221,7 +221,7 @@ def tagged_marks(text: str) -> list[Span]:
 
 
 def statements(text: str, *, cited: bool = False) -> list[Span]:
-    r"""Return the span of each sentence of a text, but skip what has no words, such as a line of asterisks.
+    r"""Return the span of each sentence that contains words.
 
     With `cited`, a footnote mark belongs to the sentence before it, and lines that define footnotes are left out.
 

@@ -1,4 +1,4 @@
-"""Compute lexical features, which tell whether and how the sources have each word of a response.
+"""Compute lexical features: whether, and in which form, each word of a response occurs in the sources.
 
 The features are inputs besides the states of a model.
 """
@@ -90,7 +90,7 @@ def word_count(texts: Iterable[str]) -> int:
 
 
 def lexical_features(case: Case, units: Sequence[Span]) -> NDArray[np.float32]:
-    """Compute for each word of a response whether the sources have it, and in which form.
+    """Compute for each word of a response whether, and in which form, it occurs in the sources.
 
     Args:
         case: The case with the response and its sources.

@@ -1,1 +1,1 @@
-"""What people do with detectors: check, check many rows, revise, find causes, measure, calibrate."""
+"""Use detectors: check one case or many rows, revise, find causes, estimate rates, calibrate."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptingOptions:
-    """Options of how the detector is trained."""
+    """Sets how the detector is trained."""
 
     PANEL: ClassVar[str] = "Training"
 
@@ -62,8 +62,8 @@ def adapt_command(
     """Train the default detector further on your documents, and keep it if it is better on documents held back.
 
     With --model, the language model writes right and wrong statements about the passages of the documents, and labels
-    them again without seeing its labels; what does not pass the checks is dropped. Without it, the statements are
-    sentences of the documents with errors made by rule, which is worth less. A fifth of the documents fits thresholds,
+    them again without seeing its labels; statements that fail a check are dropped. Without it, rules put errors into
+    sentences of the documents, which helps less. A fifth of the documents fits thresholds,
     and a fifth measures the old and the new detector. An interrupted run continues when the same command is run again.
 
     [bold]veridical adapt handbook/ --out mine --model qwen2.5-7b-instruct --base-url http://127.0.0.1:8080/v1[/bold]

@@ -68,12 +68,10 @@ class SelectionOptions:
             "overlap.",
         ),
     ] = None
-    obvious: Annotated[float, Option(help="Take this share of dates and names replaced by others (0 to 1).")] = 0.0
+    obvious: Annotated[float, Option(help="Take this proportion of dates and names replaced by others (0 to 1).")] = 0.0
     target: Annotated[
         float | None,
-        Option(
-            help="The share of hallucinated items to aim at. Default: the share (0.3 to 0.7) that evens out all rounds."
-        ),
+        Option(help="The proportion of hallucinated items to aim at. Default: what evens out all rounds (0.3 to 0.7)."),
     ] = None
     round: Annotated[str | None, Option(metavar="NAME", help="The name of the round. Default: its number.")] = None
     seed: Annotated[int, Option(help="Random seed.")] = 0
@@ -88,10 +86,10 @@ class SelectionOptions:
 @annotate_app.command("select")
 @option_groups
 def select_command(data: LabelledData, options: SelectionOptions, reading: DataOptions, out: OutJsonl) -> None:
-    """Choose the items of the next round from changed texts: no trivial ones, and about as many of either label.
+    """Choose the items of the next round from changed texts: no trivial ones, about as many right as wrong.
 
     Each place that `veridical data corrupt` changed is an item. The detector's scores decide which items are left out
-    and what share of the predicted hallucinations is taken (Liu et al. 2022, §3.3).
+    and what proportion of the predicted hallucinations is taken (Liu et al. 2022, §3.3).
 
     [bold]veridical annotate select jsonl:pool.jsonl --count 200 --out round-1.jsonl[/bold]
     [bold]veridical annotate select jsonl:pool.jsonl --labelled jsonl:agreed.jsonl -n 300 --out round-2.jsonl[/bold]

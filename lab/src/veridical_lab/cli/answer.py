@@ -40,7 +40,7 @@ class RetrievalOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class WritingOptions:
-    """Options of how the answer is written and revised."""
+    """Sets how the answer is written and revised."""
 
     PANEL: ClassVar[str] = "Answer"
 

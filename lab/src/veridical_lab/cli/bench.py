@@ -50,7 +50,7 @@ AllColumns = Annotated[bool, Option("--all", help="Show every metric, not only t
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredOptions(DataOptions):
-    """Options of what to measure: the detectors and the data."""
+    """Sets what to measure: the detectors and the data."""
 
     detectors: Annotated[
         list[str],
@@ -341,7 +341,7 @@ class PaperTableOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class TestOutputOptions:
-    """Options of where results and tests of differences go."""
+    """Sets where results and tests of differences go."""
 
     PANEL: ClassVar[str] = OUTPUT
 

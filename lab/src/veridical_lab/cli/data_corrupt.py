@@ -37,7 +37,7 @@ _SAVED = 256  # examples between two saves of a way that changes them one by one
 
 @dataclass(frozen=True, kw_only=True)
 class CorruptionOptions:
-    """Options of which examples are corrupted, and how."""
+    """Chooses which examples are corrupted, and how."""
 
     PANEL: ClassVar[str] = "Corruption"
 
@@ -112,7 +112,7 @@ class CorruptionOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedWordsOptions(LocalModelOptions):
-    """Options of how words are masked and replaced."""
+    """Sets how words are masked and replaced."""
 
     PANEL: ClassVar[str] = "Masked words"
 

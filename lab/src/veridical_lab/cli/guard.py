@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PromptOptions:
-    """Options of what the text is about."""
+    """Sets what the text is about."""
 
     PANEL: ClassVar[str] = "Input"
 
@@ -121,7 +121,7 @@ class MonitorOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingOptions:
-    """Options of how tokens are sampled."""
+    """Sets how tokens are sampled."""
 
     PANEL: ClassVar[str] = "Sampling"
 

@@ -146,9 +146,10 @@ def refusals_command(
         bool, Option("--json", help="Print one JSON object instead of text.", rich_help_panel=OUTPUT)
     ] = False,
 ) -> None:
-    """Measure how many questions on topics that the knowledge base lacks are matched to a topic nevertheless.
+    """Measure how often a knowledge base matches questions about topics that it lacks.
 
-    The threshold is chosen for 90% of the questions on topics on every second question, and measured on the others.
+    The threshold accepts 90% of the questions about its own topics. It is chosen on every second question, and
+    measured on the others.
 
     [bold]veridical kb refusals topics.kb[/bold]
     """

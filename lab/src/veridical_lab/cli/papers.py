@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RoleOptions:
-    """Options of which models write, criticise and judge."""
+    """Chooses which models write, criticise and judge."""
 
     PANEL: ClassVar[str] = "Roles"
 
@@ -67,7 +67,7 @@ class RoleOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class CountingOptions:
-    """Options of what is counted."""
+    """Sets what is counted."""
 
     PANEL: ClassVar[str] = "Study"
 

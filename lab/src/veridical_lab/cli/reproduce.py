@@ -16,7 +16,7 @@ from veridical.cli.options import OUTPUT, write_line
 
 @dataclass(frozen=True, kw_only=True)
 class ChoiceOptions:
-    """Options of which tables and figures are made."""
+    """Chooses which tables and figures are made."""
 
     PANEL: ClassVar[str] = "What"
 
@@ -27,7 +27,7 @@ class ChoiceOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class PlaceOptions:
-    """Options of where data, models and results are."""
+    """Sets where data, models and results are."""
 
     PANEL: ClassVar[str] = "Data and models"
 
@@ -67,7 +67,7 @@ def reproduce_command(
         str, Option("--format", "-f", help="terminal, json or markdown.", rich_help_panel=OUTPUT)
     ] = "terminal",
 ) -> int:
-    """Make the tables and figures of a paper again, and set the paper's figures beside ours.
+    """Rerun the tables and figures of a paper, and show the paper's figures beside ours.
 
     Each is made by commands of this program; --list shows them. A table that lacks data or models says so, and the
     others go on.

@@ -51,7 +51,7 @@ def salience_command(
     [bold]veridical salience answer.txt article.txt -d salience:models/reader --out map.svg[/bold]
     [bold]veridical salience answer.txt article.txt -d salience:models/reader,template=tldr --out map.html[/bold]
 
-    Numbers are shares of a gradient (0 to 100 %), not probabilities; colours compare words within one picture.
+    Numbers are fractions of a gradient (0 to 100 %), not probabilities; colours compare words within one picture.
     """
     from veridical.io.files import write_whole
     from veridical.records.errors import InputError

@@ -38,7 +38,7 @@ def _train() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions(ProbeTrainingOptions):
-    """Options of how probes are trained, and which of them are kept."""
+    """Sets how probes are trained, and which of them are kept."""
 
     objective: Annotated[str, Option(help="What probes predict: token, response, or both (token,response).")] = (
         "token,response"
@@ -108,7 +108,7 @@ def probe_command(data: LabelledSets, model: ModelFolder, out: OutFolder, option
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureTrainingOptions(FeatureInputOptions):
-    """Options of how a classifier of word features is trained."""
+    """Sets how a classifier of word features is trained."""
 
     classifier: Annotated[str, Option(help="lr: logistic regression. svm: a linear support vector machine.")] = "lr"
     unit: Annotated[

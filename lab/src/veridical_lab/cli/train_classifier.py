@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierFormOptions:
-    """Options of what a classifier judges, and what is tuned."""
+    """Sets what a classifier judges, and what is tuned."""
 
     PANEL: ClassVar[str] = "Classifier"
 
@@ -51,7 +51,7 @@ class ClassifierFormOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierTrainingOptions(TuningOptions):
-    """Options of how a classifier is trained."""
+    """Sets how a classifier is trained."""
 
     training: Annotated[
         str | None,

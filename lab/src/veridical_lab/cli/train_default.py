@@ -16,7 +16,7 @@ from veridical.cli.progress import stop_asked_for
 
 @dataclass(frozen=True, kw_only=True)
 class DefaultTrainingOptions:
-    """Options of how the default detector is trained."""
+    """Sets how the default detector is trained."""
 
     PANEL: ClassVar[str] = "Training"
 

@@ -16,7 +16,7 @@ from veridical_lab.cli.training_options import TuningOptions, VirtualTokens
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratorTrainingOptions(TuningOptions):
-    """Options of how a generator is trained."""
+    """Sets how a generator is trained."""
 
     virtual_tokens: VirtualTokens = 5
     learning_rate: Annotated[float, Option(help="Highest learning rate.", min=0)] = 0.1

@@ -13,7 +13,7 @@ from veridical.cli.options import LabelledSets, LocalModelOptions, OutFolder, Sp
 
 @dataclass(frozen=True, kw_only=True)
 class SummacTrainingOptions(LocalModelOptions):
-    """Options of how the layer is trained."""
+    """Sets how the layer is trained."""
 
     PANEL: ClassVar[str] = "Training"
 

@@ -25,7 +25,7 @@ from veridical_lab.cli.training_options import CheckpointMinutes, Patience
 
 @dataclass(frozen=True, kw_only=True)
 class TokenTrainingOptions(LocalModelOptions):
-    """Options of how a token classifier is trained."""
+    """Sets how a token classifier is trained."""
 
     PANEL: ClassVar[str] = "Training"
 

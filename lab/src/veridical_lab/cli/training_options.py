@@ -48,7 +48,7 @@ class TuningOptions(LocalModelOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeTrainingOptions(LocalModelOptions):
-    """Options of how probes on a local model are trained."""
+    """Sets how probes on a local model are trained."""
 
     PANEL: ClassVar[str] = "Probes"
 
@@ -109,7 +109,7 @@ class ProbeTrainingOptions(LocalModelOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureInputOptions(LocalModelOptions):
-    """Options of which word features there are, and what they are made from."""
+    """Chooses which word features there are, and what they are made from."""
 
     PANEL: ClassVar[str] = "Features"
 

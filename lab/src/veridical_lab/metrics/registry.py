@@ -186,7 +186,7 @@ _TABLE = [
     Metric(
         "pair_accuracy",
         "pair",
-        "Share of pairs whose hallucinated member scores higher, ties half; 0.5 = no order",
+        "Proportion of pairs whose hallucinated member scores higher, ties half; 0.5 = no order",
         "Ma et al. 2023",
         _pair_member,
         _PAIRS,
@@ -223,7 +223,7 @@ _TABLE = [
             needs_threshold=False,
         )
         for name, text, source, statistic in (
-            ("ece", "Mean gap of score and share of positives over 10 bins", "Naeini et al. 2015", ECE),
+            ("ece", "Mean gap of score and proportion of positives over 10 bins", "Naeini et al. 2015", ECE),
             ("brier", "Mean squared distance of score and label", "Brier 1950", BRIER),
         )
     ),
@@ -292,7 +292,7 @@ _TABLE = [
     Metric(
         "omission_recall",
         "source",
-        "Share of omitted sources (arguments) that were found",
+        "Proportion of omitted sources (arguments) that were found",
         "Chang et al. 2024, §3 (errors by argument)",
         _omitted,
         _counted(Confusion.recall),

@@ -40,7 +40,7 @@ class SampleChecker(LLMChecker):
 
 
 class SelfCheck:
-    """Sampling consistency: the share of a generator's other answers that do not back a sentence (`selfcheck:overlap`).
+    """Compares each sentence with a generator's other answers to the same question (`selfcheck:overlap`).
 
     `hallucination` is the mean over the sentences. The generator gets the case's prompt again. If the case has no
     prompt, it gets the question with history and sources.

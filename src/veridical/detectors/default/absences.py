@@ -43,7 +43,7 @@ def matter_of_absence(sentence: str, sources: Sequence[Source] = ()) -> Span | N
 
 
 def lacking(sources: Sequence[Source], matter: str) -> bool | None:
-    """Return whether the sources say nothing about `matter`.
+    """Check that no source says anything about `matter`.
 
     The sources lack it if they lack one of its content words. They have it if one sentence has all of these words, does
     not itself say that something is unknown, and has a value or name of the kind that is asked for ("when …"). In all

@@ -36,7 +36,7 @@ _SCORER_OPTIONS = ("labels", "device", "dtype", "onnx", "max_tokens", "batch_tok
 
 
 class Entailment:
-    """Sentences that no source entails, by a cross-encoder in a published form (SummaC, MiniCheck, HHEM, AlignScore).
+    """Finds sentences that no source entails, with a cross-encoder (SummaC, MiniCheck, HHEM, AlignScore, NLI).
 
     Each sentence gets a verdict with its best premise as evidence. If the model can tell, the label says whether a
     source contradicts the sentence or no source mentions it.

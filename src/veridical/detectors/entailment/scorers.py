@@ -244,7 +244,7 @@ class TokensScorer:
         return PairScores(entailment[back], None, read, np.ones(len(pairs), dtype=bool))
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return that of the classifier."""
+        """Return the classifier's fingerprint."""
         return self.tokens.fingerprint()
 
 

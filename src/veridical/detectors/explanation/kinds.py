@@ -105,7 +105,7 @@ def _weights() -> dict[str, list[float]]:
 
 
 def is_most(flagged: int, words: int) -> bool:
-    """Check whether so many words of a sentence are flagged that they stand for the whole sentence."""
+    """Check whether most of a sentence is flagged, so that it is treated as flagged as a whole."""
     return flagged >= _MOST * words and flagged > _FEW
 
 

@@ -33,7 +33,7 @@ _CACHED_CHARACTERS = 20_000_000  # most characters of sources whose profiles one
 
 
 class Overlap:
-    """Words of the response that are in no source, and words of the sources that the response left out (ROUGE-1).
+    """Finds words of the response that no source has, and words of the sources that the response lacks (ROUGE-1).
 
     `words` defines which words count as the same. "content" takes Porter stems without stop words, as the paper does.
     "values" also equates numbers, dates, quantities and spellings that mean the same. "rouge" and "rouge-plain" take

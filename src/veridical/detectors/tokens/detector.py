@@ -41,7 +41,7 @@ _OPTIONS = ("batch_tokens", "device", "dtype", "evidence", "labels", "max_tokens
 
 
 class Tokens:
-    """Token or span classifiers on an encoder's or decoder's states (`veridical train tokens`).
+    """Classifies tokens or spans by the hidden states of an encoder or decoder (`veridical train tokens`).
 
     A word is scored by its pooled state. If the sources need several windows, the window that supports the word best
     counts. The response is scored by a head of its own or by its worst word, whichever ranked better on validation

@@ -29,7 +29,7 @@ ABOUT_A_ROW = (
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """Tells a worker what to read and how to judge. The settings can be pickled, because `detectors` are specs."""
+    """Holds what a worker reads and how it judges. It can be pickled, because `detectors` are specs."""
 
     files: tuple[InputFile, ...]
     form: RowForm

@@ -25,9 +25,9 @@ _LEAST_MASS = 0.5  # least probability of Yes and No together
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A probability in [0, 1], and the reason why the chat model did not give it.
+    """A probability in [0, 1]. If the chat model did not give it, `problem` says why.
 
-    The reason is None if the model gave the probability, or if no model was asked.
+    `problem` is None if the model gave the probability, or if no model was asked.
     """
 
     probability: float
@@ -72,7 +72,7 @@ class DetectorReader:
         ]
 
     def contradicted(self, cases: Sequence[Case]) -> list[Reading]:
-        """Return the highest probability of a sentence."""
+        """Return the highest probability that the sources contradict a sentence, for each case."""
         return [Reading(max((p for _, p in of_case), default=0.0)) for of_case in self.detector.contradicted(cases)]
 
 

@@ -39,7 +39,7 @@ _LEAST_OF_GROUP = 5  # labels of a group, and of all others, for a test of their
 
 @dataclass(frozen=True, slots=True)
 class GroupRate:
-    """The wrong answers in one group of rows.
+    """The estimated proportion of wrong answers in one group of rows.
 
     Attributes:
         column: The column that defines the groups, with its period if it is a time.
@@ -171,7 +171,7 @@ class _Strata:
         self.variances = self.smooth * (1 - self.smooth)
 
     def share(self, among: NDArray[np.bool_], level: float) -> Measured:
-        """Return the share of wrong rows among whole strata, with its interval."""
+        """Return the proportion of wrong rows among whole strata, with its interval."""
         sizes = np.bincount(self.stratum[among], minlength=len(self.sizes))
         weights = sizes / sizes.sum()
         unlabelled = 1 - self.counts / self.sizes

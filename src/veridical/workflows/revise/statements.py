@@ -41,7 +41,7 @@ class Statement:
 
     @property
     def critique(self) -> str:
-        """The reasons against it as one text."""
+        """The reasons against the statement, joined to one text."""
         return "; ".join(self.reasons) or "not backed by the sources"
 
 
