@@ -643,6 +643,26 @@ def history_speed() -> str:
     return table(f"request | {' '.join(heads)}", cells, about, commands_of(rows))
 
 
+def learning() -> str:
+    """What recalibrating the default detector by decisions gains."""
+    rows = rows_of("learning.jsonl")
+    cells: list[tuple[str, ...]] = []
+    for row in rows:
+        about = f"{row['sentences']:,}, {row['wrong']:.0%}, {row['flagged']:.0%}"
+        first = (row["set"], about, f"{row['offered']:.0%}")
+        for name, title in (("balanced_accuracy", "balanced accuracy"), ("brier", "Brier score")):
+            figures = row[name]
+            gains = (f"{round(figures[gain], 3) + 0.0:+.3f}" for gain in ("mean_gain", "worst_gain"))
+            cells.append((*first, title, f"{figures['before']:.3f}", *gains, f"{figures['worse']:.0%}"))
+            first = ("", "", "")
+    about = "Gains are positive where the version is better; a draw without an offer gains 0."
+    about += f" {rows[0]['draws']} draws, {rows[0]['date']}."
+    head = (
+        "data | sentences, wrong, flagged | offered :| metric | before :| mean gain :| worst gain :| draws got worse :|"
+    )
+    return table(head, cells, about, commands_of(rows))
+
+
 def server_load() -> str:
     """What the service answers under load, next to LettuceDetect's server."""
     rows = {row["what"]: row for row in rows_of("server-load.jsonl")}
@@ -1203,6 +1223,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
         results("verify.jsonl", "roc_auc balanced_accuracy word_roc_auc token_f1"),
     ),
     "history-speed": ("docs/history.md", history_speed),
+    "learning": ("docs/history.md", learning),
     "server-load": ("docs/serve.md", server_load),
     "faults": ("docs/faults.md", faults),
     "growth": ("docs/faults.md", work_growth),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from dataclasses import replace
@@ -291,6 +292,9 @@ def test_a_damaged_artifact_is_refused(folder: Path, tmp_path: Path) -> None:
     (copy / DETECTOR).write_text(json.dumps(document))
     with pytest.raises(DataError, match="'response' is missing or damaged"):
         load_detector(f"default:{copy}")
+    (copy / DETECTOR).write_text(json.dumps(document | {"response": {"threshold": 10**400}}))
+    with pytest.raises(DataError, match="too many digits"):
+        load_detector(f"default:{copy}")
     document = json.loads((folder / DETECTOR).read_text()) | {"contradiction": {"kind": "platt", "slope": "x"}}
     (copy / DETECTOR).write_text(json.dumps(document))
     with pytest.raises(DataError, match="calibration 'contradiction' is damaged"):
@@ -303,4 +307,9 @@ def test_a_damaged_artifact_is_refused(folder: Path, tmp_path: Path) -> None:
     broken.write_bytes(broken.read_bytes()[:-1])
     shutil.copy(folder / DETECTOR, copy / DETECTOR)
     with pytest.raises(DataError, match="damaged"):
+        load_detector(f"default:{copy}").judge([Case("1", "A.", (Source("a", "A."),))])
+    about = copy / "encoder" / "onnx" / "model.int8.onnx.json"
+    whole = b"".join(part.read_bytes() for part in sorted(broken.parent.glob("model.int8.onnx.?")))
+    about.write_text(json.dumps(json.loads(about.read_text()) | {"sha256": hashlib.sha256(whole).hexdigest()}))
+    with pytest.raises(DataError, match=r"model.int8.onnx: cannot be read"):
         load_detector(f"default:{copy}").judge([Case("1", "A.", (Source("a", "A."),))])

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from veridical.detectors.discrepancies import places
 from veridical.detectors.discrepancies.finding import discrepancies
 from veridical.detectors.discrepancies.rows import row_discrepancies
 from veridical.records.types import Case, Source
@@ -123,3 +124,18 @@ TEXTS = st.text(st.sampled_from('ab 12|,;\t\n:"{}[]'), max_size=60)
 def test_any_text_is_read(response: str, source: str) -> None:
     for value in misread(response, source):
         assert value in response
+
+
+def test_each_row_of_a_long_table_is_compared_with_few_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs: list[object] = []
+    differing = places._differing
+    monkeypatch.setattr(places, "_differing", lambda *args: pairs.append(args) or differing(*args))
+    counts = []
+    for n in (300, 600):
+        cities = ("Oslo", "Perth")
+        rows = [f"| name {i} | {cities[i % 2]} | {1000 + i} |" for i in range(n)]
+        wrong = [row.replace("Perth", "Oslo") for row in rows]
+        pairs.clear()
+        misread("\n".join(wrong), "\n".join(rows))
+        counts.append(len(pairs))
+    assert counts[1] <= 2 * counts[0]

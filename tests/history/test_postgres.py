@@ -10,9 +10,11 @@ import pytest
 
 from tests.history.databases import WRONG, checked, postgres
 from tests.history.test_store import QUERIES, RUN, responses, run_to_filter
-from veridical.history.records import SORTS, CaseQuery, NotKeptError, Row
+from veridical.detectors.calibrated import FittedCalibration, Scale
+from veridical.history.records import SORTS, CaseQuery, Learning, NotKeptError, PlaceDecision, Row
 from veridical.history.store import History
 from veridical.io.serialization import encode
+from veridical.records.types import Level
 
 pytestmark = pytest.mark.realserver
 
@@ -31,6 +33,19 @@ def test_everything_is_as_in_sqlite(url: str) -> None:
             assert ([case.name for case in page.cases], page.total) == (names, len(names)), query
         assert history.facets(run)["detector"] == {"overlap": 2}
         assert history.audit(run)[0].what == "keep"
+        before, _ = history.decided_sentences(run)
+        assert history.draw_sample(run, 99) == before.all_unflagged > 0
+        number = history.cases(run, CaseQuery(sampled=True)).cases[0].number
+        (start, end) = history.case(run, number).sampled[0]
+        history.decide(run, number, [PlaceDecision(action="keep", start=start, end=end)])
+        after, sentences = history.decided_sentences(run)
+        assert (after.sampled, after.random, sentences[-1].wrong) == (before.all_unflagged, before.random + 1, False)
+        fitted = FittedCalibration("overlap", {"name": "overlap"}, {Level.SPAN: Scale(0.7)})
+        learning = Learning(verdict="gain", reason="", detector="overlap", decisions=after, level="span")
+        for name in ("one", "two"):
+            history.keep_calibration(name, fitted, learning, run, by="")
+            history.activate(name)
+        assert history.active_calibrations()["overlap"][0] == "two"
         history.delete_case(run, 1)
         history.delete_run(run)
     with closing(History(url, cases=20)) as history:  # the tables are there
@@ -56,3 +71,21 @@ def test_everything_is_as_in_sqlite(url: str) -> None:
         assert history.sweep() == 18
         with pytest.raises(NotKeptError):
             history.run(run)
+
+
+def test_tables_of_version_1_are_brought_up_to_date(url: str) -> None:
+    with closing(History(url)) as history:
+        run = history.keep(RUN, checked(WRONG))
+        before, _ = history.decided_sentences(run)
+        with history._write() as connection:
+            for change in (
+                "DROP TABLE samples",
+                "DROP TABLE calibrations",
+                "ALTER TABLE cases DROP COLUMN flagged_sentences, DROP COLUMN unflagged_sentences",
+                "ALTER TABLE decisions DROP COLUMN drawn, DROP COLUMN probability",
+                "UPDATE veridical SET version = 1",
+            ):
+                connection.exec_driver_sql(change)
+    with closing(History(url)) as history:
+        assert history.decided_sentences(run)[0] == before
+        assert before.all_flagged == 1

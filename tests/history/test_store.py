@@ -15,7 +15,6 @@ import pytest
 from tests.history.databases import MUSEUM, RIGHT, WRONG, checked
 from veridical.history.records import SORTS, CaseQuery, NewRun, NotKeptError, PlaceDecision, Row, StaleError
 from veridical.history.store import History
-from veridical.history.tables import prepare
 from veridical.io.serialization import decode, encode
 from veridical.records.errors import DataError, InputError
 from veridical.records.types import Cause, CauseKind
@@ -273,17 +272,30 @@ def test_rows_wait_until_they_are_judged(history: History) -> None:
     assert history.run(run).cases == {"flagged": 1, "failed": 2}
 
 
-def test_a_history_of_an_earlier_version_is_brought_up_to_date(place: Path, history: History) -> None:
-    run = history.keep(RUN, checked(RIGHT))
-
-    def step(connection: Any) -> None:
-        connection.exec_driver_sql("ALTER TABLE runs ADD COLUMN extra INTEGER")
-
+def test_a_history_of_an_earlier_version_is_brought_up_to_date(place: Path) -> None:
+    with closing(History(place)) as history:
+        run = history.keep(RUN, checked(f"{WRONG} {RIGHT}", RIGHT))
+        history.begin_import(RUN, "a.csv", b"")
+    with closing(sqlite3.connect(place)) as connection:  # as version 1 was
+        for table in ("samples", "calibrations"):
+            connection.execute(f"DROP TABLE {table}")
+        for table, columns in (
+            ("cases", ("flagged_sentences", "unflagged_sentences")),
+            ("decisions", ("drawn", "probability")),
+        ):
+            for column in columns:
+                connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+        connection.execute("UPDATE veridical SET version = 1")
+        connection.commit()
     for _ in range(2):  # the second time there is nothing to do
-        with history._write() as connection:
-            prepare(connection, {1: step})
-    assert history.run(run).cases == {"clear": 1}
-    with pytest.raises(DataError, match="version 2"):
+        with closing(History(place)) as history:
+            decisions, _ = history.decided_sentences(run)
+            assert (decisions.all_flagged, decisions.all_unflagged) == (1, 2)
+            assert history.calibrations() == []
+    with closing(sqlite3.connect(place)) as connection:
+        connection.execute("UPDATE veridical SET version = 3")
+        connection.commit()
+    with pytest.raises(DataError, match="version 3"):
         History(place)
 
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import hashlib
 import json
+import struct
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -150,3 +152,40 @@ def test_weights_that_are_damaged_missing_or_of_another_run(artifact: Artifact, 
     weights.write_bytes((tmp_path / "other" / "weights.safetensors").read_bytes())
     with pytest.raises(DataError, match="another run"):
         load_artifact(tmp_path, "probe")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "problem"),
+    [("width", "768", r"base\.width: "), ("layers", 1.5, r"base\.layers: "), ("name", None, r"base\.name: ")],
+)
+def test_a_base_of_other_types_is_refused(
+    artifact: Artifact, tmp_path: Path, field: str, value: object, problem: str
+) -> None:
+    folder = save_artifact(artifact, tmp_path)
+    document = json.loads((folder / "detector.json").read_text())
+    document["base"][field] = value
+    (folder / "detector.json").write_text(json.dumps(document))
+    with pytest.raises(DataError, match=problem):
+        load_artifact(folder, "probe")
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"a": {"dtype": "BF16", "shape": [2], "data_offsets": [0, 4]}},
+        {"a": {"dtype": "F8_E4M3", "shape": [4], "data_offsets": [0, 4]}},
+        {"a": {"dtype": "F32", "shape": [2**40, 2**40], "data_offsets": [0, 4]}},
+        {name: {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]} for name in "ab"},
+    ],
+    ids=["bf16", "f8", "size", "overlap"],
+)
+def test_tensors_that_cannot_be_read_are_one_line(artifact: Artifact, tmp_path: Path, header: object) -> None:
+    folder = save_artifact(artifact, tmp_path)
+    described = json.dumps(header).encode()
+    data = struct.pack("<Q", len(described)) + described + bytes(4)
+    document = json.loads((folder / "detector.json").read_text())
+    document["weights"] = hashlib.sha256(data).hexdigest()
+    (folder / "detector.json").write_text(json.dumps(document))
+    (folder / "weights.safetensors").write_bytes(data)
+    with pytest.raises(DataError, match=r"weights.safetensors: cannot be read"):
+        load_artifact(folder, "probe")

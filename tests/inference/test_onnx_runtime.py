@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
+from pathlib import Path
 
 import pytest
+import tokenizers
 
 from veridical.inference import onnx_runtime
+from veridical.inference.fast_tokenizer import FastTokenizer
 from veridical.inference.onnx_runtime import open_session, threads
+from veridical.records.errors import DataError
 
 
 @pytest.fixture(scope="module")
@@ -54,3 +59,28 @@ def test_a_configuration_without_its_class() -> None:
     assert config.get_text_config().model_type == "inner"
     three = onnx_runtime._config({"id2label": {"0": "a", "1": "b", "2": "c"}, "pad_token_id": 1})
     assert (three.num_labels, three.pad_token_id, three.get_text_config()) == (3, 1, three)
+
+
+@pytest.mark.parametrize(
+    "field", [{"model_type": {}}, {"pad_token_id": "x"}, {"type_vocab_size": "x"}, {"num_labels": "x"}, {"id2label": 7}]
+)
+def test_a_configuration_of_other_types_is_one_line(tmp_path: Path, field: dict[str, object]) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(field))
+    with pytest.raises(DataError, match=rf"config.json: {next(iter(field))} is "):
+        onnx_runtime._read_config(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"noise" * 100])
+def test_a_file_that_is_no_graph_is_one_line(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(DataError, match=r"x.onnx: cannot be read: "):
+        onnx_runtime._session(content, tmp_path / "x.onnx", "copy it again")
+
+
+def test_a_pattern_of_a_tokenizer_that_backtracks_is_one_line(tmp_path: Path) -> None:
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0}, unk_token="a"))
+    made.normalizer = tokenizers.normalizers.Replace(tokenizers.Regex(r"(.+)+\d\d\d\d"), "x")
+    made.save(str(tmp_path / "tokenizer.json"))
+    tokenizer = FastTokenizer(tmp_path)
+    assert tokenizer("a")["input_ids"] == [0]
+    with pytest.raises(DataError, match=r"tokenizer.json: cannot read a text: .*retry-limit"):
+        tokenizer("a" * 100)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from veridical.inference import pairs
 from veridical.inference.heads import HeadSettings, PairHead, pool
 from veridical.inference.local_model import LocalModel
-from veridical.inference.pair_runner import PairRunner
+from veridical.inference.pair_runner import PairRunner, row_length
 from veridical.inference.pairs import PairEncoder, PairEncoding, PairSettings, Window
 from veridical.inference.tokenization import token_ranges
 from veridical.models.load import load
@@ -122,6 +122,28 @@ def test_the_last_records_of_a_long_result_are_evidence(bert: LocalModel, separa
     assert "paris" in bert.tokenizer.decode(window.ids[: window.start]).replace(" ", "").lower()
 
 
+def test_neighbouring_sentences_of_a_long_response_share_their_evidence(bert: LocalModel) -> None:
+    rows = [f"| town {i} | {7 * i} people |" for i in range(300)]
+    encoder = PairEncoder(bert, PairSettings(max_tokens=96, by_sentence=True))
+    source = (Source("s", "\n".join(rows)),)
+    (long,) = encoder.encode([Case("1", "\n".join(rows), source)], neighbours=True)
+    (short,) = encoder.encode([Case("1", "\n".join(rows[:64]), source)], neighbours=True)
+    (alone,) = encoder.encode([Case("1", "\n".join(rows[:64]), source)])
+    assert isinstance(long, PairEncoding)
+    assert isinstance(short, PairEncoding)
+    assert isinstance(alone, PairEncoding)
+    assert [w.ids.tolist() for w in short.windows] == [w.ids.tolist() for w in alone.windows]
+    assert len(long.windows) == 300
+    assert max(len(w.ids) for w in long.windows) <= 96
+    laid = PairRunner(TorchEngine(bert), attention="prefix").batches(long.windows)
+    passes = [[long.windows[i] for i in row] for batch in laid for row in batch]
+    assert sum(row_length(row) for row in passes) < sum(len(w.ids) for w in long.windows) / 2
+    for window in long.windows:  # each row has the row of the source that it copies
+        own = window.ids[window.start : window.start + window.count].tolist()
+        shown = window.ids[: window.start].tolist()
+        assert any(shown[i : i + len(own)] == own for i in range(len(shown)))
+
+
 @pytest.mark.parametrize("architecture", ["bert", "llama"])
 def test_a_long_prompt_is_tokenised_in_chunks_to_the_same_tokens(
     folders: Path, architecture: str, monkeypatch: pytest.MonkeyPatch
@@ -148,7 +170,7 @@ def test_evidence_does_not_depend_on_the_order_of_words(bert: LocalModel) -> Non
     source = f"The river, mud and summer. The house, lake and dogs. {elsewhere} {'Fine weather. ' * 7}"
     prompt = encoder._prompt(Case("1", "x", (Source("s", source),)))
     orders = itertools.permutations([stem(noun) for noun in nouns])
-    chosen = {tuple(encoder._evidence(prompt, dict.fromkeys(order, 1), 50)[0].tolist()) for order in orders}
+    chosen = {tuple(encoder._evidence(prompt, [dict.fromkeys(order, 1)], 50)[0].tolist()) for order in orders}
     assert len(chosen) == 1
 
 

@@ -275,7 +275,7 @@ MALFORMED = [
     (judgement('"hallucination":-Infinity'), "found -Infinity"),
     (judgement('"hallucination":1e999'), "found 1e999"),
     (judgement('"usage":{"cost":-1e999}'), "found -1e999"),
-    (judgement('"hallucination":' + "9" * 400), "judgement.hallucination: should be a (finite|valid) number"),
+    (judgement('"hallucination":' + "9" * 400), "an integer of too many digits"),
     (judgement('"hallucination":' + "9" * 5000), "an integer of too many digits"),
     (judgement('"judged":[{"start":true,"end":1}]'), r"judged\[0\].start: should be a valid integer"),
     (judgement('"judged":[{"start":0,"end":1.5}]'), r"judged\[0\].end: should be a valid integer"),

@@ -67,6 +67,7 @@ def test_calibrators_improve_go_through_json_and_need_two_classes(fit, sample):
         {"kind": "platt", "slope": "1", "intercept": 0},
         {"kind": "isotonic", "scores": [0.5, 0.1], "probabilities": [0, 1]},
         {"kind": "isotonic", "scores": [], "probabilities": []},
+        {"kind": "isotonic", "scores": [0.1, 0.5], "probabilities": [-1, 7]},
     ],
 )
 def test_what_is_no_calibrator_is_refused(parameters):

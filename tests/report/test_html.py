@@ -4,6 +4,7 @@ import re
 from base64 import b64encode
 from hashlib import sha256
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from veridical.records.errors import InputError, SpanError
 from veridical.records.spans import Span
 from veridical.records.strings import visible
 from veridical.records.types import Case, Checked, Evidence, Judgement, Omission, Outcome, Source, Verdict
-from veridical.report.html import render_html
+from veridical.report.html import render_html, render_pages
 from veridical.report.salience import hover_rules, salience_html
 
 VOID = {"meta", "link", "rect", "br", "img", "input"}
@@ -358,3 +359,24 @@ def test_adjacent_words_with_one_correction_have_one_note() -> None:
     assert html.count("the source has 330</dd>") == 1
     assert html.count('<span class="chip">contradiction · value</span>') == 1
     assert "“<bdi>two hundred</bdi>”" in html
+
+
+def test_many_cases_are_cut_into_pages_that_lead_to_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("veridical.report.html.CASES_ON_PAGE", 2)
+    results = [tower(), clear(), tower(), clear(), tower()]
+    paths = render_pages(results, Path("out/my report.html"))
+    pages = {path.name: text for path, text in paths.items()}
+    assert [str(path) for path in paths] == ["out/my report.html", *(f"out/my report.page-{k}.html" for k in (2, 3))]
+    first, second, last = (Page(text) for text in pages.values())
+    cases = [f"c{i}" for i in range(1, 6)]
+    assert [[id for id in one.ids() if id in cases] for one in (first, second, last)] == [
+        cases[:2],
+        cases[2:4],
+        cases[4:],
+    ]
+    assert "5 cases" in pages["my report.html"]
+    assert "1 case<" in pages["my report.page-3.html"]
+    targets = [href for href in first.links() if href.endswith(("#c1", "#c3", "#c5"))]
+    assert targets == ["#c1", "my%20report.page-2.html#c3", "my%20report.page-3.html#c5"]
+    assert pages["my report.page-2.html"].count('aria-current="page">2<') == 2
+    assert render_pages(results[:2], Path("a.html")) == {Path("a.html"): render_html(results[:2])}

@@ -334,14 +334,20 @@ def test_answers_are_what_the_document_says(client: TestClient) -> None:
     jsonschema.validate(sent, resolved(document, example["application/json"]["schema"]))
     assert client.put(f"/v1/runs/{run}/cases/1/decisions", json=sent).status_code == 200
     for path, methods in document["paths"].items():
-        if not path.startswith("/v1/runs") or "get" not in methods:
+        if not path.startswith(("/v1/runs", "/v1/calibrations")) or "get" not in methods or "{name}" in path:
             continue
         answer = client.get(path.replace("{run}", run).replace("{other}", run).replace("{number}", "1"))
-        schema = methods["get"]["responses"]["200"]["content"].get("application/json", {}).get("schema")
-        if schema is None:
+        kind = answer.headers["content-type"].partition(";")[0]
+        schema = methods["get"]["responses"]["200"]["content"][kind]["schema"]
+        if kind != "application/json":
             assert decode(answer.text).gold.verdicts[0].correction == "330"
             continue
         jsonschema.validate(answer.json(), resolved(document, schema))
         refused = client.get(path.replace("{run}", "none").replace("{other}", run).replace("{number}", "1"))
         assert str(refused.status_code) in methods["get"]["responses"]
+    for form, kind in (("csv", "text/csv"), ("label-studio", "application/json")):
+        answer = client.get(f"/v1/runs/{run}/examples?form={form}")
+        assert (answer.status_code, answer.headers["content-type"].partition(";")[0]) == (200, kind)
+        assert "330" in answer.text or '"end":16' in answer.text
+    assert client.get(f"/v1/runs/{run}/examples?form=pdf").status_code == 422
     assert "/v1/runs/{run}/cases" in client.get("/docs").text

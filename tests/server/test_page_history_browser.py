@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
+from tests.history.test_learning import Scorer
 from tests.server.page_browser import Opened, until
 from tests.server.page_service import Marker, serving
 from veridical.io.serialization import decode
@@ -292,3 +293,51 @@ def test_axe_finds_nothing_in_the_history(browser: Browser, url: str, scheme: st
         page.wait_for_selector(f"#desk {part}")
         assert violations() == [], address
     opened.context.close()
+
+
+def test_a_random_sample_is_reviewed_and_a_version_is_used(browser: Browser, tmp_path: Path) -> None:
+    settings = ServerSettings(
+        detectors=(),
+        own_detectors={"scorer": Scorer()},
+        history=HistorySettings(place=str(tmp_path / "history.db")),
+    )
+    with serving(settings) as url:
+        opened = Opened(browser, url, detectors=("scorer",))
+        page = opened.page
+        page.click("#to-history")
+        page.wait_for_selector("#import")
+        text = "\n".join(json.dumps({"response": f"It is {100 - i:02}.", "sources": []}) for i in range(1, 100))
+        page.set_input_files("#desk input[type=file]", [{"name": "a.jsonl", "mimeType": "", "buffer": text.encode()}])
+        until(page, JUDGED)
+        run = page.url.rpartition("/")[2]
+        page.click("#learn summary")
+        page.wait_for_selector("#missing")
+        assert page.locator("#fit").is_disabled()
+        page.click("#draw")
+        shown(page, "49 cases")
+        page.locator("#desk tbody th a").first.click()
+        page.wait_for_selector("#result:not([hidden])")
+        assert page.locator(".mark.sample").count() == 1
+        page.locator("#view button.finding.sample").click()
+        page.keyboard.press("k")
+        until(page, SAVED)
+        stored = httpx.get(f"{url}v1/runs/{run}/cases/{page.url.split('/cases/')[1].split('/')[0]}").json()
+        assert [(one["action"], [one["start"], one["end"]]) for one in stored["decisions"]] == [
+            ("keep", stored["sampled"][0])
+        ]
+        for number in range(1, 100):
+            body = {"decisions": [{"action": "wrong" if number <= 25 else "keep", "start": 0, "end": 9}]}
+            httpx.put(f"{url}v1/runs/{run}/cases/{number}/decisions", json=body)
+        page.goto(f"{url}#/runs/{run}")
+        page.wait_for_selector("#learn")
+        page.click("#learn summary")
+        page.fill("#version-name", "first")
+        page.click("#fit")
+        until(page, "document.querySelector('#learned')?.textContent.startsWith('A clear gain')")
+        page.get_by_role("button", name="Use it").click()
+        until(page, "document.querySelector('#learn table')?.textContent.includes('in use')")
+        assert httpx.get(f"{url}v1/calibrations").json()["in_use"] == {"scorer": "first"}
+        page.get_by_role("button", name="Stop using it").click()
+        until(page, "!document.querySelector('#learn table').textContent.includes('in use')")
+        assert opened.problems == []
+        opened.context.close()

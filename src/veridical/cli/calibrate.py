@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from typer import Argument, Option
 
 from veridical.cli.comma_lists import parse_names
 from veridical.cli.delivery import plain_console, print_dry_run
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import OUTPUT, ChatOptions, Criterion, DataOptions, LabelledSets, OutFolder, write_line
+from veridical.cli.options import OUTPUT, ChatOptions, Criterion, DataOptions, OutFolder, write_line
+from veridical.records.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
+    from veridical.detectors.calibrated import FittedCalibration
+    from veridical.history.records import Learning
+    from veridical.records.detector import Detector
     from veridical.records.types import Example
 
 
@@ -46,12 +53,42 @@ class ThresholdOptions:
     seed: Annotated[int, Option(help="Random seed for the split by document and for the bootstrap.")] = 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class HistoryOptions:
+    """Decisions that take the place of labelled data."""
+
+    PANEL: ClassVar[str] = "Decisions in a history"
+
+    from_history: Annotated[
+        str | None,
+        Option(
+            metavar="PATH",
+            help="Fit by people's decisions in the history of `veridical serve --history`: the path of its file, or "
+            "its URL. Nothing is written unless the fit is clearly better on other documents (exit code 1).",
+        ),
+    ] = None
+    run: Annotated[str | None, Option(metavar="RUN", help="The run in the history with the decisions.")] = None
+
+
 @option_groups
 def calibrate_command(
+    *,
     detector: Annotated[
-        str, Argument(metavar="DETECTOR", help="The detector to fit, written as for `veridical check --detector`.")
-    ],
-    data: LabelledSets,
+        str | None,
+        Argument(
+            metavar="DETECTOR",
+            help="The detector to fit, written as for `veridical check --detector`. With --from-history, default: the "
+            "first of the run.",
+        ),
+    ] = None,
+    data: Annotated[
+        list[str] | None,
+        Argument(
+            metavar="SET:PATH…",
+            help="Labelled data: for each data set its name and its path; see: veridical data list.",
+        ),
+    ] = None,
+    decisions: HistoryOptions,
     out: OutFolder,
     options: ThresholdOptions,
     reading: DataOptions,
@@ -69,6 +106,7 @@ def calibrate_command(
     [bold]veridical calibrate logprob:models/reader,template=tldr xsum_token:data/xsum_token --out fitted[/bold]
     [bold]veridical calibrate verify:overlap wice:data/wice --out fitted --criterion precision@0.8[/bold]
     [bold]veridical calibrate judge:cot wice:data/wice --model gpt-4o-mini --cache replies.db --out fitted[/bold]
+    [bold]veridical calibrate --from-history history.db --run 3f2a --out fitted[/bold]
     [bold]veridical check answer.json --detector calibrated:fitted[/bold]
     """
     from veridical.cli.progress import progress_bar
@@ -87,11 +125,30 @@ def calibrate_command(
         all_data=options.all_data,
         seed=options.seed,
     )
+    connection = chat.chosen()
+    if decisions.from_history is not None:
+        if data or options != ThresholdOptions():
+            raise InputError("labelled data, or options for them, beside --from-history", hint="leave them out")
+        if decisions.run is None:
+            raise InputError("--from-history without --run", hint="the id of a run is in its address on the page")
+        learning, learned = _learned(
+            decisions.from_history, decisions.run, detector, lambda spec: load_detector(spec, connection), out
+        )
+        if as_json:
+            sys.stdout.write(json.dumps(asdict(learning)) + "\n")
+        else:
+            _show(learning)
+        if learned is None:
+            write_line(f"nothing is written: {learning.verdict}")
+            return 1
+        write_line(f"wrote {out}; use it as calibrated:{out}")
+        return 0
+    if detector is None or not data:
+        raise InputError("no detector or no labelled data", hint="name both, or --from-history PATH --run RUN")
     examples: list[Example] = []
     for spec in data:
         with reading.read(spec) as of_spec:
             examples += of_spec
-    connection = chat.chosen()
     loaded = load_detector(detector, connection)
     if connection is not None:
         connection.check_model_used([detector])
@@ -111,3 +168,50 @@ def calibrate_command(
             write_line(note)
     write_line(f"wrote {out}; use it as calibrated:{out}")
     return 0
+
+
+def _learned(
+    place: str, run: str, spec: str | None, load: Callable[[str], Detector], out: Path
+) -> tuple[Learning, FittedCalibration | None]:
+    """Fit a detector by the decisions about a run, and write the folder if this gains something."""
+    from contextlib import closing
+
+    from veridical.inference.saving import save_record
+    from veridical.records.judging import judge
+
+    try:
+        from veridical.history.learning import learn, stored_judgements, too_few
+        from veridical.history.store import History
+    except ModuleNotFoundError:
+        raise MissingExtraError("a history", "history") from None
+    if "://" not in place and not Path(place).is_file():
+        raise InputError(f"there is no history {place}", hint="the file that `veridical serve --history` writes")
+    with closing(History(place)) as history:
+        about = history.run(run).about
+        decisions, sentences = history.decided_sentences(run)
+    spec = spec or about["detectors"][0]["name"]
+    detector = load(spec)
+    judgements = [] if too_few(decisions) else stored_judgements(sentences, about, spec, detector)
+    if judgements is None:
+        judgements = judge(detector, [one.case for one in sentences])
+    learning, fitted = learn(detector, sentences, judgements, decisions, spec=spec, run=run)
+    if fitted is not None:
+        save_record(fitted, out)
+    return learning, fitted
+
+
+def _show(learning: Learning) -> None:
+    """Print what fitting gains."""
+    counts = learning.decisions
+    lines = [
+        f"{learning.detector}: {learning.verdict}: {learning.reason}",
+        f"decided: {counts.flagged} of {counts.all_flagged:,} flagged sentences, {counts.random} of {counts.sampled} "
+        f"drawn at random from {counts.all_unflagged:,} unflagged ones",
+    ]
+    for gain in (learning.threshold, learning.probabilities):
+        if gain is not None:
+            interval = f"[{gain.low:+.3f}, {gain.high:+.3f}]"
+            lines.append(
+                f"{gain.metric}: {gain.before:.3f} before, {gain.after:.3f} after, gain {gain.gain:+.3f} {interval}"
+            )
+    sys.stdout.write("\n".join(lines) + "\n")

@@ -77,7 +77,7 @@ def check_command(
     --allow-unjudged set the proportions above which the command exits with 1 and 3.
     """
     from veridical.detectors import load_detector
-    from veridical.report.html import render_html
+    from veridical.report.html import render_pages
     from veridical.report.terminal import print_report
     from veridical.workflows.checking import DEFAULT_DETECTOR, Maps, check_cases
 
@@ -112,7 +112,7 @@ def check_command(
         results,
         output,
         show=partial(print_report, heat=heat),
-        page=lambda checked: render_html(checked, maps=maps or (), heat=heat),
+        page=lambda checked: render_pages(checked, output.html or Path(), maps=maps or (), heat=heat),
         also=add_to_reports,
         total=inputs.total,
     )

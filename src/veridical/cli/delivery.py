@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -44,7 +44,7 @@ def deliver(
     output: OutputOptions,
     *,
     show: Callable[[Iterable[R], Console], None],
-    page: Callable[[Sequence[R]], str] | None = None,
+    page: Callable[[Sequence[R]], str | Mapping[Path, str]] | None = None,
     text_of: Callable[[R], tuple[str, str]] | None = None,
     also: Callable[[R], None] = lambda result: None,
     total: Callable[[], int | None] = lambda: None,
@@ -55,7 +55,7 @@ def deliver(
         results: The results. They may be lazy and are read once.
         output: The output options of the command.
         show: A function that prints results for people to read.
-        page: A function that renders all results as an HTML page.
+        page: A function that renders all results as an HTML page, or as several pages by their files.
         text_of: A function that returns the case id and the text of a result, for `--text`.
         also: A function that is called with each result, for further reports.
         total: A function that returns the number of results, or None if it is not known.
@@ -85,7 +85,9 @@ def deliver(
     else:
         show(counted_results(), plain_console())
     if output.html is not None and page is not None:
-        write_page(output.html, page(for_page))
+        pages = page(for_page)
+        for path, text in ({output.html: pages} if isinstance(pages, str) else pages).items():
+            write_page(path, text)
     return outcomes
 
 

@@ -88,17 +88,17 @@ class Calibrated:
     words. Scores of levels without a fit are left out, with a note. `info.levels` lists the fitted levels.
 
     Args:
-        path: The folder that `veridical calibrate` wrote.
-        detector: The detector for which the folder was fitted.
+        path: The folder that `veridical calibrate` wrote, or what was fitted.
+        detector: The detector for which it was fitted.
         name: The name of the detector. Default: "calibrated:PATH".
     """
 
     info = DetectorInfo(needs_sources=False, needs_chat_model=True)  # the class; an object has its detector's info
 
-    def __init__(self, path: str | Path, detector: Detector, *, name: str | None = None) -> None:
-        self.path = Path(path)
-        self.name = name or f"{KIND}:{path}"
-        self.fitted = load_calibration(path)
+    def __init__(self, path: str | Path | FittedCalibration, detector: Detector, *, name: str | None = None) -> None:
+        self.path = None if isinstance(path, FittedCalibration) else Path(path)
+        self.fitted = path if isinstance(path, FittedCalibration) else load_calibration(path)
+        self.name = name or f"{KIND}:{self.path or self.fitted.detector}"
         self.detector = detector
         self.info = replace(info_of(detector), levels=tuple(self.fitted.scales))
         self.explains: bool = getattr(detector, "explains", False)
@@ -147,7 +147,7 @@ class Calibrated:
             differs = difference(self.fitted.fingerprint, fingerprint_of(self.detector))
             if differs is not None:
                 raise InputError(
-                    f"{self.path} was fitted for {self.fitted.detector!r} and does not fit "
+                    f"{self.path or 'the calibration'} was fitted for {self.fitted.detector!r} and does not fit "
                     f"{self.detector.name!r}: {differs}",
                     hint="give the detector that it was fitted for (,detector=SPEC), or fit again: veridical calibrate",
                 )

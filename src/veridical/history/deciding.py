@@ -14,7 +14,7 @@ from veridical.history.records import PlaceDecision, StoredCase
 from veridical.history.tables import AUDIT, DECISIONS
 from veridical.records.errors import InputError, UnknownNameError
 
-__all__ = ["Place", "check_places", "decisions_of", "note", "now", "written"]
+__all__ = ["Place", "check_places", "decisions_of", "note", "now", "read_decision", "written"]
 
 Place = tuple[str | None, int | None, int | None]
 
@@ -34,14 +34,16 @@ def written(decision: PlaceDecision) -> str:
 def decisions_of(connection: Connection, case: int) -> dict[Place, tuple[PlaceDecision, int]]:
     """Return the decisions about a case with their keys, by place."""
     wanted = select(DECISIONS.c.id, DECISIONS.c.body).where(DECISIONS.c.case == case).order_by(DECISIONS.c.id)
-    decisions = {}
-    for key, body in connection.execute(wanted):
-        values = json.loads(body)
-        if "cut" in values:
-            values["cut"] = tuple(values["cut"])
-        decision = PlaceDecision(**values)
-        decisions[decision.place] = decision, key
-    return decisions
+    read = [(read_decision(body), key) for key, body in connection.execute(wanted)]
+    return {decision.place: (decision, key) for decision, key in read}
+
+
+def read_decision(body: str) -> PlaceDecision:
+    """Return the decision that `written` wrote."""
+    values = json.loads(body)
+    if "cut" in values:
+        values["cut"] = tuple(values["cut"])
+    return PlaceDecision(**values)
 
 
 def note(

@@ -9,17 +9,26 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import ConfigDict, Field, StrictBool, StrictInt
 
 from veridical.records.errors import InputError
+from veridical.records.spans import Span
+from veridical.records.types import Case, Judgement
+from veridical.workflows.recalibration import Gain
 
 __all__ = [
     "ORIGINS",
     "SORTS",
     "Action",
     "AuditLine",
+    "CalibrationVersion",
     "CasePage",
     "CaseQuery",
     "CaseRow",
     "ComparedCase",
     "Comparison",
+    "DecidedSentence",
+    "DecisionRow",
+    "Decisions",
+    "Drawn",
+    "Learning",
     "NewRun",
     "NotKeptError",
     "PlaceDecision",
@@ -33,6 +42,7 @@ __all__ = [
 ]
 
 Action = Literal["wrong", "replace", "remove", "add", "keep", "rest"]
+Drawn = Literal["flagged", "random"]
 ORIGINS = ("check", "import", "proxy")
 SORTS = ("number", "name", "outcome", "score", "omission", "flagged", "cause", "decided")
 _Text = Annotated[str, Field(min_length=0)]  # without a limit, pydantic accepts half of a surrogate pair
@@ -156,6 +166,7 @@ class CaseQuery:
         label: The labels of imported rows to select.
         detector: The names of detectors, at least one of which must flag the case.
         decided: Whether people decided about the case. None selects both.
+        sampled: Whether the case has a sentence that was drawn at random for review. None selects both.
         search: Words that the response, the question or the id must contain.
         limit: The largest number of cases on a page.
         cursor: The cursor of the page. None for the first page.
@@ -172,6 +183,7 @@ class CaseQuery:
     label: Sequence[str] = ()
     detector: Sequence[str] = ()
     decided: bool | None = None
+    sampled: bool | None = None
     search: str = ""
     limit: int = 50
     cursor: str | None = None
@@ -233,6 +245,7 @@ class StoredCase:
         fields: The labels and the group of the imported row, or the "row" itself if it contains no case.
         decisions: People's decisions about the case.
         version: The number of times that the decisions have changed.
+        sampled: The unflagged sentences that were drawn at random for review, as (start, end).
     """
 
     row: CaseRow
@@ -240,6 +253,123 @@ class StoredCase:
     fields: dict[str, Any]
     decisions: tuple[PlaceDecision, ...]
     version: int
+    sampled: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionRow:
+    """A decision with its case, and who made it.
+
+    Attributes:
+        number: The number of the case in the run.
+        case: The case.
+        decision: The decision.
+        by: The name of the key that decided.
+        at: The time of the decision.
+        drawn: How the place came to the person: "flagged", "random", or None for neither.
+        probability: The probability of this, in (0, 1]. None if `drawn` is.
+    """
+
+    number: int
+    case: Case
+    decision: PlaceDecision
+    by: str
+    at: str
+    drawn: Drawn | None
+    probability: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecidedSentence:
+    """A sentence of a response that a person decided about.
+
+    Attributes:
+        case: The case, as it was checked.
+        judgements: The judgements of the run's detectors.
+        document: The name of the case's document.
+        span: The place of the sentence in the response.
+        wrong: Whether the sentence is wrong.
+        drawn: How the sentence came to the person: "flagged" (in the list of findings) or "random" (in a random sample
+            of the unflagged sentences).
+    """
+
+    case: Case
+    judgements: tuple[Judgement, ...]
+    document: str
+    span: Span
+    wrong: bool
+    drawn: Drawn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decisions:
+    """How many sentences of a run are decided, and how many there are.
+
+    Attributes:
+        flagged: The number of decided sentences among the flagged ones.
+        random: The number of decided sentences among those that were drawn at random.
+        sampled: The number of sentences that were drawn at random.
+        all_flagged: The number of flagged sentences in the run.
+        all_unflagged: The number of unflagged sentences in the run.
+    """
+
+    flagged: int
+    random: int
+    sampled: int
+    all_flagged: int
+    all_unflagged: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learning:
+    """What recalibrating a detector by the decisions about a run gains.
+
+    Attributes:
+        verdict: "too few decisions", "no gain" or "gain".
+        reason: The verdict in a sentence.
+        detector: The name of the detector.
+        decisions: The numbers of decisions.
+        threshold: What a fitted threshold gains in balanced accuracy. None without enough decisions.
+        probabilities: What calibrated scores gain in Brier score. None if that was not fitted.
+        level: The level that was fitted: "response", which sentences share, or "span". None without enough decisions.
+        version: The name of the version that was stored. None without a gain.
+    """
+
+    verdict: Literal["too few decisions", "no gain", "gain"]
+    reason: str
+    detector: str
+    decisions: Decisions
+    threshold: Gain | None = None
+    probabilities: Gain | None = None
+    level: str | None = None
+    version: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibrationVersion:
+    """Thresholds and probabilities of a detector that were fitted by decisions.
+
+    Attributes:
+        name: The name of the version.
+        detector: The detector, as the server names it.
+        run: The id of the run with the decisions.
+        created: The time of fitting.
+        by: The name of the key that asked for it.
+        active: Whether checks use it. At most one version of a detector is active.
+        threshold: The fitted threshold.
+        calibrated: Whether the scores are calibrated, too.
+        learning: The figures.
+    """
+
+    name: str
+    detector: str
+    run: str
+    created: str
+    by: str
+    active: bool
+    threshold: float
+    calibrated: bool
+    learning: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import random
 import secrets
 import threading
 import time
@@ -12,24 +13,32 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, delete, func, insert, or_, select, tuple_, update
 from sqlalchemy.exc import DBAPIError
 
-from veridical.history import search
+from veridical.datasets.split import document_of
+from veridical.detectors.calibrated import FittedCalibration
+from veridical.history import calibrations, sampling, search
 from veridical.history.comparing import compare, trend
 from veridical.history.database import open_database
-from veridical.history.deciding import check_places, decisions_of, note, now, written
+from veridical.history.deciding import check_places, decisions_of, note, now, read_decision, written
 from veridical.history.labelling import example_of
 from veridical.history.records import (
     SORTS,
     AuditLine,
+    CalibrationVersion,
     CasePage,
     CaseQuery,
     CaseRow,
     Comparison,
+    DecidedSentence,
+    DecisionRow,
+    Decisions,
+    Learning,
     NewRun,
     NotKeptError,
     PlaceDecision,
@@ -40,10 +49,23 @@ from veridical.history.records import (
     StoredCase,
     TrendPoint,
 )
-from veridical.history.tables import AUDIT, CASES, DECISIONS, DOCUMENTS, FACETS, NO_SCORE, RUNS, UPLOADS, prepare
+from veridical.history.sentences import decided, drawn
+from veridical.history.tables import (
+    AUDIT,
+    CASES,
+    DECISIONS,
+    DOCUMENTS,
+    FACETS,
+    NO_SCORE,
+    RUNS,
+    SAMPLES,
+    UPLOADS,
+    prepare,
+)
 from veridical.history.writing import clean, insert_rows, store_results
 from veridical.io.serialization import decode
 from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.spans import Span
 from veridical.records.types import Case, Checked, Example
 
 __all__ = ["History"]
@@ -270,6 +292,9 @@ class History:
             yield CASES.c.score.between(0.0, query.score_max)
         if query.decided is not None:
             yield CASES.c.decided > 0 if query.decided else CASES.c.decided == 0
+        if query.sampled is not None:
+            is_sampled = select(SAMPLES.c.case).where(SAMPLES.c.case == CASES.c.id).exists()
+            yield is_sampled if query.sampled else ~is_sampled
         for kind in ("source", "kind", "label", "detector"):
             values = [clean(value) for value in getattr(query, kind)]
             if values:
@@ -291,12 +316,14 @@ class History:
             if row is None:
                 raise NotKeptError(f"run {run!r} has no case {number}", hint="it may have been deleted")
             decisions = tuple(decision for decision, _ in decisions_of(connection, row["id"]).values())
+            sampled = sampling.sampled_in(connection, row["id"])
         return StoredCase(
             row=_case_row(row),
             document=json.loads(row["body"]) if row["body"] else None,
             fields=json.loads(row["fields"] or "{}"),
             decisions=decisions,
             version=row["version"],
+            sampled=tuple((span.start, span.end) for span in sampled),
         )
 
     def delete_case(self, run: str, number: int, *, by: str = "") -> None:
@@ -315,6 +342,27 @@ class History:
             numbers = list(connection.execute(wanted).scalars())
         for number in numbers:
             yield example_of(self.case(run, number))
+
+    def decision_rows(self, run: str) -> Iterator[DecisionRow]:
+        """Yield all decisions about a run, by case and time."""
+        self.run(run)
+        columns = (DECISIONS.c.body, DECISIONS.c.by, DECISIONS.c.at, DECISIONS.c.drawn, DECISIONS.c.probability)
+        wanted = select(CASES.c.id, CASES.c.number, *columns).join_from(DECISIONS, CASES).where(_of(run))
+        with self._read() as connection:
+            rows = connection.execute(wanted.order_by(CASES.c.number, DECISIONS.c.id)).all()
+            for key, of_case in groupby(rows, lambda row: row.id):
+                document = connection.execute(select(DOCUMENTS.c.body).where(DOCUMENTS.c.case == key)).scalar_one()
+                case = decode(document, "check").case
+                for _, number, body, by, at, how, probability in of_case:
+                    yield DecisionRow(
+                        number=number,
+                        case=case,
+                        decision=read_decision(body),
+                        by=by,
+                        at=at,
+                        drawn=how,
+                        probability=probability,
+                    )
 
     def compare(self, first: str, second: str, *, limit: int = 50, offset: int = 0) -> Comparison:
         """Compare two runs, and list `limit` cases with different outcomes, after `offset` of them."""
@@ -348,7 +396,9 @@ class History:
             StaleError: `version` is given and is not the current version.
             InputError: A place does not lie in its text or is decided twice, or the case is not judged.
         """
-        check_places(self.case(run, number), decisions)
+        stored = self.case(run, number)
+        check_places(stored, decisions)
+        checked = decode(stored.document or {}, "check")
         with self._write() as connection:
             wanted = select(CASES.c.id, CASES.c.version).where(_of(run), CASES.c.number == number)
             key, present = connection.execute(wanted).one()
@@ -363,7 +413,19 @@ class History:
             gone = [earlier[one.place][1] for one in (*changed, *withdrawn) if one.place in earlier]
             connection.execute(delete(DECISIONS).where(DECISIONS.c.id.in_(gone)))
             if changed:
-                rows = [{"case": key, "by": by, "at": now(), "body": written(one)} for one in changed]
+                probabilities = {"flagged": 1.0, "random": sampling.sampling_probability(connection, run), None: None}
+                sampled = sampling.sampled_in(connection, key)
+                rows = [
+                    {
+                        "case": key,
+                        "by": by,
+                        "at": now(),
+                        "body": written(one),
+                        "drawn": (how := drawn(checked, sampled, one)),
+                        "probability": probabilities[how],
+                    }
+                    for one in changed
+                ]
                 connection.execute(insert(DECISIONS), rows)
             for one in changed:
                 note(connection, by, one.action, run, number, one)
@@ -379,6 +441,100 @@ class History:
         with self._read() as connection:
             rows = connection.execute(wanted.order_by(AUDIT.c.id.desc()).limit(limit)).mappings()
             return [AuditLine(**{**row, "in_source": bool(row["in_source"])}) for row in rows]
+
+    # learning from decisions
+
+    def draw_sample(self, run: str, count: int, *, by: str = "", rng: random.Random | None = None) -> int:
+        """Draw up to `count` unflagged sentences of a run at random, for people to review.
+
+        Sentences that were drawn before are not drawn again. Returns the number of sentences drawn.
+
+        Raises:
+            InputError: The run is still being judged.
+        """
+        if self.run(run).state != "done":
+            raise InputError("the run is still being judged", hint="draw a sample once it is done")
+        with self._write() as connection:
+            number = sampling.draw(connection, run, count, by, rng or secrets.SystemRandom())
+            if number:
+                note(connection, by, f"draw {number}", run)
+        return number
+
+    def decided_sentences(self, run: str) -> tuple[Decisions, list[DecidedSentence]]:
+        """Return how many sentences of a run are decided, and these sentences.
+
+        Raises:
+            NotKeptError: There is no such run.
+        """
+        self.run(run)
+        counts = select(func.sum(CASES.c.flagged_sentences), func.sum(CASES.c.unflagged_sentences)).where(_of(run))
+        drawn_count = select(func.count()).select_from(SAMPLES).join(CASES).where(_of(run))
+        numbers = select(CASES.c.number).where(_of(run), CASES.c.decided > 0).order_by(CASES.c.number)
+        with self._read() as connection:
+            flagged, unflagged = connection.execute(counts).one()
+            sampled = connection.execute(drawn_count).scalar_one()
+            cases = list(connection.execute(numbers).scalars())
+        sentences = [one for number in cases for one in self._decided_in(run, number)]
+        at_random = sum(one.drawn == "random" for one in sentences)
+        decisions = Decisions(
+            flagged=len(sentences) - at_random,
+            random=at_random,
+            sampled=sampled,
+            all_flagged=flagged or 0,
+            all_unflagged=unflagged or 0,
+        )
+        return decisions, sentences
+
+    def _decided_in(self, run: str, number: int) -> Iterator[DecidedSentence]:
+        stored = self.case(run, number)
+        checked: Checked = decode(stored.document or {}, "check")
+        document = document_of(example_of(stored))
+        for span, wrong, how in decided(checked, [Span(*place) for place in stored.sampled], stored.decisions):
+            yield DecidedSentence(
+                case=checked.case,
+                judgements=checked.judgements,
+                document=document,
+                span=span,
+                wrong=wrong,
+                drawn=how,
+            )
+
+    def keep_calibration(self, name: str, fitted: FittedCalibration, learning: Learning, run: str, *, by: str) -> None:
+        """Store what was fitted as a version that is not active.
+
+        Raises:
+            InputError: There is a version of this name.
+        """
+        with self._write() as connection:
+            calibrations.add(connection, name, fitted, learning, run, by)
+
+    def calibrations(self) -> list[CalibrationVersion]:
+        """Return all versions of fitted thresholds and probabilities, newest first."""
+        with self._read() as connection:
+            return calibrations.versions(connection)
+
+    def calibration(self, name: str) -> FittedCalibration:
+        """Return what was fitted for a version.
+
+        Raises:
+            NotKeptError: There is no such version.
+        """
+        with self._read() as connection:
+            return calibrations.fit_of(connection, name)
+
+    def active_calibrations(self) -> dict[str, tuple[str, FittedCalibration]]:
+        """Return the name and the content of the active version of each detector that has one."""
+        with self._read() as connection:
+            return calibrations.active_fits(connection)
+
+    def activate(self, name: str, *, active: bool = True, by: str = "") -> None:
+        """Let checks use a version in place of the active one of the same detector, or stop using it.
+
+        Raises:
+            NotKeptError: There is no such version.
+        """
+        with self._write() as connection:
+            calibrations.activate(connection, name, by, active=active)
 
     # limits
 

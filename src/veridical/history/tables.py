@@ -16,17 +16,21 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    bindparam,
     insert,
     inspect,
     select,
+    text,
     update,
 )
 
 from veridical.history import search
+from veridical.history.sentences import checked_in, sentence_counts
 from veridical.records.errors import DataError
 
 __all__ = [
     "AUDIT",
+    "CALIBRATIONS",
     "CASES",
     "DECISIONS",
     "DOCUMENTS",
@@ -34,6 +38,7 @@ __all__ = [
     "MIGRATIONS",
     "NO_SCORE",
     "RUNS",
+    "SAMPLES",
     "UPLOADS",
     "prepare",
 ]
@@ -42,6 +47,7 @@ NO_SCORE = -1.0
 """Stands for a missing score, so that the column sorts alike in every database and a page can begin after any value."""
 
 _METADATA = MetaData()
+_AT_ONCE = 500  # documents that a migration reads at once
 
 
 def _run() -> Column[str]:
@@ -77,6 +83,8 @@ CASES = Table(
     Column("score", Float, nullable=False),
     Column("omission", Float, nullable=False),
     Column("flagged", Integer, nullable=False),
+    Column("flagged_sentences", Integer, nullable=False, server_default="0"),
+    Column("unflagged_sentences", Integer, nullable=False, server_default="0"),
     Column("cause", String, nullable=False),
     Column("decided", Integer, nullable=False),
     Column("version", Integer, nullable=False),
@@ -107,7 +115,33 @@ DECISIONS = Table(
     Column("by", String, nullable=False),
     Column("at", String, nullable=False),
     Column("body", Text, nullable=False),
+    Column("drawn", String),
+    Column("probability", Float),
     Index("decisions_by_case", "case"),
+)
+SAMPLES = Table(  # unflagged sentences that were drawn at random for review
+    "samples",
+    _METADATA,
+    Column("id", Integer, primary_key=True),
+    _case(),
+    Column("sentence", Integer, nullable=False),
+    Column("start", Integer, nullable=False),
+    Column("end", Integer, nullable=False),
+    Column("by", String, nullable=False),
+    Column("at", String, nullable=False),
+    Index("samples_by_case", "case", "sentence", unique=True),
+)
+CALIBRATIONS = Table(
+    "calibrations",
+    _METADATA,
+    Column("name", String, primary_key=True),
+    Column("detector", String, nullable=False),
+    Column("run", String, nullable=False),
+    Column("created", String, nullable=False),
+    Column("by", String, nullable=False),
+    Column("active", Integer, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("learning", Text, nullable=False),
 )
 UPLOADS = Table(
     "uploads",
@@ -133,7 +167,28 @@ AUDIT = Table(  # outlives what it tells of, so it holds no texts
 )
 _META = Table("veridical", _METADATA, Column("version", Integer, nullable=False))
 
-MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {}
+
+def _learning(connection: Connection) -> None:
+    """Add what learning from decisions needs, and count the sentences of the cases that are stored already."""
+    for table, column, kind in (
+        ("cases", "flagged_sentences", "INTEGER NOT NULL DEFAULT 0"),
+        ("cases", "unflagged_sentences", "INTEGER NOT NULL DEFAULT 0"),
+        ("decisions", "drawn", "VARCHAR"),
+        ("decisions", "probability", "FLOAT"),
+    ):
+        connection.execute(text(f"ALTER TABLE {table} ADD COLUMN {column} {kind}"))
+    _METADATA.create_all(connection, [SAMPLES, CALIBRATIONS])
+    last = 0
+    wanted = select(DOCUMENTS.c.case, DOCUMENTS.c.body).order_by(DOCUMENTS.c.case).limit(_AT_ONCE)
+    while rows := connection.execute(wanted.where(DOCUMENTS.c.case > last)).all():
+        last = rows[-1][0]
+        results = [(key, checked_in(body)) for key, body in rows]
+        counts = [{"key": key, **sentence_counts(checked)} for key, checked in results if checked is not None]
+        if counts:
+            connection.execute(update(CASES).where(CASES.c.id == bindparam("key")), counts)
+
+
+MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {1: _learning}
 """The step from each version of the tables to the next."""
 
 

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 
 from veridical.history import search
 from veridical.history.records import Row
+from veridical.history.sentences import sentence_counts
 from veridical.history.tables import CASES, DOCUMENTS, FACETS, NO_SCORE
 from veridical.io.serialization import encode
 from veridical.records.strings import shorten
@@ -109,6 +110,7 @@ def _columns(checked: Checked, judged: JudgedRow) -> dict[str, Any]:
         "score": max(scores, default=NO_SCORE),
         "omission": NO_SCORE if judged.omission is None else judged.omission,
         "flagged": judged.flagged + judged.left_out,
+        **sentence_counts(checked),
         "cause": "" if checked.cause is None else checked.cause.kind.value,
         "beginning": clean(shorten(checked.case.response, _BEGINNING)),
     }

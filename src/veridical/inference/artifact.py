@@ -13,7 +13,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from veridical.io.strict_json import read_object
+from veridical.io.strict_json import quoted, read_object, record_of
 from veridical.records.errors import DataError
 from veridical.records.strings import shorten
 
@@ -87,21 +87,20 @@ def read_folder(folder: str | Path, kind: str) -> tuple[dict[str, Any], dict[str
         raise DataError(f"not the weights that {DETECTOR} names (damaged or of another run)", path=path)
     try:
         return document, load(data)
-    except SafetensorError as error:
-        raise DataError(f"cannot be read: {error}", path=path) from None
+    except (SafetensorError, KeyError) as error:  # KeyError: a type of numbers that NumPy lacks
+        raise DataError(f"cannot be read: {shorten(str(error), 200)}", path=path) from None
 
 
 def read_base(value: Any, path: Path) -> Base:
     """Read the base model that an artifact records.
 
     Raises:
-        DataError: A field is missing or unknown.
+        DataError: A field is missing, unknown or of another type.
     """
-    try:
-        return Base(**value)
-    except TypeError:
-        expected = ", ".join(f.name for f in fields(Base))
-        raise DataError("a field is missing or unknown", path=path, hint=f"base: {expected}") from None
+    names = [f.name for f in fields(Base)]
+    if not isinstance(value, dict) or value.keys() != set(names):
+        raise DataError("a field is missing or unknown", path=path, hint=f"base: {', '.join(names)}")
+    return record_of(Base, value, path, "base")
 
 
 def load_artifact(folder: str | Path, kind: str) -> Artifact:
@@ -141,7 +140,7 @@ def description(folder: str | Path, kind: str) -> dict[str, Any]:
         raise DataError(problem, path=path, hint="install the Veridical that wrote it")
     described = document.get("kind") if tag == "detector" else tag
     if described != kind:
-        raise DataError(f"a detector of the kind {described!r}, not {kind!r}", path=path)
+        raise DataError(f"a detector of the kind {quoted(described)}, not {kind!r}", path=path)
     return document
 
 

@@ -14,6 +14,7 @@ from veridical.inference.local_model import require_models
 from veridical.io.files import read_text
 from veridical.io.strict_json import read_object
 from veridical.records.errors import DataError
+from veridical.records.strings import shorten
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -53,12 +54,13 @@ class FastTokenizer:
         except DataError:
             raise
         except Exception as error:  # noqa: BLE001 - the library raises nothing more specific
-            raise DataError(f"cannot be read: {error}", path=path, hint="copy it again") from None
+            raise DataError(f"cannot be read: {shorten(str(error), 200)}", path=path, hint="copy it again") from None
         self._backend.encode_special_tokens = True
         config: dict[str, Any] = {}
         for name in ("special_tokens_map.json", "tokenizer_config.json"):
             config |= _object(self.folder / name)
-        self.model_max_length = int(config.get("model_max_length") or _UNBOUNDED)
+        longest = config.get("model_max_length")
+        self.model_max_length = int(longest) if longest and isinstance(longest, int | float) else _UNBOUNDED
         template = self.folder / "chat_template.jinja"
         self.chat_template = read_text(template) if template.is_file() else config.get("chat_template")
         ids = {}
@@ -115,7 +117,12 @@ class FastTokenizer:
             written = f"{text if one else ' '.join(text)} {text_pair or ''}".lower()
             if any(token in written for token in self._special):  # only then: making it takes as long as loading this
                 backend = self._markup_backend
-        encodings = backend.encode_batch(batch, add_special_tokens=add_special_tokens)
+        try:
+            encodings = backend.encode_batch(batch, add_special_tokens=add_special_tokens)
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":  # of the library; it is no `Exception`
+                raise
+            raise DataError(f"cannot read a text: {shorten(str(error), 200)}", path=self.folder / TOKENIZER) from None
         columns: dict[str, list[Any]] = {
             "input_ids": [encoding.ids for encoding in encodings],
             "token_type_ids": [encoding.type_ids for encoding in encodings],

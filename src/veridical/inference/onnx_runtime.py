@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from veridical.inference.fast_tokenizer import TOKENIZER, FastTokenizer
-from veridical.inference.local_model import Kind, LocalModel, positions_of, require_models
+from veridical.inference.local_model import READERS, Kind, LocalModel, positions_of, require_models
 from veridical.inference.pair_runner import Batch, Floats, inputs_of
 from veridical.inference.telemetry import import_without_telemetry
-from veridical.io.strict_json import read_object
-from veridical.records.errors import DataError, InputError, UnknownNameError
+from veridical.io.strict_json import quoted, read_object, record_of
+from veridical.records.errors import DataError, InputError, UnknownNameError, VeridicalError
+from veridical.records.strings import shorten
 
 if TYPE_CHECKING:
     import torch
@@ -74,7 +75,7 @@ class OnnxExport:
     bytes: int
     difference: float
     cosine: float
-    kind: str | None = None
+    kind: Kind | None = None
     max_positions: int | None = None
     tokenizer: str | None = None
 
@@ -120,7 +121,11 @@ class OnnxEngine:
         if self._keeps:
             inputs[KEPT] = places
         states: Floats
-        ((states,),) = self.session.run(None, inputs)
+        try:
+            ((states,),) = self.session.run(None, inputs)
+        except Exception as error:  # noqa: BLE001 - the library's errors have no common class
+            problem = f"the ONNX file of {self.model.name!r} failed: {shorten(str(error), 200)}"
+            raise InputError(problem, hint="use another model") from None
         states = np.atleast_2d(states)  # files of publishers give the logits of a row without its places
         return states if self._keeps else states[places]
 
@@ -183,11 +188,7 @@ def described(folder: str | Path, precision: str) -> OnnxExport:
     path, about = Path(folder) / FILES[precision], description_file(Path(folder), precision)
     if not parts_of(folder, precision) or not about.is_file():
         raise DataError(f"no {precision} export", path=path, hint="veridical export FOLDER writes it")
-    names = {field.name for field in fields(OnnxExport)}  # later versions may write others
-    try:
-        return OnnxExport(**{name: value for name, value in read_object(about).items() if name in names})
-    except TypeError:
-        raise DataError("a field is missing", path=about, hint="export it again: veridical export FOLDER") from None
+    return record_of(OnnxExport, read_object(about), about, "")
 
 
 def load_onnx(
@@ -216,7 +217,9 @@ def load_onnx(
         raise DataError("not the file that its description names (damaged or of another export)", path=path)
     if weights is not None and about.weights != weights:
         raise DataError("made from another model's weights", path=path, hint="export it again: veridical export FOLDER")
-    kind = kind or cast("Kind | None", about.kind)
+    if kind is None and about.kind not in (None, *READERS):
+        raise DataError(f"of a {about.kind}, not of an encoder or decoder", path=path)
+    kind = kind or about.kind
     if about.tokenizer is None or kind is None or about.max_positions is None:
         require_models(f"the tokenizer of {backbone}")
         import transformers
@@ -244,7 +247,17 @@ def load_onnx(
         dtype=cast("torch.dtype", "float32"),
         hash=about.weights,
     )
-    return OnnxEngine(model, open_session(data))
+    return OnnxEngine(model, _session(data, path, "copy or train it again"))
+
+
+def _session(data: bytes | str, path: Path, hint: str) -> Any:
+    """Open a session for an ONNX file; raise `DataError` with this hint if the file cannot be read."""
+    try:
+        return open_session(data)
+    except (ImportError, VeridicalError):
+        raise
+    except Exception as error:  # noqa: BLE001 - the library's errors have no common class
+        raise DataError(f"cannot be read: {shorten(str(error), 200)}", path=path, hint=hint) from None
 
 
 def load_published(folder: Path) -> OnnxEngine:
@@ -256,12 +269,9 @@ def load_published(folder: Path) -> OnnxEngine:
     path = folder / PUBLISHED
     if not path.is_file():
         raise DataError("no ONNX file of the publisher", path=path, hint="veridical models get NAME --onnx")
-    config, tokenizer = _config(read_object(folder / "config.json")), FastTokenizer(folder)
-    try:
-        session = open_session(str(path))  # by name, because its weights may lie in a file beside it
-    except Exception as error:  # noqa: BLE001 - the library's errors have no common class
-        reason = str(error).strip().split("\n", 1)[0]
-        raise DataError(f"cannot be read: {reason}", path=path, hint="veridical models verify") from None
+    config, tokenizer = _read_config(folder), FastTokenizer(folder)
+    by_name = str(path)  # because its weights may lie in a file beside it
+    session = _session(by_name, path, "veridical models verify")
     model = LocalModel(
         model=SimpleNamespace(config=config),
         tokenizer=tokenizer,
@@ -286,7 +296,20 @@ def _read_plain(backbone: Path, tokenizer: str) -> tuple[SimpleNamespace, FastTo
         raise DataError(
             "not the tokenizer of the ONNX file", path=path, hint="export it again: veridical export FOLDER"
         )
-    return _config(read_object(backbone / "config.json")), FastTokenizer(backbone)
+    return _read_config(backbone), FastTokenizer(backbone)
+
+
+_TYPES = {"model_type": str, "pad_token_id": int, "type_vocab_size": int, "num_labels": int, "id2label": dict}
+
+
+def _read_config(folder: Path) -> SimpleNamespace:
+    path = folder / "config.json"
+    document = read_object(path)
+    for name, kind in _TYPES.items():
+        value = document.get(name)
+        if value is not None and not isinstance(value, kind):
+            raise DataError(f"{name} is {quoted(value)}", path=path, hint="copy it again")
+    return _config(document)
 
 
 def _config(document: dict[str, Any]) -> SimpleNamespace:

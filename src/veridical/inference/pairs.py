@@ -35,6 +35,7 @@ _CACHED = 2_000_000  # characters of tokenised prompts in the cache, some 22 MB
 _CHUNK = 8192  # characters of a long prompt that are tokenised together
 _SIDE_BY_SIDE = 64  # chunks that are tokenised in one batch
 _LONGEST_PIECE = 96  # most tokens of a source that are chosen or left out together
+_OWN_EVIDENCE = 64  # most parts of a response that each get evidence of their own, if parts can share it
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,8 @@ class PairForm:
         tokenizer = model.tokenizer
         around = special_tokens(model)
         texts = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("a", "b")]
+        if not all(texts):
+            raise InputError(f"the tokenizer of {model.name!r} has no token for a letter", hint="copy the model again")
         pair = tokenizer("a", "b", add_special_tokens=True, return_token_type_ids=True)
         ids = pair["input_ids"]
         first_end = ids.index(texts[0][0]) + len(texts[0])
@@ -169,7 +172,9 @@ class PairEncoder:
             raise InputError(f"{model.name!r} has room for {self._room} tokens", hint="a model with a longer context")
         self._prompts: Recent[tuple[str, bool], _Prompt] = Recent(_CACHED)
 
-    def encode(self, cases: Sequence[Case], *, group: int = 1) -> list[PairEncoding | CannotJudgeError]:
+    def encode(
+        self, cases: Sequence[Case], *, group: int = 1, neighbours: bool = False
+    ) -> list[PairEncoding | CannotJudgeError]:
         """Return the windows of each case, or the error that explains why it has no windows.
 
         A response that is too long for the model is read in parts, which end with a sentence if possible.
@@ -177,10 +182,13 @@ class PairEncoder:
         Args:
             cases: The cases to encode.
             group: The number of responses to the same prompt that share their evidence, so that they can share a pass.
+            neighbours: Whether neighbouring sentences of a response with more than `_OWN_EVIDENCE` sentences also share
+                their evidence. The more sentences, the more share it, but never more than have room beside it.
         """
         tokenised = tokenize_texts(self.model.tokenizer, [case.response for case in cases])
         results: list[PairEncoding | CannotJudgeError | None] = [None] * len(cases)
         groups: dict[tuple[str, int], list[_Part]] = {}  # by prompt and number of the group
+        shared: list[list[_Part]] = []  # groups of neighbours
         sizes: Counter[str] = Counter()  # parts so far, by prompt
         prompts: dict[str, _Prompt] = {}  # of these cases: they may be more than the cache holds
         for i, (case, tokens) in enumerate(zip(cases, tokenised, strict=True)):
@@ -197,15 +205,24 @@ class PairEncoder:
             if len(parts) > 1 and not self.settings.by_sentence:
                 notes = (f"the response of {len(spans)} tokens was read in {len(parts)} parts of {limit} at most",)
             results[i] = PairEncoding([], spans, notes)
+            most = -(-len(parts) // _OWN_EVIDENCE) if neighbours and self.settings.by_sentence else 1
             for first, end in parts:
                 part_spans = [span for span in spans[first:end] if span]
                 text = case.response[part_spans[0].start : part_spans[-1].end] if part_spans else ""
                 part = _Part(i, prompt, np.array(tokens.ids[first:end], dtype=np.int32), first, text)
-                groups.setdefault((prompt.text, sizes[prompt.text] // group), []).append(part)
-                sizes[prompt.text] += 1
-        for members in groups.values():
+                if most == 1:
+                    groups.setdefault((prompt.text, sizes[prompt.text] // group), []).append(part)
+                    sizes[prompt.text] += 1
+                elif shared and shared[-1][0].case == i and self._can_join(shared[-1], part, most):
+                    shared[-1].append(part)
+                else:
+                    shared.append([part])
+        wanted_by_group = [
+            *((members, [Counter(key for part in members for key in _keys(part.text))]) for members in groups.values()),
+            *((members, [Counter(_keys(part.text)) for part in members]) for members in shared),
+        ]
+        for members, wanted in wanted_by_group:
             prompt = members[0].prompt
-            wanted = Counter(key for part in members for key in _keys(part.text))
             for tokens_shown in self._evidence(prompt, wanted, max(len(part.ids) for part in members)):
                 for part in members:
                     encoding = results[part.case]
@@ -213,6 +230,14 @@ class PairEncoder:
                         window = self.form.window(prompt.ids[tokens_shown], part.ids, part.first, part.case)
                         encoding.windows.append(window)
         return [result for result in results if result is not None]
+
+    def _can_join(self, members: Sequence[_Part], part: _Part, most: int) -> bool:
+        """Check whether a part may share its evidence with its neighbours.
+
+        At most `most` parts do, and the evidence has room for as many tokens as they have together.
+        """
+        sizes = [len(part.ids), *(len(member.ids) for member in members)]
+        return len(members) < most and sum(sizes) <= self._room - max(sizes)
 
     def _prompt(self, case: Case) -> _Prompt:
         """Return the tokenised prompt of a case, from the cache if it is there."""
@@ -243,10 +268,10 @@ class PairEncoder:
         prompt.fixed = np.flatnonzero(~in_source)
         return prompt
 
-    def _evidence(self, prompt: _Prompt, wanted: Mapping[str, int], count: int) -> list[NDArray[np.int64]]:
+    def _evidence(self, prompt: _Prompt, wanted: Sequence[Mapping[str, int]], count: int) -> list[NDArray[np.int64]]:
         """Return the prompt's tokens (indices) for each window, for parts of responses of up to `count` tokens.
 
-        `wanted` counts the stems of the parts' content words.
+        `wanted` counts the stems of content words. Each of its counts chooses pieces of the sources in turn.
         """
         room = self._room - count
         if len(prompt.ids) <= room:
@@ -266,20 +291,22 @@ class PairEncoder:
                 if end == len(prompt.pieces):
                     return windows
                 first = max(first + 1, end - 1)  # a sentence at the edge is complete in both
-        relevance = np.zeros(len(prompt.pieces))
-        for word, times in sorted(wanted.items()):  # sums in the same order on every machine
-            where = prompt.index.get(word)
-            if where:
-                relevance[where] += times * np.log1p(len(prompt.pieces) / len(where))
-        chosen = [fixed]
-        for piece in np.argsort(-relevance, kind="stable").tolist():
+        relevance = np.zeros((len(wanted), len(prompt.pieces)))
+        for of_group, words in zip(relevance, wanted, strict=True):
+            for word, times in sorted(words.items()):  # sums in the same order on every machine
+                where = prompt.index.get(word)
+                if where:
+                    of_group[where] += times * np.log1p(len(prompt.pieces) / len(where))
+        chosen = {}
+        for piece in np.argsort(-relevance, axis=1, kind="stable").T.flat:
+            if piece in chosen:
+                continue
             begin, end = prompt.pieces[piece]
-            end = min(end, begin + room)
-            chosen.append(np.arange(begin, end))
+            chosen[piece] = np.arange(begin, min(end, begin + room))
             room -= end - begin
             if room <= 0:
                 break
-        return [np.sort(np.concatenate(chosen))]
+        return [np.sort(np.concatenate([fixed, *chosen.values()]))]
 
 
 def _tokens(tokenizer: Any, text: str, rendered: Rendered) -> tuple[Ids, NDArray[np.int64], NDArray[np.int64]]:

@@ -7,15 +7,17 @@ from collections import Counter
 from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from veridical.io.files import read_text
 from veridical.records.errors import DataError, WireError
 
-__all__ = ["STRICT", "json_values", "most_values", "named", "parse", "quoted", "read_object"]
+__all__ = ["STRICT", "json_values", "most_values", "named", "parse", "quoted", "read_object", "record_of"]
 
 
+_T = TypeVar("_T")
 _BLOCK = 1 << 16
+_MOST_DIGITS = 300  # of an integer: it also fits into a float
 
 
 def parse(text: str | bytes) -> dict[str, Any]:
@@ -38,10 +40,6 @@ def parse(text: str | bytes) -> dict[str, Any]:
         raise WireError(f"not JSON: {error.msg} at line {error.lineno} column {error.colno}") from None
     except RecursionError:
         raise WireError("the JSON is nested too deeply") from None
-    except WireError:
-        raise
-    except ValueError:  # Python's limit on the digits of an integer
-        raise WireError("the JSON holds an integer of too many digits") from None
     if not isinstance(value, dict):
         raise WireError(f"found a JSON {named(value)}", hint="a document is a JSON object")
     return value
@@ -77,6 +75,22 @@ def read_object(path: Path) -> dict[str, Any]:
         raise DataError(error.message, path=path) from None
 
 
+def record_of(cls: type[_T], value: Mapping[str, Any], path: Path, place: str) -> _T:
+    """Make a dataclass from a JSON object of the file `path`; `place` is the object's name in the file.
+
+    Raises:
+        DataError: A field is missing or of another type. The message names it.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        return TypeAdapter(cls).validate_json(json.dumps(dict(value)), strict=True)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in (place, *problem["loc"]) if part)
+        raise DataError(f"{where}: {problem['msg']}", path=path, hint="copy or train it again") from None
+
+
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
@@ -95,8 +109,20 @@ def _finite(text: str) -> float:
     return number if isfinite(number) else _no_constant(text)
 
 
-STRICT: dict[str, Any] = {"object_pairs_hook": _unique, "parse_constant": _no_constant, "parse_float": _finite}
-"""Arguments of Python's JSON decoder that refuse a repeated key, NaN and infinity, also as 1e999, with `WireError`."""
+def _integer(text: str) -> int:
+    if len(text) > _MOST_DIGITS:
+        raise WireError("the JSON holds an integer of too many digits")
+    return int(text)
+
+
+STRICT: dict[str, Any] = {
+    "object_pairs_hook": _unique,
+    "parse_constant": _no_constant,
+    "parse_float": _finite,
+    "parse_int": _integer,
+}
+"""Arguments of Python's JSON decoder that refuse, with `WireError`, a repeated key, NaN and infinity, also as 1e999,
+and integers that do not fit into a float."""
 
 
 def named(value: object) -> str:

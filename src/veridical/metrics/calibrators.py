@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Bools, Floats, as_scores, labels_and_scores
 from veridical.records.errors import InputError, MissingExtraError
+from veridical.records.strings import shorten
 
 __all__ = ["Isotonic", "Platt", "calibrator", "fit_isotonic", "fit_platt", "two_class_sample"]
 
@@ -63,6 +64,8 @@ class Isotonic:
             raise InputError(f"{len(self.scores)} scores for {len(self.probabilities)} probabilities")
         if np.any(np.diff(self.scores) <= 0) or np.any(np.diff(self.probabilities) < 0):
             raise InputError("an isotonic calibrator has to rise", hint="scores strictly, probabilities weakly")
+        if not 0.0 <= min(self.probabilities) <= max(self.probabilities) <= 1.0:
+            raise InputError("a probability of an isotonic calibrator is not from 0 to 1")
 
     def apply(self, scores: ArrayLike) -> Floats:
         """Return the probability of each score, *shape* (n,), in [0, 1]."""
@@ -88,7 +91,8 @@ def calibrator(parameters: Mapping[str, Any]) -> Platt | Isotonic:
             return Platt(float(slope), float(intercept))
         case {"kind": "isotonic", "scores": [*scores], "probabilities": [*probabilities]}:
             return Isotonic(tuple(map(float, scores)), tuple(map(float, probabilities)))
-    raise InputError(f"not a calibrator: {dict(parameters)!r}", hint='"kind" is "platt" or "isotonic"')
+    found = shorten(repr(dict(parameters)), 200)
+    raise InputError(f"not a calibrator: {found}", hint='"kind" is "platt" or "isotonic"')
 
 
 def fit_platt(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> Platt:

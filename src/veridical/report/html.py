@@ -1,28 +1,32 @@
-"""Render checked cases as one self-contained HTML page, which has no script, loads nothing, and escapes every text."""
+"""Render checked cases as self-contained HTML pages, which have no script, load nothing, and escape every text."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from veridical.records.errors import InputError
 from veridical.records.strings import visible
 from veridical.records.types import Checked, Outcome
 from veridical.report.heat import SHADES, heat_style, heat_view
-from veridical.report.html_view import case_view
+from veridical.report.html_view import CaseView, case_view
 from veridical.report.pages import render, render_page
 from veridical.report.salience import HIGHLIGHTING_WORDS, MapView, hover_rules, map_view, salience_style
 
 if TYPE_CHECKING:
     from veridical.records.salience_map import SalienceMap
 
-__all__ = ["case_sections", "render_html"]
+__all__ = ["case_sections", "render_html", "render_pages"]
 
 # a mark that is cut into segments gets a style rule that highlights all of it; beyond this many marks, only the first
 # segment is highlighted
 CUT_MARKS = 400
+
+CASES_ON_PAGE = 100
 
 _OUTCOMES = (Outcome.FLAGGED, Outcome.UNJUDGED, Outcome.NO_CLAIM, Outcome.CLEAR)
 
@@ -65,26 +69,69 @@ def render_html(
     return render_page("report.html", *styles, title=title, generated=about, **values)
 
 
+def render_pages(
+    checked: Sequence[Checked],
+    path: Path,
+    *,
+    title: str = "Veridical report",
+    maps: Sequence[Sequence[SalienceMap | None]] = (),
+    heat: bool = False,
+) -> dict[Path, str]:
+    """Render checked cases as HTML documents of `CASES_ON_PAGE` cases each, and return them by file.
+
+    The first has the table of all cases. The others lie beside it, with a number in their name: "report.page-2.html".
+
+    Args:
+        checked: The checked cases.
+        path: The file of the first page.
+        title: The title of the pages.
+        maps: As in `render_html`.
+        heat: As in `render_html`.
+    """
+    if len(checked) <= CASES_ON_PAGE:
+        return {path: render_html(checked, title=title, maps=maps, heat=heat)}
+    starts = range(0, len(checked), CASES_ON_PAGE)
+    files = [path, *(path.with_name(f"{path.stem}.page-{k}{path.suffix}") for k in range(2, len(starts) + 1))]
+    rows: list[tuple[CaseView, str]] = []
+    pages = {}
+    for start, file in reversed(list(zip(starts, files, strict=True))):  # the first page needs the rows of the others
+        part = slice(start, start + CASES_ON_PAGE)
+        styles, values = case_sections(checked[part], first=start + 1, maps=maps[part], heat=heat)
+        rows[:0] = [(case, "" if file == path else quote(file.name)) for case in values["cases"]]
+        values["files"] = [(quote(each.name), file == each) for each in files]
+        values["rows"] = rows if file == path else []
+        if file == path:
+            values["counts"] = _counts(checked)
+        pages[file] = render_page("report.html", *styles, title=title, generated=None, **values)
+    return {file: pages[file] for file in files}
+
+
 def case_sections(
-    checked: Sequence[Checked], *, maps: Sequence[Sequence[SalienceMap | None]] = (), heat: bool = False
+    checked: Sequence[Checked],
+    *,
+    first: int = 1,
+    maps: Sequence[Sequence[SalienceMap | None]] = (),
+    heat: bool = False,
 ) -> tuple[list[str], dict[str, Any]]:
-    """Return the style sheets and the template values for a page (`report.html`) that shows checked cases."""
-    cases = [case_view(item, i) for i, item in enumerate(checked, 1)]
+    """Return the style sheets and the template values for a page (`report.html`) that shows checked cases.
+
+    `first` is the number of the first case.
+    """
+    cases = [case_view(item, i) for i, item in enumerate(checked, first)]
     texts = [detector.segments for case in cases for detector in case.detectors]
     texts += [source.segments for case in cases for _, sources in case.perspectives for source in sources]
     segments = [segment for text in texts for segment in text]
     # anchors that several segments share; they go into CSS unescaped, so keep only those of our own form
     keys = dict.fromkeys(key for segment in segments for key in segment.keys)
     anchors = [key for key in keys if re.fullmatch(r"[a-z0-9-]+", key)]
-    map_views, rules = _map_views(checked, maps)
+    map_views, rules = _map_views(checked, maps, first)
     judged = (
         (i, k, item, *pair)
-        for i, item in enumerate(checked if heat else (), 1)
+        for i, item in enumerate(checked if heat else (), first)
         for k, pair in enumerate(zip(item.judgements, item.decisions, strict=True), 1)
     )
     views = ((f"c{i}-d{k}", heat_view(item.case, judgement, decision)) for i, k, item, judgement, decision in judged)
     heats = {id: view for id, view in views if view is not None}
-    counts = Counter(item.outcome for item in checked)
     styles = [
         render("cut_marks.css", anchors=anchors[:CUT_MARKS]),
         salience_style(rules) if map_views else "",
@@ -92,7 +139,9 @@ def case_sections(
     ]
     return styles, {
         "cases": cases,
-        "counts": [(outcome, counts[outcome]) for outcome in _OUTCOMES],
+        "rows": [(case, "") for case in cases],
+        "files": [],
+        "counts": _counts(checked),
         "used": {kind for segment in segments for kind in segment.kinds},
         "maps": map_views,
         "heats": heats,
@@ -100,6 +149,11 @@ def case_sections(
         "highlighting_words": HIGHLIGHTING_WORDS,
         "meanings": _meanings(checked),
     }
+
+
+def _counts(checked: Sequence[Checked]) -> list[tuple[Outcome, int]]:
+    counts = Counter(item.outcome for item in checked)
+    return [(outcome, counts[outcome]) for outcome in _OUTCOMES]
 
 
 def _meanings(checked: Sequence[Checked]) -> dict[str, str]:
@@ -117,7 +171,7 @@ def _meanings(checked: Sequence[Checked]) -> dict[str, str]:
 
 
 def _map_views(
-    checked: Sequence[Checked], maps: Sequence[Sequence[SalienceMap | None]]
+    checked: Sequence[Checked], maps: Sequence[Sequence[SalienceMap | None]], first: int
 ) -> tuple[dict[str, MapView], list[str]]:
     """Return the salience maps by the anchor of their detector on the page, and their style rules."""
     if maps and [len(row) for row in maps] != [len(item.judgements) for item in checked]:
@@ -125,7 +179,7 @@ def _map_views(
     views: dict[str, MapView] = {}
     rules: list[str] = []
     words_left = HIGHLIGHTING_WORDS
-    for i, (item, row) in enumerate(zip(checked, maps, strict=False), 1):
+    for i, (item, row) in enumerate(zip(checked, maps, strict=False), first):
         for k, salience in enumerate(row):
             if salience is None:
                 continue

@@ -95,9 +95,9 @@ def create_app(settings: ServerSettings | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        service.start()
         if desk is not None:
-            desk.start()
+            await desk.start()
+        service.start()
         if upstream is not None:
             upstream.open()
         try:
@@ -238,7 +238,7 @@ def _add_status(app: FastAPI, service: Service) -> None:
 
 
 def _described(name: str, service: Service) -> dict[str, Any]:
-    detector = service.batchers[name].detector
+    detector = service.batchers[name].original
     info = info_of(detector)
     about = type(detector).__doc__ or ""
     return {

@@ -140,6 +140,7 @@ class _Item:
     """A case that waits to be judged, or a function that waits to be called with the detector."""
 
     future: asyncio.Future[Any]
+    detector: Any
     case: Case | None = None
     function: Callable[[Any], Any] | None = None
     characters: int = 0
@@ -155,6 +156,8 @@ class Batcher:
         on_batch: A function that receives, for each batch, its number of cases and its duration in seconds.
 
     Attributes:
+        original: The detector as it was given.
+        detector: The detector in use, which may be the original one with fitted thresholds and probabilities.
         problem: Why the detector cannot be used at present. None if it can be used.
         answered: Whether the detector has ever judged a batch.
     """
@@ -167,7 +170,7 @@ class Batcher:
         on_batch: Callable[[int, float], None] = lambda cases, seconds: None,
     ) -> None:
         self.name = name
-        self.detector = detector
+        self.original = self.detector = detector
         self.problem: str | None = None
         self.answered = False
         self.limits, self._on_batch = limits, on_batch
@@ -197,23 +200,30 @@ class Batcher:
         _stop(self._queue)
         self._worker.close()
 
-    async def judge(self, cases: Sequence[Case]) -> list[JudgementWithMap]:
+    async def judge(self, cases: Sequence[Case], detector: Any = None) -> list[JudgementWithMap]:
         """Return the judgement and the salience map of each case, in order. Cases share batches with other requests.
+
+        Args:
+            cases: The cases.
+            detector: The detector to use: `original` or `detector` as it was when the request began. Default: the
+                present `detector`.
 
         Raises:
             Refused: The queue has no place for all cases or is too slow (429), the time limit `limits.timeout` is
                 exceeded (504), or the server shuts down (503).
         """
-        items = [_Item(self._future(), case=case, characters=characters_of(case)) for case in cases]
+        if detector is None:
+            detector = self.detector
+        items = [_Item(self._future(), detector, case, characters=characters_of(case)) for case in cases]
         return await self._wait(items, self.limits.timeout)
 
     async def load(self, case: Case) -> None:
         """Judge a first case without a time limit, so that the detector gets loaded. Its errors pass through."""
-        await self._wait([_Item(self._future(), case=case)], None)
+        await self._wait([_Item(self._future(), self.detector, case)], None)
 
     async def call(self, function: Callable[[Any], T]) -> T:
         """Return `function(detector)`, called in the detector's thread between batches; raise like `judge`."""
-        (result,) = await self._wait([_Item(self._future(), function=function)], self.limits.timeout)
+        (result,) = await self._wait([_Item(self._future(), self.detector, function=function)], self.limits.timeout)
         return result  # type: ignore[no-any-return]
 
     def _future(self) -> asyncio.Future[Any]:
@@ -286,7 +296,8 @@ class Batcher:
         while self._queue and len(batch) < self.limits.batch_cases:
             item = self._queue[0]
             characters += item.characters
-            if batch and (item.function is not None or characters > self.limits.batch_characters):
+            too_large = characters > self.limits.batch_characters
+            if batch and (item.function is not None or item.detector is not batch[0].detector or too_large):
                 break
             batch.append(self._queue.popleft())
             if item.function is not None:
@@ -296,7 +307,7 @@ class Batcher:
     async def _process(self, batch: list[_Item]) -> None:
         loop = asyncio.get_running_loop()
         function, started = batch[0].function, loop.time()
-        detector = self.detector
+        detector = batch[0].detector
         if function is not None:
             job: Future[Any] = self._worker.submit(lambda: [function(detector)])
         else:

@@ -9,16 +9,18 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
-from veridical.history.records import NewRun
+from veridical.detectors.calibrated import Calibrated, difference
+from veridical.history.learning import learn, stored_judgements, too_few
+from veridical.history.records import Learning, NewRun
 from veridical.history.store import History
 from veridical.records.detector import digest_of, fingerprint_of
-from veridical.records.errors import CannotJudgeError, VeridicalError
+from veridical.records.errors import CannotJudgeError, InputError, VeridicalError
 from veridical.records.judging import thresholds_in_force
-from veridical.records.types import Case, Checked
+from veridical.records.types import Case, Checked, Judgement
 from veridical.server.batching import in_thread
 from veridical.server.errors import Refused
 from veridical.server.importing import read_upload
@@ -40,19 +42,26 @@ class Desk:
     """Keeps the history of a service. Call `start` and `close` in the event loop.
 
     Errors that `History` raises pass through.
+
+    Attributes:
+        in_use: The version of fitted thresholds and probabilities that each detector uses. A detector that uses its own
+            is missing.
     """
 
     def __init__(self, service: Service, settings: HistorySettings) -> None:
         self.service, self.settings = service, settings
         self.history = History(settings.place, days=settings.days, cases=settings.cases)
+        self._refused: set[tuple[str, str | None]] = set()
         self._threads = ThreadPoolExecutor(_THREADS, "history")
-        self._fingerprints: dict[str, str] = {}
+        self._fingerprints: dict[tuple[str, str | None], str] = {}
+        self.in_use: dict[str, str] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._changed = asyncio.Event()
         self._closing = False
 
-    def start(self) -> None:
-        """Continue with unfinished imports, and delete old runs."""
+    async def start(self) -> None:
+        """Use the active calibrations, continue with unfinished imports, and delete old runs."""
+        await self.use_calibrations()
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._import()), loop.create_task(self._sweep())]
 
@@ -83,18 +92,20 @@ class Desk:
     async def about(self, how: HowToCheck) -> dict[str, Any]:
         """Return how a run judges, as JSON: detectors, their fingerprints and thresholds, and the request in `how`."""
         batchers = self.service.batchers_of(how.detector)
+        used = [(each.name, each.detector, self.in_use.get(each.name)) for each in batchers]
 
         def describe() -> list[dict[str, Any]]:
-            for batcher in batchers:
-                if batcher.name not in self._fingerprints:
-                    self._fingerprints[batcher.name] = digest_of(fingerprint_of(batcher.detector))
+            for name, detector, version in used:
+                if (name, version) not in self._fingerprints:
+                    self._fingerprints[name, version] = digest_of(fingerprint_of(detector))
             return [
                 {
-                    "name": batcher.name,
-                    "fingerprint": self._fingerprints[batcher.name],
-                    "thresholds": asdict(thresholds_in_force(batcher.detector, how.threshold)),
+                    "name": name,
+                    "fingerprint": self._fingerprints[name, version],
+                    "thresholds": asdict(thresholds_in_force(detector, how.threshold)),
+                    **({} if version is None else {"calibration": version}),
                 }
-                for batcher in batchers
+                for name, detector, version in used
             ]
 
         about: dict[str, Any] = {"detectors": await in_thread(describe)}
@@ -107,6 +118,76 @@ class Desk:
         self._changed.set()
         return id
 
+    async def use_calibrations(self) -> None:
+        """Let each detector use its active version of fitted thresholds and probabilities, or else its own.
+
+        A version that was fitted for another model is not used, and the log says so.
+        """
+        active = await self.call(self.history.active_calibrations)
+        for name, batcher in self.service.batchers.items():
+            version, fitted = active.get(name, (None, None))
+            if version == self.in_use.get(name):
+                continue
+            original, differs = batcher.original, None
+            if fitted is not None:
+                differs = difference(fitted.fingerprint, await in_thread(partial(fingerprint_of, original)))
+            if version is None or fitted is None or differs is not None:
+                batcher.detector = original
+                self.in_use.pop(name, None)
+                if differs is not None and (name, version) not in self._refused:
+                    self._refused.add((name, version))
+                    problem = f"the version {version!r} was fitted for another {name}: {differs}"
+                    log("failure", logging.WARNING, InputError(problem))
+            else:
+                batcher.detector = Calibrated(fitted, original, name=original.name)
+                self.in_use[name] = version
+
+    async def learn(self, run: str, name: str, *, detector: str | None = None, by: str = "") -> Learning:
+        """Fit a detector's threshold and probabilities by the decisions about a run.
+
+        If this gains something, it is stored as the version `name`, which is not active.
+
+        Args:
+            run: The id of the run.
+            name: The name of the version.
+            detector: A detector of this server. Default: the first of the run.
+            by: The name of the key that asks for it.
+
+        Raises:
+            InputError: There is a version of this name.
+            UnknownNameError: The server has no such detector.
+        """
+        about = (await self.call(self.history.run, run)).about
+        batcher = self.service.batcher(detector or about["detectors"][0]["name"])
+        if name in {one.name for one in await self.call(self.history.calibrations)}:
+            raise InputError(f"there is a version {name!r} already", hint="choose another name")
+        decisions, sentences = await self.call(self.history.decided_sentences, run)
+        original = batcher.original
+        judgements: list[Judgement] | None = []
+        if too_few(decisions) is None:
+            judgements = await self.call(stored_judgements, sentences, about, batcher.name, original)
+        if judgements is None:
+            cases = {id(one.case): one.case for one in sentences}
+            judged: list[Judgement] = []
+            waiting, step = list(cases.values()), self.service.settings.limits.batch_cases
+            for start in range(0, len(waiting), step):
+                pairs = await batcher.judge(waiting[start : start + step], original)
+                judged += [judgement for judgement, _ in pairs]
+            by_case = dict(zip(cases, judged, strict=True))
+            judgements = [by_case[id(one.case)] for one in sentences]
+        learning, fitted = await self.call(
+            learn, original, sentences, judgements, decisions, spec=batcher.name, run=run
+        )
+        if fitted is not None:
+            learning = replace(learning, version=name)
+            await self.call(self.history.keep_calibration, name, fitted, learning, run, by=by)
+        return learning
+
+    async def activate(self, name: str, *, active: bool, by: str) -> None:
+        """Let checks use a version, or stop using it."""
+        await self.call(self.history.activate, name, active=active, by=by)
+        await self.use_calibrations()
+
     async def _sweep(self) -> None:
         while True:
             await self.call(self.history.sweep)
@@ -116,6 +197,7 @@ class Desk:
         """Go on with all imports that are not done, one batch of each at a time."""
         while True:
             self._changed.clear()
+            await self.use_calibrations()  # another server of the same database may have activated one
             went_on = False
             for id in await self.call(self.history.unfinished):
                 try:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse
 
+from veridical.history.exporting import decisions_csv, label_studio_tasks
+from veridical.history.learning import NEEDED, NEEDED_AT_RANDOM, too_few
 from veridical.history.records import (
     AuditLine,
+    CalibrationVersion,
     CasePage,
     CaseQuery,
     Comparison,
+    Decisions,
+    Learning,
     NewRun,
     NotKeptError,
     RunPage,
@@ -34,7 +40,17 @@ from veridical.workflows.checking import check_thresholds
 
 __all__ = ["ANSWERS", "add_history"]
 
-ANSWERS = (RunPage, CasePage, StoredCase, Comparison, TrendPoint, AuditLine)
+ANSWERS = (
+    RunPage,
+    CasePage,
+    StoredCase,
+    Comparison,
+    TrendPoint,
+    AuditLine,
+    Decisions,
+    Learning,
+    CalibrationVersion,
+)
 """The records that routes of the history answer with."""
 
 _MOST = 200  # runs or cases of a page
@@ -73,6 +89,7 @@ class CaseParams(_Params):
     label: Annotated[list[str], Field(description="A label of the imported rows.")] = []
     detector: Annotated[list[str], Field(description="A detector that flags the case.")] = []
     decided: Annotated[bool | None, Field(description="Whether anyone decided about the case.")] = None
+    sampled: Annotated[bool | None, Field(description="Whether a sentence of the case is in the random sample.")] = None
     search: Annotated[str, Field(max_length=1000, description="Words of response, question or id.")] = ""
     limit: Annotated[int, Field(ge=1, le=_MOST, description="The most cases of a page.")] = 50
     cursor: Annotated[str | None, Field(max_length=1000, description="`next` of the page before.")] = None
@@ -87,6 +104,31 @@ class CompareParams(_Params):
 
     limit: Annotated[int, Field(ge=1, le=_MOST, description="The most cases.")] = 50
     offset: Annotated[int, Field(ge=0, le=10**9, description="The number of cases to leave out.")] = 0
+
+
+class ExportParams(_Params):
+    """Chooses the form of decisions."""
+
+    form: Literal["examples", "csv", "label-studio"] = "examples"
+
+
+class SampleParams(_Params):
+    """Says how many sentences to draw."""
+
+    count: Annotated[int, Field(ge=1, le=1000, description="The most sentences to draw.")] = 50
+
+
+class LearnParams(_Params):
+    """Names a version, and the detector to fit."""
+
+    name: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[\w.-]+$", description="The version's name.")]
+    detector: Annotated[str | None, Field(description="A detector of this server; default: the run's first.")] = None
+
+
+class ActiveParams(_Params):
+    """Says whether checks use a version."""
+
+    active: bool
 
 
 class ImportParams(_Params):
@@ -133,9 +175,14 @@ def _list(field: str, name: str) -> dict[str, Any]:
     return {"application/json": {"schema": {"type": "object", "properties": {field: items}, "required": [field]}}}
 
 
-_TEXT_LINES = {"application/x-ndjson": {"schema": {"type": "string"}}}
+_EXPORTS = {
+    "application/x-ndjson": {"schema": {"type": "string"}},
+    "text/csv": {"schema": {"type": "string"}},
+    "application/json": {"schema": {"type": "array", "items": {"type": "object"}}},
+}
 _LINES = _list("lines", "AuditLine")
 _POINTS = _list("points", "TrendPoint")
+_VERSIONS = _list("versions", "CalibrationVersion")
 _ACCEPTED: dict[int | str, dict[str, Any]] = {202: {"description": "The run, which is judged", "content": _RUN}}
 
 
@@ -211,10 +258,18 @@ def add_history(app: FastAPI, desk: Desk) -> None:
         await desk.call(history.run, run)
         return JSONResponse(await desk.call(history.facets, run))
 
-    @app.get("/v1/runs/{run}/examples", responses=documented_responses("The examples, as JSON Lines", _TEXT_LINES))
-    async def examples(request: Request, run: str) -> Response:
-        """Return the decided cases of a run as labelled examples, for `bench`. Needs the role review."""
+    @app.get("/v1/runs/{run}/examples", responses=documented_responses("The decisions", _EXPORTS))
+    async def examples(request: Request, run: str, params: Annotated[ExportParams, Query()]) -> Response:
+        """Return the decided cases of a run as labelled examples, for `bench`, or in another form.
+
+        "csv" has a row for each decision, and "label-studio" a task for each decided case, to import into a project.
+        Needs the role review.
+        """
         _require(request, "review")
+        if params.form == "csv":
+            return Response(await desk.call(lambda: decisions_csv(history.decision_rows(run))), media_type="text/csv")
+        if params.form == "label-studio":
+            return await _json(partial(label_studio_tasks, await desk.call(lambda: list(history.examples(run)))))
         text = await desk.call(lambda: "".join(f"{encode(one)}\n" for one in history.examples(run)))
         return Response(text, media_type="application/x-ndjson")
 
@@ -277,3 +332,56 @@ def add_history(app: FastAPI, desk: Desk) -> None:
             history.decide, run, _number(number), wanted.decisions, version=wanted.version, by=key_of(request)
         )
         return JSONResponse({"version": version})
+
+    @app.post("/v1/runs/{run}/sample", responses=documented_responses("The number of sentences drawn", _OBJECT))
+    async def sample(request: Request, run: str, params: Annotated[SampleParams, Query()]) -> Response:
+        """Draw unflagged sentences of a run at random, for people to review. Needs the role review.
+
+        `sampled` of a case lists its sentences, and the cases with `sampled=true` have some.
+        """
+        _require(request, "review")
+        number = await desk.call(history.draw_sample, run, params.count, by=key_of(request))
+        return JSONResponse({"drawn": number})
+
+    @app.get("/v1/runs/{run}/decisions", responses=documented_responses("The numbers", _schema("Decisions")))
+    async def decisions(request: Request, run: str) -> Response:
+        """Count the decided sentences of a run. `missing` says what learning still needs. Needs the role review."""
+        _require(request, "review")
+        counts, _ = await desk.call(history.decided_sentences, run)
+        needed = {"needed": NEEDED, "needed_random": min(NEEDED_AT_RANDOM, counts.all_unflagged)}
+        return JSONResponse({**asdict(counts), **needed, "missing": too_few(counts)})
+
+    @app.post("/v1/runs/{run}/calibrations", responses=documented_responses("What it gains", _schema("Learning")))
+    async def learn(request: Request, run: str, params: Annotated[LearnParams, Query()]) -> Response:
+        """Fit a detector's threshold and probabilities by the decisions about a run. Needs the role review.
+
+        The `verdict` is "gain" only if they are clearly better on other documents than those they were fitted on. They
+        are then stored as a version, which checks use once it is active.
+        """
+        _require(request, "review")
+        learning = await desk.learn(run, params.name, detector=params.detector, by=key_of(request))
+        return await _json(lambda: asdict(learning))
+
+    @app.get("/v1/calibrations", responses=documented_responses("The versions, newest first", _VERSIONS))
+    async def calibrations(request: Request) -> Response:
+        """List the versions of fitted thresholds and probabilities, and which one each detector uses.
+
+        Needs the role review.
+        """
+        _require(request, "review")
+        versions = await desk.call(history.calibrations)
+        return await _json(lambda: {"versions": [asdict(each) for each in versions], "in_use": dict(desk.in_use)})
+
+    @app.get("/v1/calibrations/{name}", responses=documented_responses("The content of detector.json", _OBJECT))
+    async def calibration(request: Request, name: str) -> Response:
+        """Return a version as the `detector.json` of a folder for `calibrated:FOLDER`. Needs the role review."""
+        _require(request, "review")
+        fitted = await desk.call(history.calibration, name)
+        return Response(encode(fitted, indent=1), media_type="application/json")
+
+    @app.put("/v1/calibrations/{name}", responses=documented_responses("It is done", _OBJECT))
+    async def activate(request: Request, name: str, params: Annotated[ActiveParams, Query()]) -> Response:
+        """Let checks use a version (`active=true`), or the detector's own thresholds again. Needs the role admin."""
+        _require(request, "admin")
+        await desk.activate(name, active=params.active, by=key_of(request))
+        return JSONResponse({"name": name, "active": params.active})

@@ -139,8 +139,10 @@ class Service:
         `how` holds the other fields of the request.
         """
         batchers = self.batchers_of(how.detector)
+        detectors = [batcher.detector for batcher in batchers]  # their scores and thresholds belong together
         check_thresholds(how.threshold, how.flag_over)  # raise for a bad threshold before the work
-        answers = [asyncio.ensure_future(batcher.judge(cases)) for batcher in batchers]
+        pairs = zip(batchers, detectors, strict=True)
+        answers = [asyncio.ensure_future(batcher.judge(cases, detector)) for batcher, detector in pairs]
         try:
             columns = await asyncio.gather(*answers)
         finally:
@@ -148,7 +150,6 @@ class Service:
                 answer.cancel()
 
         def decided() -> list[tuple[Checked, Maps]]:
-            detectors = [batcher.detector for batcher in batchers]
             return decide_batch(
                 cases, detectors, columns, threshold=how.threshold, flag_over=how.flag_over, explain=how.explain
             )
@@ -164,10 +165,11 @@ class Service:
         Raises:
             InputError: This server has no detector that can find causes.
         """
-        for batcher in self.batchers.values():
-            if isinstance(batcher.detector, Default):
-                return await batcher.call(lambda detector: list(with_causes(results, detector=detector)))
-        raise InputError("this server cannot find causes", hint="start it with --detector default")
+        batcher = next((each for each in self.batchers.values() if isinstance(each.original, Default)), None)
+        if batcher is None:
+            raise InputError("this server cannot find causes", hint="start it with --detector default")
+        reader = batcher.original
+        return await batcher.call(lambda _: list(with_causes(results, detector=reader)))
 
     def batchers_of(self, specs: str | Sequence[str] | None) -> list[Batcher]:
         """Return the detectors that a request names. Without names, this is only the first detector.
@@ -240,20 +242,21 @@ class _Shared:
     """A detector for a thread outside the event loop; it judges through the queue that all requests share."""
 
     def __init__(self, batcher: Batcher, loop: asyncio.AbstractEventLoop) -> None:
-        self.name, self.info = batcher.detector.name, info_of(batcher.detector)
+        self.detector = batcher.detector
+        self.name, self.info = self.detector.name, info_of(self.detector)
         self._batcher, self._loop = batcher, loop
         self._pending: Future[list[JudgementWithMap]] | None = None
 
     @property
     def thresholds(self) -> Mapping[Level, float]:
-        return thresholds_of(self._batcher.detector)
+        return thresholds_of(self.detector)
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         answers: list[Judgement] = []
         step = self._batcher.limits.cases
         for start in range(0, len(cases), step):
             part = cases[start : start + step]
-            self._pending = asyncio.run_coroutine_threadsafe(self._batcher.judge(part), self._loop)
+            self._pending = asyncio.run_coroutine_threadsafe(self._batcher.judge(part, self.detector), self._loop)
             answers += [judgement for judgement, _ in self._pending.result()]
         return answers
 

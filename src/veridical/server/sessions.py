@@ -56,8 +56,9 @@ async def open_session(batcher: Batcher, case: Case, threshold: float | Mapping[
     if isinstance(batcher.detector, Streaming):
         session = await batcher.call(lambda detector: (detector.stream(case), thresholds_in_force(detector, threshold)))
         return _Online(batcher, case, *session)
-    thresholds = await batcher.call(lambda detector: thresholds_in_force(detector, threshold))
-    return _BySentence(batcher, case, thresholds)
+    detector = batcher.detector  # its scores and thresholds belong together
+    thresholds = await batcher.call(lambda _: thresholds_in_force(detector, threshold))
+    return _BySentence(batcher, detector, case, thresholds)
 
 
 class _Online:
@@ -92,9 +93,9 @@ class _BySentence:
     length of the response.
     """
 
-    def __init__(self, batcher: Batcher, case: Case, thresholds: Thresholds) -> None:
+    def __init__(self, batcher: Batcher, detector: Any, case: Case, thresholds: Thresholds) -> None:
         self.judged_to = 0
-        self._batcher, self._case, self._thresholds = batcher, case, thresholds
+        self._batcher, self._detector, self._case, self._thresholds = batcher, detector, case, thresholds
         self._context = ""  # what is judged already, from a sentence on
         self._ends: deque[int] = deque()  # where its sentences end, counted from the start of the response
         self._parts: list[str] = []  # what is not judged yet; joined only to look for the end of a sentence
@@ -129,7 +130,7 @@ class _BySentence:
     async def _judged(self, text: str, known: int) -> StreamedJudgement:
         """Judge `text`, and return the part of the judgement that concerns the text after `known` characters."""
         case = replace(self._case, response=text)
-        ((judgement, _),) = await self._batcher.judge([case])
+        ((judgement, _),) = await self._batcher.judge([case], self._detector)
         decision = decide(case, judgement, self._thresholds)
         new = [i for i, verdict in enumerate(judgement.verdicts) if verdict.span.end > known]
         verdicts = tuple(judgement.verdicts[i] for i in new)

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from heapq import nsmallest
 from math import log
 
 from veridical.records.spans import Span
@@ -350,7 +351,8 @@ class SentenceIndex:
                     self._with_key[key].append(len(self.sentences))
                 self.sentences.append(sentence)
                 self.keys.append(keys)
-        self._mean_size = sum(map(len, self.keys)) / max(1, len(self.keys)) or 1.0
+        mean_size = sum(map(len, self.keys)) / max(1, len(self.keys)) or 1.0
+        self._penalties = [0.8 + 0.2 * max(1.0, len(keys) / mean_size) for keys in self.keys]
 
     def __contains__(self, key: str) -> bool:
         return key in self._with_key
@@ -397,8 +399,8 @@ class SentenceIndex:
             for i in self._with_key[key]:
                 shared[i] += weight
         total = sum(word.weight for word in words) or 1.0
-        ranked = sorted((-share / self._length_penalty(i), i) for i, share in shared.items())
-        return [(i, min(1.0, -score / total)) for score, i in ranked[:limit]]
+        ranked = nsmallest(limit, ((-share / self._penalties[i], i) for i, share in shared.items()))
+        return [(i, min(1.0, -score / total)) for score, i in ranked]
 
     def closeness(self, sentence_i: int, words: Sequence[WeightedWord]) -> float:
         """Return the score in [0, 1] by which `closest` ranks a sentence.
@@ -407,10 +409,7 @@ class SentenceIndex:
         """
         shared = {word.key: word.weight for word in words if word.key in self.keys[sentence_i]}
         total = sum(word.weight for word in words) or 1.0
-        return min(1.0, sum(shared.values()) / self._length_penalty(sentence_i) / total)
-
-    def _length_penalty(self, sentence_i: int) -> float:
-        return 0.8 + 0.2 * max(1.0, len(self.keys[sentence_i]) / self._mean_size)
+        return min(1.0, sum(shared.values()) / self._penalties[sentence_i] / total)
 
 
 @lru_cache(maxsize=4)

@@ -31,7 +31,7 @@ from veridical.records.judging import judge
 from veridical.records.spec import parse_spec
 from veridical.records.types import DEFAULT_THRESHOLD, Example, Judgement, Level
 
-__all__ = ["CALIBRATIONS", "CalibrationOptions", "fit_scale", "fit_thresholds"]
+__all__ = ["CALIBRATIONS", "CalibrationOptions", "fit_scale", "fit_thresholds", "folds_of"]
 
 CALIBRATIONS = ("auto", "isotonic", "platt", "none")
 _ISOTONIC_FROM = 1000  # items from which `auto` chooses isotonic regression (Niculescu-Mizil & Caruana 2005)
@@ -263,12 +263,10 @@ def _figures(sample: _Sample, scale: Scale, options: CalibrationOptions) -> dict
 
 def _cross_fitted(sample: _Sample, options: CalibrationOptions) -> Floats | None:
     """Return (label, score, decision) of each item, from fits on the other folds of documents; None if impossible."""
-    names = np.unique(sample.documents)
-    if len(names) < _FOLDS:
+    try:
+        folds = folds_of(sample.documents, options.seed)
+    except UndefinedMetricError:
         return None
-    shuffled = np.random.default_rng(options.seed).permutation(names)
-    fold_of = dict(zip(shuffled, np.arange(len(names)) % _FOLDS, strict=True))
-    folds = np.array([fold_of[name] for name in sample.documents])
     table = np.column_stack([sample.labels, sample.scores, sample.scores]).astype(np.float64)
     for fold in range(_FOLDS):
         inside = folds == fold
@@ -279,6 +277,21 @@ def _cross_fitted(sample: _Sample, options: CalibrationOptions) -> Floats | None
         table[inside, 1] = scale.apply(sample.scores[inside].tolist())
         table[inside, 2] = table[inside, 1] >= scale.threshold
     return table
+
+
+def folds_of(documents: np.ndarray, seed: int) -> np.ndarray:
+    """Return the fold of each item, from 0 to 4. All items of a document are in one fold. *Shape:* (items,)
+
+    Raises:
+        UndefinedMetricError: There are fewer documents than folds.
+    """
+    names, place = np.unique(documents, return_inverse=True)
+    if len(names) < _FOLDS:
+        raise UndefinedMetricError(f"{len(names)} documents are too few for {_FOLDS} folds")
+    shuffled = np.empty(len(names), dtype=np.int64)
+    shuffled[np.random.default_rng(seed).permutation(len(names))] = np.arange(len(names)) % _FOLDS
+    folds: np.ndarray = shuffled[place]
+    return folds
 
 
 def _measured(table: Floats, sample: _Sample, options: CalibrationOptions) -> dict[str, dict[str, Any]]:

@@ -50,6 +50,7 @@ _LINE = re.compile(r"[ \t]*+(?:[*•+-][ \t]++)?(?P<name>[^:|=\t\n–—]{1,60}?
 _BETWEEN = re.compile(r"[;,] (?:(?:and|but|while|whereas) )?| (?:and|but|while|whereas) ")
 _LONGEST_SENTENCE = 400  # characters of a sentence that is read by clauses
 _OFTEN = 3  # sentences with a value: more say nothing about its place
+_COMMON = 100  # sentences with a word: a word in more is no name by itself
 _LONGEST_NAME = 4  # words that two sentences differ in
 _SMALL = 12  # least number that a response hardly has by chance
 _NUMERAL = re.compile(r"[0-9](?:[0-9.,]*[0-9])?")
@@ -357,7 +358,8 @@ def _in_parallel(
             others += theirs
             new = [stem for stem in stems if stem not in sources.keys[i] and ":" not in stem]
             found = [(each, i) for each in clauses if each not in theirs]
-            found += ((sources.sentences[k], k) for k in {k for stem in new for k in sources.with_key(stem)})
+            with_name = (places for stem in new if len(places := sources.with_key(stem)) <= _COMMON)
+            found += ((sources.sentences[k], k) for k in set(chain.from_iterable(with_name)))
             for one in theirs:
                 for two, k in found:
                     row = None if k in with_value and k != i else _differing(one, two, number, stems)

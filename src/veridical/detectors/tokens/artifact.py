@@ -6,7 +6,6 @@ model it was.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +18,9 @@ from veridical.inference.heads import HeadSettings, PairHead
 from veridical.inference.pair_runner import MODES
 from veridical.inference.pairs import PairSettings
 from veridical.inference.template import TEMPLATES
+from veridical.io.strict_json import record_of
 from veridical.records.errors import DataError, InputError
+from veridical.records.strings import shorten
 
 __all__ = ["BACKBONE", "KIND", "ONNX", "TokenScale", "TokenSettings", "load_tokens"]
 
@@ -72,14 +73,8 @@ class TokenSettings:
         Raises:
             DataError: A field is missing or invalid.
         """
-        from pydantic import TypeAdapter, ValidationError
-
         try:
-            loaded = TypeAdapter(cls).validate_json(json.dumps(dict(settings)), strict=True)
-        except ValidationError as error:
-            problem = error.errors(include_url=False)[0]
-            where = ".".join(str(part) for part in ("settings", *problem["loc"]))
-            raise DataError(f"{where}: {problem['msg']}", path=path, hint="copy or train it again") from None
+            loaded = record_of(cls, settings, path, "settings")
         except InputError as error:
             raise DataError(error.message, path=path, hint="copy or train it again") from None
         if loaded.pairs.template not in TEMPLATES or loaded.mode not in MODES:
@@ -102,7 +97,8 @@ def load_tokens(folder: str | Path) -> tuple[Artifact, TokenSettings, PairHead]:
     expected = settings.head.shapes(artifact.base.width)
     shapes = {name: tuple(tensor.shape) for name, tensor in artifact.tensors.items()}
     if shapes != expected:
-        raise DataError(f"the head has {shapes}, not {expected}", path=path, hint="copy or train it again")
+        problem = f"the head has {shorten(str(shapes), 400)}, not {expected}"
+        raise DataError(problem, path=path, hint="copy or train it again")
     if not all(np.isfinite(tensor).all() for tensor in artifact.tensors.values()):
         raise DataError("the head holds numbers that are not finite", path=path)
     return artifact, settings, PairHead(settings.head, artifact.tensors)

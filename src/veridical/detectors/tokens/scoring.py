@@ -145,7 +145,7 @@ class PairScorer:
         units: Sequence[Sequence[Span] | None] | None,
         most: int | None,
     ) -> list[ScoredResponse]:
-        encodings = self.encoder.encode(cases)
+        encodings = self.encoder.encode(cases, neighbours=self.runner.shares_prompts)
         empty: list[ScoredResponse] = []  # without logits: the units of each response, and their features
         for i, (case, encoding) in enumerate(zip(cases, encodings, strict=True)):
             if isinstance(encoding, CannotJudgeError):

@@ -62,9 +62,34 @@ export async function getFacets(run, signal) {
   return (await request(`${path(run)}/facets`, { signal })).json();
 }
 
-/** The decided cases of a run as labelled examples, as a Blob. */
-export async function getExamples(run, signal) {
-  return (await request(`${path(run)}/examples`, { signal })).blob();
+/** The decided cases of a run as a Blob, in the form "examples", "csv" or "label-studio". */
+export async function getExamples(run, form, signal) {
+  return (await request(`${path(run)}/examples?form=${form}`, { signal })).blob();
+}
+
+/** Draw unflagged sentences of a run at random; gives back how many. */
+export async function drawSample(run, signal) {
+  return (await request(`${path(run)}/sample`, { method: "POST", signal })).json();
+}
+
+/** How many sentences of a run are decided, and what is missing to learn from them. */
+export async function getDecisions(run, signal) {
+  return (await request(`${path(run)}/decisions`, { signal })).json();
+}
+
+/** Fit the detector of a run by the decisions about it, as the version `name`; gives back what that gains. */
+export async function learn(run, name, signal) {
+  return (await request(`${path(run)}/calibrations?name=${encodeURIComponent(name)}`, { method: "POST", signal })).json();
+}
+
+/** The versions of fitted thresholds and probabilities, and which ones checks use. */
+export async function getCalibrations(signal) {
+  return (await request("v1/calibrations", { signal })).json();
+}
+
+/** Let checks use a version, or stop using it. */
+export async function activate(name, active, signal) {
+  await request(`v1/calibrations/${encodeURIComponent(name)}?active=${active}`, { method: "PUT", signal });
 }
 
 /** Delete a run. */

@@ -342,13 +342,13 @@ async function go() {
 /** Show a case of the history. */
 async function showStored({ run: of, number, finding }) {
   await busy("Reading the case …", async (signal) => {
-    const { document, decisions, version, fields, row: about } = await api.getCase(of, number, signal);
+    const { document, decisions, version, fields, sampled, row: about } = await api.getCase(of, number, signal);
     desk.hide();
     if (document?.veridical !== "check/2") throw new Error(about.problem || "This case is not judged yet.");
     const { content } = readChecked(document);
     const { document: named, group } = fields;
     const example = { ...(named == null ? {} : { document: String(named) }), ...(group == null ? {} : { group: [["group", String(group)]] }) };
-    const row = { where: `case ${number}`, document, content: null, view: "result", example, review: storedReview(content, decisions), stored: { run: of, number, version } };
+    const row = { where: `case ${number}`, document, content: null, view: "result", example, review: storedReview(content, decisions, sampled), stored: { run: of, number, version } };
     rows = [row];
     at = 0;
     run = newRun();

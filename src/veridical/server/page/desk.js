@@ -5,6 +5,7 @@ import * as api from "./api.js";
 import { decided, readChecked } from "./checked.js";
 import { h, replace } from "./dom.js";
 import { OUTCOMES, findingsOf } from "./findings.js";
+import { learningPanel } from "./learning.js";
 import { comparisonCases, comparisonFigures, table, trendChart } from "./run_comparison.js";
 import { decisionsOf, storedReview } from "./stored.js";
 import { count, number, visible } from "./text.js";
@@ -13,6 +14,11 @@ const STATES = { ...OUTCOMES, waiting: "Waiting", failed: "Failed" };
 const ORIGINS = { check: "Check", import: "File", proxy: "Chat" };
 const COLUMNS = { number: "No.", outcome: "Outcome", score: "Score", flagged: "Findings", decided: "Decided", cause: "Cause", name: "Id" };
 const FACETS = { kind: "Kind of error", cause: "Cause", source: "Source", label: "Label", detector: "Flagged by" };
+const EXPORTS = [
+  ["examples", "Save labelled examples", "examples.jsonl"],
+  ["csv", "Save decisions as CSV", "decisions.csv"],
+  ["label-studio", "Save for Label Studio", "label-studio.json"],
+];
 const POLL = 1000; // milliseconds between two looks at an import
 const TITLE = "Veridical";
 
@@ -145,6 +151,7 @@ export class Desk {
       h("p", { class: "soft" }, h("a", { href: addressOf() }, "All runs"), ` · ${when(run.created)}`, run.by && ` · ${run.by}`, " · ", visible(run.about.detectors.map((one) => one.name).join(", "))),
       progress,
       run.name ? this.#trend(run) : null,
+      learningPanel(run, { role: this.role, busy: this.busy, announce: this.announce, review: () => this.#go(addressOf({ run: id, query: new URLSearchParams({ sampled: "true" }) })) }),
       this.#filters(id, query, facets),
       h("p", { class: "actions" }, h("b", { id: "total" }, count(page.total, "case")), this.#bulk()),
       table(`Cases of ${title}`, [h("td", {}, this.#all()), ...Object.entries(COLUMNS).map(([name, text]) => this.#column(id, query, name, text)), h("th", { scope: "col", class: "wide" }, "Response")], rows),
@@ -152,7 +159,7 @@ export class Desk {
       h(
         "p",
         { class: "actions" },
-        h("button", { type: "button", class: "quiet", id: "save-examples", onclick: () => this.#saveExamples() }, "Save labelled examples"),
+        EXPORTS.map(([form, text, file]) => h("button", { type: "button", class: "quiet", id: `save-${form}`, onclick: () => this.#saveExamples(form, file) }, text)),
         this.role === "admin" ? h("button", { type: "button", class: "quiet", id: "delete-run", onclick: () => this.#deleteRun() }, "Delete this run") : null,
       ),
     );
@@ -213,6 +220,7 @@ export class Desk {
       choice("outcome", "Outcome", Object.entries(STATES)),
       choice("score_min", "Score from", ["0.25", "0.5", "0.75", "0.9"].map((value) => [value, value])),
       choice("decided", "Decided", [["true", "yes"], ["false", "no"]]),
+      choice("sampled", "Drawn at random", [["true", "yes"], ["false", "no"]]),
       has.map(([kind, text]) => choice(kind, text, Object.entries(facets[kind]).map(([value, n]) => [value, `${value} (${n})`]))),
       h("button", { class: "quiet small" }, "Find"),
     );
@@ -301,8 +309,8 @@ export class Desk {
     await this.#eachSelected("Deleting …", (one, signal) => api.deleteCase(this.run.id, one, signal));
   }
 
-  async #saveExamples() {
-    await this.busy("Writing the examples …", async (signal) => this.save("examples.jsonl", await api.getExamples(this.run.id, signal)));
+  async #saveExamples(form, file) {
+    await this.busy("Writing the decisions …", async (signal) => this.save(file, await api.getExamples(this.run.id, form, signal)));
   }
 
   async #deleteRun() {

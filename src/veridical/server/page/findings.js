@@ -78,14 +78,14 @@ export function placeKey({ source, start, end }) {
 }
 
 /** Marks for the response, and for the edits that the reader decided on where `findings` has them. */
-export function responseMarks(content, judgement, { flagged, others, missed = [], edits = [] }) {
-  const marks = [...flagged, ...missed, ...others].map((finding) => ({
+export function responseMarks(content, judgement, { flagged, others, missed = [], samples = [], edits = [] }) {
+  const marks = [...flagged, ...missed, ...samples, ...others].map((finding) => ({
     start: finding.start,
     end: finding.end,
     key: finding.key,
     kind: [finding.kind, finding.start === finding.end && "place", finding.resolution?.action].filter(Boolean).join(" "),
     href: `#${finding.key}`,
-    label: [{ flag: `flagged, ${number(finding.score ?? 0, finding.threshold)}`, missed: "reported" }[finding.kind] ?? "has evidence"].concat(decidedOn(finding)?.toLowerCase() ?? []).join(", "),
+    label: [{ flag: `flagged, ${number(finding.score ?? 0, finding.threshold)}`, missed: "reported", sample: "drawn at random" }[finding.kind] ?? "has evidence"].concat(decidedOn(finding)?.toLowerCase() ?? []).join(", "),
   }));
   marks.push(...editMarks(edits));
   const gaps = unjudged(content, judgement).map((gap, i) => ({ ...gap, key: `u${i}`, kind: "unjudged", label: "not judged" }));

@@ -161,7 +161,7 @@ export class Result {
       if (special) return special;
       const finding = this.byKey.get(key);
       if (finding) {
-        if (finding.kind === "missed") return ["reported", finding.reason && shorten(finding.reason, 140)];
+        if (finding.score == null) return [finding.kind === "sample" ? "drawn at random" : "reported", finding.reason && shorten(finding.reason, 140)];
         const limit = number(finding.threshold);
         const score = `${number(finding.score, finding.threshold)} · ${finding.kind === "omit" ? "left out" : "flagged"} from ${limit}`;
         return [score, finding.correction ? `The source has “${shorten(finding.correction, 80)}”` : finding.reason && shorten(finding.reason, 140)];
@@ -198,7 +198,7 @@ export class Result {
       else row.removeAttribute("aria-current");
     }
     if (focus) inspector.focus({ preventScroll: true });
-    if (!quiet) this.announce([`Finding ${finding.number ?? ""}`, shorten(finding.words, 120), finding.kind !== "missed" && `score ${number(finding.score, finding.threshold)}`, finding.reason, decidedOn(finding)].filter(Boolean).join(", "));
+    if (!quiet) this.announce([`Finding ${finding.number ?? ""}`, shorten(finding.words, 120), finding.score != null && `score ${number(finding.score, finding.threshold)}`, finding.reason, decidedOn(finding)].filter(Boolean).join(", "));
   }
 
   /** Go on by `n` findings, around the end. */
@@ -367,7 +367,7 @@ export class Result {
     const { content } = this.checked;
     const text = h("div", { class: "text response" });
     this.shown = showText(text, content.response, responseMarks(content, this.judgement, this.findings));
-    const { flagged, omissions, others, missed } = this.findings;
+    const { flagged, omissions, others, missed, samples } = this.findings;
     replace(
       box,
       content.question ? h("p", { class: "question" }, h("span", { class: "soft" }, "Question "), h("span", { dir: "auto" }, visible(content.question))) : null,
@@ -376,6 +376,7 @@ export class Result {
       this.judgement.reason ? h("p", { class: "soft", dir: "auto" }, visible(this.judgement.reason)) : null,
       flagged.length ? [h("h2", {}, "Not backed"), this.#list(flagged)] : null,
       missed.length ? [h("h2", {}, "Reported errors"), this.#list(missed)] : null,
+      samples.length ? [h("h2", {}, "Drawn at random"), this.#list(samples)] : null,
       omissions.length ? [h("h2", {}, "Left out of the response"), this.#list(omissions)] : null,
       others.length && !this.judgement.verdicts.some((verdict) => verdict.claim)
         ? h("details", {}, h("summary", {}, `Below the threshold, with evidence (${others.length})`), this.#list(others))
@@ -429,7 +430,7 @@ export class Result {
         { type: "button", class: `finding ${finding.kind}`, "data-finding": finding.key, onclick: () => this.select(finding.key, { focus: true }) },
         h("span", { class: "index" }, finding.number ? String(finding.number) : icon("clear")),
         h("span", { class: "words", dir: "auto" }, shorten(words, 140)),
-        h("span", { class: "state" }, decidedOn(finding) && h("span", { class: "chip" }, decidedOn(finding)), finding.kind !== "missed" && meter(finding)),
+        h("span", { class: "state" }, decidedOn(finding) && h("span", { class: "chip" }, decidedOn(finding)), finding.score != null && meter(finding)),
         told || cited ? h("span", { class: "told soft", dir: "auto" }, told ?? cited) : null,
       ),
     );

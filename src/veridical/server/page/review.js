@@ -21,6 +21,7 @@ export class Review {
   constructor(response, resolutions = [], changed = false) {
     this.response = response;
     this.resolutions = resolutions;
+    this.sampled = []; // sentences that were drawn at random: {start, end}
     this.changed = changed; // whether something was decided here, and not only opened
   }
 

@@ -8,7 +8,7 @@ import { count, shorten } from "./text.js";
 
 const KEYS = { a: "use", e: "edit", r: "remove", w: "wrong", k: "keep" };
 
-/** The findings with what was decided about each, the errors that the reader reported, and the edits that follow. */
+/** The findings with what was decided about each, the errors that the reader reported, sentences of a random sample, and the edits that follow. */
 export function reviewed(findings, content, review) {
   for (const finding of [...findings.all, ...findings.others]) finding.resolution = review.of(finding);
   const missed = review.resolutions.filter((one) => one.missed && !findings.flagged.some(({ resolution }) => resolution === one));
@@ -18,6 +18,11 @@ export function reviewed(findings, content, review) {
     words: shorten(content.response.slice(one.start, one.end), 300), resolution: one,
   }));
   findings.all.push(...findings.missed);
+  findings.samples = review.sampled.map(({ start, end }, i) => ({
+    start, end, source: null, key: `s${i}`, kind: "sample", number: findings.all.length + i + 1, correction: null, evidence: [],
+    words: shorten(content.response.slice(start, end), 300), resolution: review.of({ start, end }),
+  }));
+  findings.all.push(...findings.samples);
   findings.edits = editsOf(content.response, review.resolutions);
   return findings;
 }
@@ -98,7 +103,7 @@ export class Reviewing {
       button("wrong", omitted ? "Left out, no change" : "Wrong, no change", "w", is("wrong"), () => this.#resolve(finding, "wrong")),
       finding.kind === "missed"
         ? button("keep", "Withdraw", "k", false, () => this.#withdraw(finding))
-        : button("keep", omitted ? "Not needed" : "Keep as it is", "k", is("keep"), () => this.#resolve(finding, "keep")),
+        : button("keep", omitted ? "Not needed" : finding.kind === "sample" ? "It is right" : "Keep as it is", "k", is("keep"), () => this.#resolve(finding, "keep")),
     );
     return box;
   }

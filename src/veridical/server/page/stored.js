@@ -6,8 +6,8 @@ import { places } from "./text.js";
 
 const NAMES = ["action", "source", "text", "reason", "label", "error", "missed"];
 
-/** The review of a stored case. */
-export function storedReview({ response, sources }, decisions) {
+/** The review of a stored case; `sampled` are sentences that were drawn at random for review. */
+export function storedReview({ response, sources }, decisions, sampled = []) {
   const place = placing(places(response));
   const inSource = new Map(sources.map(({ id, text }) => [id, placing(places(text))]));
   const resolutions = decisions.map(({ start, end, cut, ...decision }) => ({
@@ -15,7 +15,9 @@ export function storedReview({ response, sources }, decisions) {
     ...(start === null ? { start: null, end: null } : (decision.source === null ? place : inSource.get(decision.source))({ start, end })),
     ...(cut ? { cut: place({ start: cut[0], end: cut[1] }) } : {}),
   }));
-  return new Review(response, resolutions);
+  const review = new Review(response, resolutions);
+  review.sampled = sampled.map(([start, end]) => place({ start, end }));
+  return review;
 }
 
 /** The decisions of a review, for the history. */

@@ -13,12 +13,13 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from veridical.io.files import write_whole
 from veridical.records.errors import InputError
 from veridical.workflows.rate.rows import Run, RunRow
 
-__all__ = ["LABEL_STUDIO_CONFIG", "text_of_cell", "write_sheet"]
+__all__ = ["LABEL_STUDIO_CONFIG", "cell_of_text", "text_of_cell", "write_sheet"]
 
 _FORMULA = re.compile(r"'*\s*[=+\-@＝＋－＠]")
 _COLUMNS = ("row", "id", "question", "response", "sources", "wrong")
@@ -67,8 +68,13 @@ def write_sheet(path: Path, run: Run, rows: Sequence[RunRow]) -> None:
         table = csv.DictWriter(text, _COLUMNS, restval="", delimiter="\t" if ending == ".tsv" else ",")
         table.writeheader()
         for line in lines:
-            table.writerow({name: f"'{cell}" if _FORMULA.match(str(cell)) else cell for name, cell in line.items()})
+            table.writerow({name: cell_of_text(cell) for name, cell in line.items()})
         write_whole(path, "\ufeff" + text.getvalue())  # the mark lets spreadsheets read UTF-8
+
+
+def cell_of_text(value: Any) -> Any:
+    """Return a value for a cell of a sheet, with a quote in front if a spreadsheet would take it for a formula."""
+    return f"'{value}" if _FORMULA.match(str(value)) else value
 
 
 def text_of_cell(cell: str) -> str:

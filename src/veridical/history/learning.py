@@ -1,0 +1,150 @@
+"""Learn from the decisions about a run: fit a threshold and probabilities again, and keep them if clearly better."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from veridical.detectors.calibrated import FittedCalibration, Scale
+from veridical.history.records import DecidedSentence, Decisions, Learning
+from veridical.history.sentences import overlap
+from veridical.inference.saving import versions
+from veridical.metrics import UndefinedMetricError
+from veridical.records.detector import Detector, digest_of, fingerprint_of, info_of
+from veridical.records.judging import thresholds_in_force
+from veridical.records.spans import Span
+from veridical.records.types import Judgement, Level
+from veridical.workflows.recalibration import LabelledScores, recalibrate
+
+__all__ = ["NEEDED", "NEEDED_AT_RANDOM", "NEEDED_OF_EACH", "learn", "stored_judgements", "too_few"]
+
+NEEDED = 50
+"""The number of decided sentences from which a detector is recalibrated."""
+NEEDED_AT_RANDOM = 20
+"""How many of them must come from a random sample, because findings say nothing about errors that were not found."""
+NEEDED_OF_EACH = 5
+"""How many of them must be wrong, and how many right."""
+
+
+def too_few(decisions: Decisions) -> str | None:
+    """Return which decisions are missing, or None if there may be enough."""
+    total = decisions.flagged + decisions.random
+    if total < NEEDED:
+        return f"{total} sentences are decided, and {NEEDED} are needed"
+    at_random = min(NEEDED_AT_RANDOM, decisions.all_unflagged)
+    if decisions.random < at_random:
+        return f"{decisions.random} sentences of a random sample are decided, and {at_random} are needed"
+    return None
+
+
+def stored_judgements(
+    sentences: Sequence[DecidedSentence], about: Mapping[str, Any], spec: str, detector: Detector
+) -> list[Judgement] | None:
+    """Return a detector's judgement of each sentence's case as the run has it.
+
+    The result is None if the run has other scores than this detector would give.
+
+    Args:
+        sentences: The decided sentences.
+        about: How the run judged (`RunRow.about`).
+        spec: The name of the detector.
+        detector: The detector.
+    """
+    fingerprints = {one["name"]: (i, one["fingerprint"]) for i, one in enumerate(about["detectors"])}
+    i, fingerprint = fingerprints.get(spec, (0, None))
+    if fingerprint != digest_of(fingerprint_of(detector)):
+        return None
+    return [one.judgements[i] for one in sentences]
+
+
+def learn(
+    detector: Detector,
+    sentences: Sequence[DecidedSentence],
+    judgements: Sequence[Judgement],
+    decisions: Decisions,
+    *,
+    spec: str,
+    run: str,
+) -> tuple[Learning, FittedCalibration | None]:
+    """Fit the threshold and probabilities of a detector by decided sentences.
+
+    Each sentence weighs as many sentences of the run as it stands for: the inverse of the probability with which a
+    sentence of its list, flagged or unflagged, is decided.
+
+    Args:
+        detector: The detector whose scores are fitted.
+        sentences: The decided sentences.
+        judgements: The detector's judgement of each sentence's case, in the same order.
+        decisions: How many sentences are decided, and how many there are.
+        spec: The name of the detector.
+        run: The id of the run.
+
+    Returns:
+        What fitting gains, and what was fitted if it gains something.
+    """
+
+    def too_little(reason: str) -> tuple[Learning, None]:
+        return Learning(verdict="too few decisions", reason=reason, detector=spec, decisions=decisions), None
+
+    reason = too_few(decisions)
+    if reason is not None:
+        return too_little(reason)
+    by_words = not any(one.sentences for one in judgements) and any(one.verdicts for one in judgements)
+    level = Level.SPAN if by_words else Level.RESPONSE
+    scores = [_score(judgement, one.span) for one, judgement in zip(sentences, judgements, strict=True)]
+    scored = [(one, score) for one, score in zip(sentences, scores, strict=True) if score is not None]
+    numbers = Counter(one.drawn for one, _ in scored)
+    classes = Counter(one.wrong for one, _ in scored)
+    if min(classes[True], classes[False]) < NEEDED_OF_EACH or len(scored) < NEEDED:
+        found = f"{classes[True]} wrong and {classes[False]} right sentences with a score are decided"
+        return too_little(f"{found}; {NEEDED_OF_EACH} of each, and {NEEDED} together, are needed")
+    standing_for = {"flagged": decisions.all_flagged, "random": decisions.all_unflagged}
+    sample = LabelledScores(
+        np.array([one.wrong for one, _ in scored]),
+        np.array([score for _, score in scored]),
+        np.array([standing_for[one.drawn] / numbers[one.drawn] for one, _ in scored]),
+        np.array([one.document for one, _ in scored]),
+    )
+    thresholds = asdict(thresholds_in_force(detector))
+    try:
+        fitted = recalibrate(sample, thresholds[level.value], probabilities=not by_words)
+    except UndefinedMetricError as error:
+        return too_little(str(error))
+    learning = Learning(
+        verdict="no gain" if fitted.scale is None else "gain",
+        reason="neither a fitted threshold nor calibrated scores are clearly better on other documents"
+        if fitted.scale is None
+        else "better on other documents than those it was fitted on",
+        detector=spec,
+        decisions=decisions,
+        threshold=fitted.threshold,
+        probabilities=fitted.probabilities,
+        level=level.value,
+    )
+    if fitted.scale is None:
+        return learning, None
+    scales = {each: Scale(thresholds[each.value]) for each in info_of(detector).levels} | {level: fitted.scale}
+    training = {
+        "data": f"decisions about the run {run}",
+        "examples": len(scored),
+        "documents": len(set(sample.documents.tolist())),
+        "date": datetime.now(UTC).date().isoformat(),
+        "versions": versions(),
+    }
+    return learning, FittedCalibration(spec, fingerprint_of(detector), scales, training)
+
+
+def _score(judgement: Judgement, sentence: Span) -> float | None:
+    """Return the detector's score of a sentence: of the sentences there, else the highest of the words, else of all."""
+    if judgement.judged == ():
+        return None
+    if judgement.sentences:
+        return max((each.score for each in judgement.sentences if overlap(each.span, sentence)), default=None)
+    if judgement.verdicts:
+        return max((each.score for each in judgement.verdicts if overlap(each.span, sentence)), default=0.0)
+    return judgement.hallucination

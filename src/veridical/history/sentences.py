@@ -1,0 +1,107 @@
+"""Find the sentences of a checked response, and what people decided about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from veridical.history.records import Drawn, PlaceDecision
+from veridical.io.serialization import decode, tag_of
+from veridical.records.spans import Span, intersection
+from veridical.records.types import Checked, judged_spans
+from veridical.text.segment import sentences
+
+__all__ = ["checked_in", "decided", "drawn", "flagged_places", "sentence_counts", "sentences_of"]
+
+
+def checked_in(body: str) -> Checked | None:
+    """Return the result in a stored document, or None if it contains no result."""
+    if not body.startswith(f'{{"veridical": "{tag_of("check")}"'):
+        return None
+    checked: Checked = decode(body)
+    return checked
+
+
+def sentences_of(checked: Checked) -> list[tuple[Span, bool]]:
+    """Return the judged sentences of a response, each with whether a detector flags something in it.
+
+    They are the sentences that a detector scored. If no detector scores sentences, the judged text is split, and if the
+    response has only a score as a whole, it counts as one sentence.
+    """
+    judgements = [one for one in checked.judgements if one.judged != ()]
+    flagged = flagged_places(checked)
+    scoring = next((one for one in judgements if one.sentences), None)
+    if scoring is not None:
+        spans = [sentence.span for sentence in scoring.sentences]
+    elif any(one.verdicts for one in judgements):
+        judged = [span for one in judgements for span in judged_spans(checked.case, one)]
+        spans = [span for span in sentences(checked.case.response) if intersection([span], judged)]
+    elif any(one.hallucination is not None for one in judgements):
+        spans = [Span(0, len(checked.case.response))]
+    else:
+        spans = []
+    return [(span, any(overlap(span, place) for place in flagged)) for span in spans]
+
+
+def flagged_places(checked: Checked) -> list[Span]:
+    """Return the places of a response that a detector flags: verdicts, or else sentences, or else all of it."""
+    places = []
+    for judgement, decision in zip(checked.judgements, checked.decisions, strict=True):
+        places += [judgement.verdicts[i].span for i in decision.verdicts]
+        if judgement.sentences:
+            scored = [each.span for each in judgement.sentences if each.score >= decision.thresholds.response]
+            places += [span for span in scored if not any(overlap(span, place) for place in places)]
+        elif decision.hallucination and not decision.verdicts:
+            places.append(Span(0, len(checked.case.response)))
+    return places
+
+
+def sentence_counts(checked: Checked) -> dict[str, int]:
+    """Return the columns with the numbers of flagged and unflagged sentences."""
+    flags = [is_flagged for _, is_flagged in sentences_of(checked)]
+    return {"flagged_sentences": sum(flags), "unflagged_sentences": len(flags) - sum(flags)}
+
+
+def drawn(checked: Checked, sampled: Sequence[Span], decision: PlaceDecision) -> Drawn | None:
+    """Return how the place of a decision came to the person: in a random sample, as a finding, or neither."""
+    if decision.source is not None or decision.start is None or decision.end is None:
+        return None
+    place = Span(decision.start, decision.end)
+    if any(overlap(place, span) for span in sampled):
+        return "random"
+    return "flagged" if any(overlap(place, span) for span in flagged_places(checked)) else None
+
+
+def decided(
+    checked: Checked, sampled: Sequence[Span], decisions: Sequence[PlaceDecision]
+) -> Iterator[tuple[Span, bool, Drawn]]:
+    """Yield the sentences that decisions say everything about, whether they are wrong, and how they were drawn.
+
+    A flagged sentence is right if all of its findings were kept. Unflagged sentences count only if they were drawn at
+    random, because those that a person happened to look at say nothing about the others.
+    """
+    placed = [
+        (Span(one.start, one.end), one)
+        for one in decisions
+        if one.source is None and one.start is not None and one.end is not None
+    ]
+    wrong = [span for span, one in placed if one.action != "keep"]
+    kept = [span for span, one in placed if one.action == "keep"]
+    all_right = any(one.action == "rest" for one in decisions)
+    findings = flagged_places(checked)
+    for sentence, is_flagged in sentences_of(checked):
+        is_sampled = not is_flagged and any(overlap(sentence, span) for span in sampled)
+        if not (is_flagged or is_sampled):
+            continue
+        if any(overlap(sentence, span) for span in wrong):
+            yield sentence, True, "flagged" if is_flagged else "random"
+        elif is_flagged:
+            own = [place for place in findings if overlap(sentence, place)]
+            if all(any(overlap(place, span) for span in kept) for place in own):
+                yield sentence, False, "flagged"
+        elif all_right or any(overlap(sentence, span) for span in kept):
+            yield sentence, False, "random"
+
+
+def overlap(one: Span, other: Span) -> bool:
+    """Return whether two places share a character. A place without characters lies where it begins."""
+    return one.start < max(other.end, other.start + 1) and other.start < max(one.end, one.start + 1)
