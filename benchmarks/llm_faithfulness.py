@@ -26,7 +26,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from datetime import date
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
@@ -273,7 +272,7 @@ def main() -> None:
     if options.client:
         client(options.client, options.url, options.model)
         return
-    from running import command
+    from running import emit
 
     options.state.mkdir(parents=True, exist_ok=True)
     cases = drawn(options.data, options.questions)
@@ -283,11 +282,8 @@ def main() -> None:
         sys.exit(f"{options.state} holds results of other cases: name another --state")
     file.write_text(json.dumps(ids), "utf-8")
     for tool, lines in judge_all(options, cases).items():
-        row = {"tool": tool, "data": "written_rag", "split": "dev", **row_of(lines), "model": options.model}
-        row |= {"fitted_here": tool == "default", "command": command(), "date": date.today().isoformat()}
-        with ROWS.open("a", encoding="utf-8") as rows:
-            rows.write(json.dumps(row) + "\n")
-        print(row, flush=True)
+        row = {"tool": tool, "data": "written_rag", "split": "dev", **row_of(lines)}
+        emit({**row, "model": options.model, "fitted_here": tool == "default"}, ROWS)
 
 
 if __name__ == "__main__":
