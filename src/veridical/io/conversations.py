@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from itertools import filterfalse
 from typing import Any
 
 from veridical.io.prompt_context import Context, Marker, context_of
@@ -159,7 +160,10 @@ def read_conversation(
         raise InputError(f"system is {system!r:.60}", hint=hint)
     if prompt:
         messages = [{"role": "system", "content": prompt}, *messages]
-    *cases, _ = _turns(messages, id, sources, system, assistant, first=0 if prompt else 1)
+    reader = _Reader(id, system, assistant, (), (), list(sources))
+    for number, message in enumerate(messages, 0 if prompt else 1):
+        reader.read(number, message)
+    cases = reader.cases
     if not cases:
         raise InputError(f"conversation {id!r} has no turn of the assistant with a text", hint=_HINT)
     return cases[-1:] if only_last else cases
@@ -187,84 +191,106 @@ def coming_turn(
     >>> coming_turn([("docs", "It is red."), ("user", "Which colour?")], evidence_roles=["docs"]).sources[0].text
     'It is red.'
     """
-    return replace(_turns(messages, id, sources, "context", False, evidence_roles, markers)[-1], id=id)
+    reader = _Reader(id, "context", False, evidence_roles, markers, list(sources))
+    for number, message in enumerate(messages, 1):
+        reader.read(number, message)
+    return replace(reader.case(0, ""), id=id)
 
 
-def _turns(
-    messages: Iterable[Any],
-    id: str,
-    sources: Sequence[Source],
-    system: str,
-    assistant: bool,
-    evidence_roles: Collection[str] = (),
-    markers: Sequence[Marker] = (),
-    first: int = 1,
-) -> list[Case]:
-    """Return a case for each turn of the assistant, the last one for the turn that comes after all messages.
+@dataclass(slots=True)
+class _Reader:
+    """Reads messages one after another, and makes a case for each turn of the assistant.
 
-    Messages are numbered from `first`.
+    Attributes:
+        id, system, assistant, evidence_roles, markers: As in `read_conversation` and `coming_turn`.
+        evidence: The sources so far.
+        history: The turns so far.
+        calls: The name of each tool call, by the call's id.
+        arguments: The arguments of each tool call that has no result yet.
+        cases: The cases so far.
     """
-    evidence = list(sources)
-    names = {source.id for source in evidence}
-    repeats = Counter[str]()
-    history: list[Turn] = []
-    calls: dict[str, str] = {}
-    arguments: dict[str, Any] = {}
-    cases: list[Case] = []
 
-    def add(name: str, number: int, *texts: str) -> None:
-        for text in texts:
-            if is_blank(text):
-                continue
+    id: str
+    system: str
+    assistant: bool
+    evidence_roles: Collection[str]
+    markers: Sequence[Marker]
+    evidence: list[Source]
+    history: list[Turn] = field(default_factory=list)
+    calls: dict[str, str] = field(default_factory=dict)
+    arguments: dict[str, Any] = field(default_factory=dict)
+    cases: list[Case] = field(default_factory=list)
+    _repeats: Counter[str] = field(default_factory=Counter)
+    _names: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._names.update(source.id for source in self.evidence)
+
+    def add(self, name: str, number: int, *texts: str) -> None:
+        """Add the texts of a message to the evidence, each as a source with a name of its own."""
+        for text in filterfalse(is_blank, texts):
             unique = place = f"{name}, message {number}"
-            while unique in names:
-                repeats[place] += 1
-                unique = f"{place} ({repeats[place] + 1})"
-            names.add(unique)
-            evidence.append(Source(unique, text))
+            while unique in self._names:
+                self._repeats[place] += 1
+                unique = f"{place} ({self._repeats[place] + 1})"
+            self._names.add(unique)
+            self.evidence.append(Source(unique, text))
 
-    def case(number: int, response: str) -> Case:
-        return Case(f"{id} message {number}", response, tuple(evidence), _question(history), tuple(history))
+    def case(self, number: int, response: str) -> Case:
+        """Return the case of a response in message `number`."""
+        id, history = f"{self.id} message {number}", tuple(self.history)
+        return Case(id, response, tuple(self.evidence), _question(history), history)
 
-    number = 0
-    for number, given in enumerate(messages, first):
+    def read(self, number: int, given: Any) -> None:
+        """Read a message: what it adds to the evidence, then its text by its role."""
         try:
-            message, own_sources = _message(given, evidence_roles), list(_own_sources(given))
+            message, own_sources = _message(given, self.evidence_roles), list(_own_sources(given))
         except InputError as error:
             raise InputError(f"message {number}: {error.message}", hint=error.hint) from None
-        calls |= message.calls
-        arguments |= message.arguments
-        role, text = message.role, message.text
         for source in own_sources:
-            add(source.id, number, source.text)
-        for name, result in message.results:
-            tool = calls.get(name, name) or "tool"
-            if not is_blank(result):
-                add(f"{tool} call", number, _values(arguments.pop(name, None), result))
-            add(tool, number, result)
-        for name, passage in message.cited:
-            if not any(passage in source.text for source in evidence):
-                add(name, number, passage)
+            self.add(source.id, number, source.text)
+        self._read_results(number, message)
+        role, text = message.role, message.text
         if role == "assistant":
-            answer = text[answer_start(text) :]
-            if not is_blank(answer):
-                cases.append(case(number, text))
-                if assistant:
-                    add("assistant", number, answer)
+            self._read_answer(number, text)
         elif role == "user":
-            if context := context_of(text, markers):
-                add("user", number, *context.passages)
-                text = context.question or text
-            if context is None or context.question:
-                add("user", number, _statements(text))
+            text = self._read_user(number, text)
         elif role == "system":
-            context = context_of(text, markers) if system == "context" else None
-            add("system", number, *_configured(text, system, context))
+            context = context_of(text, self.markers) if self.system == "context" else None
+            self.add("system", number, *_configured(text, self.system, context))
             if context and context.question:
                 role, text = "user", context.question
-        if not is_blank(text) and role != "tool":
-            history.append(Turn(role, text))
-    return [*cases, case(number + 1, "")]
+        if role != "tool" and not is_blank(text):
+            self.history.append(Turn(role, text))
+
+    def _read_results(self, number: int, message: _Message) -> None:
+        self.calls |= message.calls
+        self.arguments |= message.arguments
+        for name, result in message.results:
+            tool = self.calls.get(name, name) or "tool"
+            if not is_blank(result):
+                self.add(f"{tool} call", number, _values(self.arguments.pop(name, None), result))
+            self.add(tool, number, result)
+        for name, passage in message.cited:
+            if not any(passage in source.text for source in self.evidence):
+                self.add(name, number, passage)
+
+    def _read_answer(self, number: int, text: str) -> None:
+        answer = text[answer_start(text) :]
+        if not is_blank(answer):
+            self.cases.append(self.case(number, text))
+            if self.assistant:
+                self.add("assistant", number, answer)
+
+    def _read_user(self, number: int, text: str) -> str:
+        """Read the text of a user, and return it without the context that it holds."""
+        context = context_of(text, self.markers)
+        if context:
+            self.add("user", number, *context.passages)
+            text = context.question or text
+        if context is None or context.question:
+            self.add("user", number, _statements(text))
+        return text
 
 
 def _values(arguments: Any, result: str) -> str:
@@ -431,36 +457,54 @@ def _read_content(content: Any, message: _Message) -> None:
         kind = str(_get(block, "type") or _get(block, "block_type"))
         if kind == "None" and not _get(block, "thought"):
             _read_untyped(block, message)
-        elif kind in ("text", "input_text", "output_text"):
-            message.texts.append(str(_get(block, "text") or _get(block, "content") or ""))
-            citations = _get(block, "citations") or _get(block, "annotations")
-            for citation in citations if isinstance(citations, list | tuple) else ():
-                title = _get(citation, "document_title") or _get(citation, "title") or "citation"
-                message.cited.append((str(title), str(_get(citation, "cited_text") or "")))
-        elif kind.startswith("tool-") or kind == "dynamic-tool":  # the AI SDK's, in its two forms
-            name = str(_get(block, "toolName") or kind.removeprefix("tool-"))
-            message.add_call(_get(block, "toolCallId"), name, block)
-            output = _get(block, "result") if _get(block, "output") is None else _get(block, "output")
-            typed = isinstance(output, Mapping) and set(output) == {"type", "value"}
-            message.results.append((str(_get(block, "toolCallId")), _joined(output["value"] if typed else output)))
-        elif kind.endswith(("tool_use", "tool_call")):
-            name = _get(block, "name") or _get(block, "tool_name")
-            message.add_call(_get(block, "id") or _get(block, "tool_call_id"), name, block)
-        elif kind.endswith("tool_result"):
-            call_id = str(_get(block, "tool_use_id") or _get(block, "tool_call_id"))
-            message.results += [(call_id, _joined(_get(block, name))) for name in ("content", "output")]
-        elif kind == "tool_call_response":  # OpenTelemetry's
-            result = _get(block, "response") if _get(block, "result") is None else _get(block, "result")
-            message.results.append((str(_get(block, "id")), _joined(result)))
-        elif kind == "document" and _get(block, "document") is not None:
-            message.results.append(_document(block))
-        elif kind in ("document", "search_result"):
-            source = _get(block, "source")
-            title = str(_get(block, "title") or (source if isinstance(source, str) else kind))
-            content = _get(block, "content") if source is None or isinstance(source, str) else source
-            message.results.append((title, _joined(content)))
-        elif _ITEM.fullmatch(kind):
-            _read_item(block, kind, message)
+            continue
+        read = next((read for pattern, read in _BLOCKS if pattern.fullmatch(kind)), None)
+        if read is not None:
+            read(block, kind, message)
+
+
+def _read_text(block: Any, kind: str, message: _Message) -> None:
+    """Read a text with its citations."""
+    message.texts.append(str(_get(block, "text") or _get(block, "content") or ""))
+    citations = _get(block, "citations") or _get(block, "annotations")
+    for citation in citations if isinstance(citations, list | tuple) else ():
+        title = _get(citation, "document_title") or _get(citation, "title") or "citation"
+        message.cited.append((str(title), str(_get(citation, "cited_text") or "")))
+
+
+def _read_sdk_tool(block: Any, kind: str, message: _Message) -> None:
+    """Read a call of the AI SDK with its output."""
+    name = str(_get(block, "toolName") or kind.removeprefix("tool-"))
+    message.add_call(_get(block, "toolCallId"), name, block)
+    output = _get(block, "result") if _get(block, "output") is None else _get(block, "output")
+    typed = isinstance(output, Mapping) and set(output) == {"type", "value"}
+    message.results.append((str(_get(block, "toolCallId")), _joined(output["value"] if typed else output)))
+
+
+def _read_call(block: Any, kind: str, message: _Message) -> None:
+    name = _get(block, "name") or _get(block, "tool_name")
+    message.add_call(_get(block, "id") or _get(block, "tool_call_id"), name, block)
+
+
+def _read_result(block: Any, kind: str, message: _Message) -> None:
+    call_id = str(_get(block, "tool_use_id") or _get(block, "tool_call_id"))
+    message.results += [(call_id, _joined(_get(block, name))) for name in ("content", "output")]
+
+
+def _read_otel_result(block: Any, kind: str, message: _Message) -> None:
+    """Read a result of a tool in OpenTelemetry's form."""
+    result = _get(block, "response") if _get(block, "result") is None else _get(block, "result")
+    message.results.append((str(_get(block, "id")), _joined(result)))
+
+
+def _read_document(block: Any, kind: str, message: _Message) -> None:
+    if kind == "document" and _get(block, "document") is not None:
+        message.results.append(_document(block))
+        return
+    source = _get(block, "source")
+    title = str(_get(block, "title") or (source if isinstance(source, str) else kind))
+    content = _get(block, "content") if source is None or isinstance(source, str) else source
+    message.results.append((title, _joined(content)))
 
 
 def _read_untyped(part: Any, message: _Message) -> None:
@@ -578,3 +622,15 @@ def _question(history: Sequence[Turn]) -> str | None:
     if len(asked) > 1 and (count < _ELLIPTICAL or (count < 3 * _ELLIPTICAL and _REFERS.search(question))):
         question = f"{asked[-2]} {question}"
     return question
+
+
+_BLOCKS: list[tuple[re.Pattern[str], Callable[[Any, str, _Message], None]]] = [
+    (re.compile(r"(?:in|out)put_text|text"), _read_text),
+    (re.compile(r"tool-.*|dynamic-tool", re.DOTALL), _read_sdk_tool),
+    (re.compile(r".*(?:tool_use|tool_call)", re.DOTALL), _read_call),
+    (re.compile(r".*tool_result", re.DOTALL), _read_result),
+    (re.compile(r"tool_call_response"), _read_otel_result),
+    (re.compile(r"document|search_result"), _read_document),
+    (_ITEM, _read_item),
+]
+"""The kinds of blocks, each with the function that reads it; the first that fits."""

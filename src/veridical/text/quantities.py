@@ -13,7 +13,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 
 from veridical.text.stemmer import stem
 from veridical.text.stopwords import STOP_WORDS
@@ -335,19 +335,7 @@ def _read(word: str) -> Value:
         match = _compiled(pattern).fullmatch(word)
         if match is None:
             continue
-        if form in ("iso", "dotted", "day_first", "month_first", "day_month", "month_day", "month_year"):
-            return _date(match)
-        if form == "either_first":
-            return _either_date(match)
-        if form in ("clock", "hour", "h_clock"):
-            return _time(form, match)
-        if form in _IN_WORDS:
-            return _IN_WORDS[form](match)
-        if form == "digits":
-            return _one(word.replace("–", "-"))
-        if form == "acronym":
-            return _one(stem(word.replace(".", "")))
-        return _amount(form, match)
+        return _FORM_VALUES[form](match)
     return _one(stem(word if word.isascii() else _without_accents(without_mark(word))))
 
 
@@ -424,52 +412,56 @@ def _power(match: re.Match[str]) -> Value:
     return _one(f"n:{n}")
 
 
-def _amount(form: str, match: re.Match[str]) -> Value:
-    """Return the value of a match of a form with a number: an amount, an ordinal, or a range."""
-    if form == "power":
-        return _power(match)
-    if form in ("between", "to", "range"):
-        return _range(form, match)
-    if form == "ordinal_word":
-        return _one(f"o:{_CARDINAL.get(match['tens'] or '', 0) + _ORDINAL[match['word']]}")
-    if form == "ordinal":
-        return _one(f"o:{int(match['n'])}")
-    if form == "version":
-        return _one(match["n"])
-    if form == "decade":
-        century, decade = match["c"], f"dec:{match['d']}"  # "the 90s" are the 1990s
-        dated = f"dec:{century or ''}{match['d']}"
-        if century in ("19", "20"):
-            return (dated, decade), (dated, decade)
-        return _one(dated) if century else ((dated, seconds := f"q:time:{match['d']}"), (dated, seconds))
-    if form in ("fraction", "share"):
-        return _part_of_whole(form, match)
-    if form == "feet":
-        return _one(f"q:length:{Fraction(127, 5000) * (12 * int(match['ft']) + int(match['inch']))}")
-    if form == "joined":
-        return _one(_joined(match[0]))
-    n = _fraction(match["n"])
-    if form == "keyed" and not KEY_UNITS[match["key"]]:  # money, and the key stays a word
+def _decade(match: re.Match[str]) -> Value:
+    """Return the value of "the 1990s". "The 90s" are the 1990s, too, or 90 seconds."""
+    century, decade = match["c"], f"dec:{match['d']}"
+    dated = f"dec:{century or ''}{match['d']}"
+    if century in ("19", "20"):
+        return (dated, decade), (dated, decade)
+    return _one(dated) if century else ((dated, seconds := f"q:time:{match['d']}"), (dated, seconds))
+
+
+def _keyed_number(match: re.Match[str]) -> Value:
+    """Return the value of a number with the key of its field, which names the unit."""
+    n, key = _fraction(match["n"]), match["key"]
+    if not KEY_UNITS[key]:  # money, and the key stays a word
         amounts = (*(f"q:{currency}:{n}" for currency in sorted(CURRENCIES)), f"n:{n}")
-        return amounts, (*amounts, stem(match["key"]))
-    if form == "keyed":
-        amounts = tuple(f"q:{kind}:{n * size}" for kind, size in UNITS[KEY_UNITS[match["key"]]])
-        return amounts, (*amounts, f"n:{n}")
-    if form == "hash":
-        return _one(f"n:{n}", f"q:gbp:{n}")
-    if form == "money":
-        n = -n if match["minus"] else n
-        return _one(f"q:{_currency(match['sign'])}:{n}", f"n:{n}")
-    if form == "age":  # "a man, 23," says the same as "a 23-year-old man"
-        return (f"q:month:{12 * n}", f"n:{n}"), (f"q:month:{12 * n}", f"n:{n}")
-    if form == "quantity":
-        amounts = tuple(f"q:{kind}:{n * size}" for kind, size in _measures(match["unit"]))
-        if amounts[0].startswith("q:data:"):  # 2,048 MB are 2 GB, too
-            amounts += (f"q:data:{n * _BINARY[_measures(match['unit'])[0][1]]}",)
-        if re.search("[0-9]m$", match[0]):  # "5m": five metres, or five million
-            amounts = (f"n:{n * 10**6}", *amounts)
-            return amounts, amounts
-        return amounts, (*amounts, f"n:{n}")
+        return amounts, (*amounts, stem(key))
+    amounts = tuple(f"q:{kind}:{n * size}" for kind, size in UNITS[KEY_UNITS[key]])
+    return amounts, (*amounts, f"n:{n}")
+
+
+def _hash(match: re.Match[str]) -> Value:
+    n = _fraction(match["n"])
+    return _one(f"n:{n}", f"q:gbp:{n}")
+
+
+def _money(match: re.Match[str]) -> Value:
+    n = _fraction(match["n"]) * (-1 if match["minus"] else 1)
+    return _one(f"q:{_currency(match['sign'])}:{n}", f"n:{n}")
+
+
+def _age(match: re.Match[str]) -> Value:
+    """Return the value of "a man, 23,", which says the same as "a 23-year-old man"."""
+    n = _fraction(match["n"])
+    keys = (f"q:month:{12 * n}", f"n:{n}")
+    return keys, keys
+
+
+def _quantity(match: re.Match[str]) -> Value:
+    """Return the value of a number with a unit."""
+    n = _fraction(match["n"])
+    amounts = tuple(f"q:{kind}:{n * size}" for kind, size in _measures(match["unit"]))
+    if amounts[0].startswith("q:data:"):  # 2,048 MB are 2 GB, too
+        amounts += (f"q:data:{n * _BINARY[_measures(match['unit'])[0][1]]}",)
+    if re.search("[0-9]m$", match[0]):  # "5m": five metres, or five million
+        amounts = (f"n:{n * 10**6}", *amounts)
+        return amounts, amounts
+    return amounts, (*amounts, f"n:{n}")
+
+
+def _number(match: re.Match[str]) -> Value:
+    n = _fraction(match["n"])
     if re.fullmatch(r"[0-9]+\.[0-9]+", match[0]):  # or a version
         return (f"n:{n}", match[0]), (f"n:{n}", match[0])
     parts = match[0].split(" ") if re.fullmatch(r"[0-9]{1,3}(?: [0-9]{3})+", match[0]) else ()
@@ -509,15 +501,6 @@ def _coins(match: re.Match[str]) -> Value:
     (currency, _), *_ = _measures(match["unit"])
     n = _fraction(match["n"]) + _fraction(match["coins"]) / 100
     return _one(f"q:{currency}:{n}", f"n:{n}")
-
-
-_IN_WORDS: dict[str, Callable[[re.Match[str]], Value]] = {
-    "year_words": _year_words,
-    "noon": _noon,
-    "roman": _roman,
-    "frequency": _frequency,
-    "coins": _coins,
-}
 
 
 def _range(form: str, match: re.Match[str]) -> Value:
@@ -623,3 +606,33 @@ def _date(match: re.Match[str]) -> Value:
         if year:
             implied.append(f"d:{year}-{month}-{day}")
     return (implied[-1],), tuple(implied)
+
+
+_FORM_VALUES: dict[str, Callable[[re.Match[str]], Value]] = {
+    **dict.fromkeys(("iso", "dotted", "day_first", "month_first", "day_month", "month_day", "month_year"), _date),
+    "either_first": _either_date,
+    **{form: partial(_time, form) for form in ("clock", "hour", "h_clock")},
+    **{form: partial(_range, form) for form in ("between", "to", "range")},
+    **{form: partial(_part_of_whole, form) for form in ("fraction", "share")},
+    "year_words": _year_words,
+    "noon": _noon,
+    "roman": _roman,
+    "frequency": _frequency,
+    "coins": _coins,
+    "digits": lambda match: _one(match[0].replace("–", "-")),
+    "acronym": lambda match: _one(stem(match[0].replace(".", ""))),
+    "power": _power,
+    "ordinal_word": lambda match: _one(f"o:{_CARDINAL.get(match['tens'] or '', 0) + _ORDINAL[match['word']]}"),
+    "ordinal": lambda match: _one(f"o:{int(match['n'])}"),
+    "version": lambda match: _one(match["n"]),
+    "decade": _decade,
+    "feet": lambda match: _one(f"q:length:{Fraction(127, 5000) * (12 * int(match['ft']) + int(match['inch']))}"),
+    "joined": lambda match: _one(_joined(match[0])),
+    "keyed": _keyed_number,
+    "hash": _hash,
+    "money": _money,
+    "age": _age,
+    "quantity": _quantity,
+    "number": _number,
+}
+"""For each form of `_FORMS`, the function from its match to its value."""
