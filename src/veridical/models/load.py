@@ -161,49 +161,10 @@ def _load(
     trust_remote_code: bool,
     kinds: tuple[Kind, ...],
 ) -> LocalModel:
-    import transformers
-
     device, dtype = placement
     local = Path(place).exists()
-    common: dict[str, Any] = {"trust_remote_code": trust_remote_code, "local_files_only": local}
-    if revision:
-        common["revision"] = revision
-    weights: dict[str, Any] = {}
-    folder = place
-    if is_gguf(place):
-        if not all(find_spec(name) for name in ("accelerate", "gguf")):
-            raise MissingExtraError("a GGUF file", "gguf")
-        folder, weights["gguf_file"] = str(Path(place).parent), Path(place).name
-    own_tokenizer = {} if (Path(folder) / "tokenizer.json").is_file() else weights
     try:
-        rebuilt = _is_hhem(Path(folder))
-        if rebuilt:
-            config, tokenizer = _hhem_parts(Path(folder))
-        else:
-            config = transformers.AutoConfig.from_pretrained(folder, **common, **weights)
-        commit = getattr(config, "_commit_hash", None)
-        if commit:
-            common["revision"] = commit
-        kind = kind_of(config)
-        of_pairs = "ForSequenceClassification" in " ".join(config.architectures or ())  # HHEM's name, too
-        if "classifier" in kinds and of_pairs:
-            kind = "classifier"
-        elif kind == "encoder" and "masked" in kinds:
-            from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
-
-            kind = "masked" if config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES else kind
-        _check_kind(place, kind, config.model_type, kinds)
-        if not rebuilt:
-            tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **common, **own_tokenizer)
-        if weights and (packed := getattr(transformers, "GgufConfig", None)):  # some versions leave them quantised
-            weights["quantization_config"] = packed(dequantize=True)
-        model_class = _CLASSES[kind]
-        if rebuilt:
-            model_class, weights["key_mapping"] = "T5ForTokenClassification", _HHEM_WEIGHTS
-        with quiet():
-            model, report = getattr(transformers, model_class).from_pretrained(
-                folder, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True, **common, **weights
-            )
+        config, tokenizer, model, kind, missing = _from_files(place, revision, dtype, trust_remote_code, kinds)
     except (OSError, ValueError, KeyError, IndexError, struct.error) as error:
         if isinstance(error, InputError):
             raise
@@ -214,8 +175,6 @@ def _load(
             if local
             else "there is no such folder; as a hub name it needs the network and safetensors weights",
         ) from error
-    # nothing here reads a pooler but the head of a classifier
-    missing = sorted(key for key in report["missing_keys"] if kind == "classifier" or "pooler" not in key)
     if missing:
         raise InputError(
             f"the weights of {place!r} lack {len(missing)} tensors, such as {missing[0]}",
@@ -231,7 +190,62 @@ def _load(
         fields.pop(field, None)
     identity = json.dumps(fields, sort_keys=True, default=str) + tokenizer.backend_tokenizer.to_str()
     digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
+    commit = getattr(config, "_commit_hash", None)
     return LocalModel(model, tokenizer, place, commit, kind, positions_of(config, tokenizer), device, dtype, digest)
+
+
+def _from_files(
+    place: str, revision: str | None, dtype: torch.dtype, trust_remote_code: bool, kinds: tuple[Kind, ...]
+) -> tuple[Any, Any, Any, Kind, list[str]]:
+    """Return the configuration, the tokenizer, the model, its kind, and the names of tensors that the files lack."""
+    import transformers
+
+    common: dict[str, Any] = {"trust_remote_code": trust_remote_code, "local_files_only": Path(place).exists()}
+    if revision:
+        common["revision"] = revision
+    weights: dict[str, Any] = {}
+    folder = place
+    if is_gguf(place):
+        if not all(find_spec(name) for name in ("accelerate", "gguf")):
+            raise MissingExtraError("a GGUF file", "gguf")
+        folder, weights["gguf_file"] = str(Path(place).parent), Path(place).name
+    own_tokenizer = {} if (Path(folder) / "tokenizer.json").is_file() else weights
+    rebuilt = _is_hhem(Path(folder))
+    if rebuilt:
+        config, tokenizer = _hhem_parts(Path(folder))
+    else:
+        config = transformers.AutoConfig.from_pretrained(folder, **common, **weights)
+    if commit := getattr(config, "_commit_hash", None):
+        common["revision"] = commit
+    kind = _kind_among(config, kinds)
+    _check_kind(place, kind, config.model_type, kinds)
+    if not rebuilt:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **common, **own_tokenizer)
+    if weights and (packed := getattr(transformers, "GgufConfig", None)):  # some versions leave them quantised
+        weights["quantization_config"] = packed(dequantize=True)
+    model_class = _CLASSES[kind]
+    if rebuilt:
+        model_class, weights["key_mapping"] = "T5ForTokenClassification", _HHEM_WEIGHTS
+    with quiet():
+        model, report = getattr(transformers, model_class).from_pretrained(
+            folder, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True, **common, **weights
+        )
+    # nothing here reads a pooler but the head of a classifier
+    missing = sorted(key for key in report["missing_keys"] if kind == "classifier" or "pooler" not in key)
+    return config, tokenizer, model, kind, missing
+
+
+def _kind_among(config: Any, kinds: tuple[Kind, ...]) -> Kind:
+    """Return the kind of a model, as a classifier or masked model if `kinds` asks for one and the model is one."""
+    of_pairs = "ForSequenceClassification" in " ".join(config.architectures or ())  # HHEM's name, too
+    if "classifier" in kinds and of_pairs:
+        return "classifier"
+    kind = kind_of(config)
+    if kind == "encoder" and "masked" in kinds:
+        from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
+
+        return "masked" if config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES else kind
+    return kind
 
 
 def _is_hhem(folder: Path) -> bool:
