@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from veridical.detectors.claims.claims import claim_sentences
 from veridical.records.types import Source
-from veridical.text.framing import framing_sentences, without_unclaimed
+from veridical.text.framing import framing_sentences, without_framing
 from veridical.text.segment import sentences, words
 
 LING = Source("a", "It is red.", citation="K. Ling et al., 2009")
 
 
 def left(text: str) -> list[str]:
-    return [span.of(text) for span in words(without_unclaimed(text, [LING, Source("doc3", "It is old.")]))]
+    return [span.of(text) for span in words(without_framing(text, [LING, Source("doc3", "It is old.")]))]
 
 
 @pytest.mark.parametrize(
@@ -91,13 +91,13 @@ def test_what_is_left(text: str, wanted: str) -> None:
 
 def test_a_number_that_the_sources_give_their_own_documents_is_a_claim() -> None:
     sources = [Source("a", "Document 2 was signed in 1990."), Source("b", "It is red.")]
-    assert without_unclaimed("Document 1 was signed.", sources) == "Document 1 was signed."
-    assert without_unclaimed("Document 1 was signed.", sources[1:]) == "           was signed."
+    assert without_framing("Document 1 was signed.", sources) == "Document 1 was signed."
+    assert without_framing("Document 1 was signed.", sources[1:]) == "           was signed."
 
 
 @given(st.text(alphabet="ab1. \n[](),:-*#【】†SureHrisnwo", max_size=80))
 def test_words_stay_where_they_are(text: str) -> None:
-    blanked = without_unclaimed(text, [LING])
+    blanked = without_framing(text, [LING])
     assert len(blanked) == len(text)
     assert {(s.start, s.of(blanked)) for s in words(blanked)} <= {(s.start, s.of(text)) for s in words(text)}
     assert [i for i, c in enumerate(blanked) if c == "\n"] == [i for i, c in enumerate(text) if c == "\n"]
@@ -105,7 +105,7 @@ def test_words_stay_where_they_are(text: str) -> None:
 
 def test_a_list_without_its_numbers_has_the_same_items() -> None:
     text = "1. It is red\n2. It is old\n3) It is big"
-    blanked = without_unclaimed(text, [LING])
+    blanked = without_framing(text, [LING])
     assert [(s.start, s.end) for s in sentences(blanked)] == [(s.start, s.end) for s in sentences(text)]
 
 
@@ -128,7 +128,7 @@ def test_a_list_without_its_numbers_has_the_same_items() -> None:
 def test_the_time_is_linear(piece: str) -> None:
     def seconds(times: int) -> float:
         start = time.process_time()
-        without_unclaimed("It is. " + piece * times + "[1", [LING])
+        without_framing("It is. " + piece * times + "[1", [LING])
         return time.process_time() - start
 
     short, long = min(seconds(4000) for _ in range(3)), seconds(64_000)
@@ -204,7 +204,7 @@ def test_what_looks_like_talk_is_a_claim(text: str) -> None:
 
 def test_refusals_stay_where_they_claim_something() -> None:
     text = "Hello! I don't know."
-    assert without_unclaimed(text, [LING], with_refusals=True).strip() == "I don't know."
+    assert without_framing(text, [LING], with_refusals=True).strip() == "I don't know."
 
 
 def test_sentences_around_an_answer_are_no_claims() -> None:

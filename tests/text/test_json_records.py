@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.io.json_places import path_of
+from veridical.io.json_positions import path_of
 from veridical.records.spans import Span
 from veridical.text.json_records import json_records, records_of
 

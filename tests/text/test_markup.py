@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from veridical.detectors import load_detector
 from veridical.records.decide import Outcome, outcome
 from veridical.records.types import Case, Source
-from veridical.text.framing import without_unclaimed
+from veridical.text.framing import without_framing
 from veridical.text.markup import list_numbers, without_markup
 from veridical.text.segment import words
 
@@ -83,4 +83,4 @@ def test_an_answer_with_markup_is_judged_whole(text: str, spec: str) -> None:
 
 def test_both_lists_of_what_is_no_content_agree() -> None:
     text = "See [it](https://a.org/b). 1. low pay 2. long hours"
-    assert [s.of(text) for s in words(without_unclaimed(text, ()))] == ["See", "it", "low", "pay", "long", "hours"]
+    assert [s.of(text) for s in words(without_framing(text, ()))] == ["See", "it", "low", "pay", "long", "hours"]

@@ -166,7 +166,7 @@ class RowReader:
             raise values
         columns = None
         try:
-            columns = self._foreign_columns(values)
+            columns = self._columns_of_table(values)
             if columns is None:
                 return own_case(values, self.form.columns, default_id=default_id, notes=self.notes)
             return as_case(values, columns, default_id=default_id, notes=self.notes)
@@ -177,7 +177,7 @@ class RowReader:
                 hint = f"{hint + '; ' if hint else ''}name columns of your own with --response and --source"
             raise DataError(error.message, path=self.path, line=row.place, hint=hint) from None
 
-    def _foreign_columns(self, values: Mapping[str, Any]) -> Columns | None:
+    def _columns_of_table(self, values: Mapping[str, Any]) -> Columns | None:
         """Return the columns of a row; None if it is a case or a conversation in Veridical's own form."""
         if self.form.columns.maps or is_table(self.path):
             return self._resolved(values)[0]
@@ -193,13 +193,13 @@ class RowReader:
         """Return whether a JSON value is a message of a conversation, not a case or a row of a known layout."""
         if not isinstance(value, dict) or "role" not in value or {"content", "parts", "blocks"}.isdisjoint(value):
             return False
-        return {"response", "messages"}.isdisjoint(value) and self._foreign_columns(value) is None
+        return {"response", "messages"}.isdisjoint(value) and self._columns_of_table(value) is None
 
     def cases(self, row: SourceRow, default_id: str) -> list[Case]:
         """Return the case in a row. For a conversation, return one case for each assistant turn."""
         case, _ = self.case(row, default_id)
         content = row.content
-        if isinstance(content, DataError) or "messages" not in content or self._foreign_columns(content) is not None:
+        if isinstance(content, DataError) or "messages" not in content or self._columns_of_table(content) is not None:
             return [case]
         return own_turns(content, self.form.columns, default_id=default_id)
 

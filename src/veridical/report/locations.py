@@ -10,7 +10,7 @@ from typing import Protocol
 
 from veridical.io.documents import CONVERTED_ENDINGS
 from veridical.io.files import STDIN
-from veridical.io.json_places import JsonString, find_string, find_value
+from veridical.io.json_positions import JsonString, find_string, find_value
 from veridical.io.json_values import JsonPlace
 from veridical.io.rows import RowForm, RowReader
 from veridical.records.errors import InputError

@@ -70,11 +70,11 @@ def diff(before: str, after: str, *, because: str = "") -> tuple[Edit, ...]:
 
 def _differing(before: str, after: str, split: Callable[[str], Sequence[Span]]) -> Iterator[tuple[Span, Span]]:
     """Yield the spans of both texts between the sentences or tokens that they share, in order."""
-    ours, theirs = split(before), split(after)
+    old_words, new_words = split(before), split(after)
     a = b = 0
-    for i, j in (*matches([s.of(before) for s in ours], [s.of(after) for s in theirs]), (-1, -1)):
-        old = Span(len(before), len(before)) if i < 0 else ours[i]
-        new = Span(len(after), len(after)) if j < 0 else theirs[j]
+    for i, j in (*matches([s.of(before) for s in old_words], [s.of(after) for s in new_words]), (-1, -1)):
+        old = Span(len(before), len(before)) if i < 0 else old_words[i]
+        new = Span(len(after), len(after)) if j < 0 else new_words[j]
         if before[a : old.start] != after[b : new.start]:
             yield Span(a, old.start), Span(b, new.start)
         a, b = old.end, new.end

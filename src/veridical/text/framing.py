@@ -16,7 +16,7 @@ from veridical.text.citations import find_citations, footnotes, resolve_citation
 from veridical.text.markup import blanked, without_markup
 from veridical.text.segment import sentences
 
-__all__ = ["framing_sentences", "is_refusal", "may_frame", "without_citations", "without_unclaimed"]
+__all__ = ["framing_sentences", "is_refusal", "may_frame", "without_citations", "without_framing"]
 
 
 def may_frame(text: str) -> bool:
@@ -159,7 +159,7 @@ _REFUSALS = (
 _REFUSAL = re.compile(rf"{_SORRY}(?:{'|'.join(_REFUSALS)}){_LOOSE}", re.IGNORECASE)
 
 
-def without_unclaimed(
+def without_framing(
     text: str, sources: Sequence[Source], *, with_citations: bool = False, with_refusals: bool = False
 ) -> str:
     r"""Return `text` with blanks in place of everything that makes no claim. All other words keep their positions.
@@ -173,11 +173,11 @@ def without_unclaimed(
         with_refusals: Whether to keep refusals. Use this if the sources have the answer, because a refusal is then a
             wrong claim.
 
-    >>> without_unclaimed("1. It is red [2]. It is old (source 3).", ())
+    >>> without_framing("1. It is red [2]. It is old (source 3).", ())
     '-  It is red.     It is old.           '
-    >>> without_unclaimed("Here is a summary:\nIt is red.", ())
+    >>> without_framing("Here is a summary:\nIt is red.", ())
     '                  \nIt is red.'
-    >>> without_unclaimed("Yes, it is red.", ())
+    >>> without_framing("Yes, it is red.", ())
     '     it is red.'
     """
     if not with_citations:

@@ -377,7 +377,7 @@ class SentenceIndex:
                 weighted.append(WeightedWord(i, key, log(1 + max(1, len(self.sentences)) / count)))
         return weighted
 
-    def share(self, sentence_i: int, words: Sequence[WeightedWord]) -> float:
+    def proportion(self, sentence_i: int, words: Sequence[WeightedWord]) -> float:
         """Return the proportion of the words' total weight that a sentence has, in [0, 1]."""
         total = sum(word.weight for word in words) or 1.0
         return min(1.0, sum(word.weight for word in words if word.key in self.keys[sentence_i]) / total)

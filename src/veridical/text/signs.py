@@ -213,7 +213,7 @@ class SignedText:
         offset = self.words[i - 1].end if i else -1
         return self._given(found[0][0] + offset, found[-1][1] + offset) if found else None
 
-    def places(self, forms: Sequence[str], most: int = 100) -> Iterator[int]:
+    def occurrences(self, forms: Sequence[str], most: int = 100) -> Iterator[int]:
         """Yield the indices of the words at which the sequence of words `forms` begins, at most `most` of them."""
         wanted = f" {' '.join(forms)} "
         at = i = 0

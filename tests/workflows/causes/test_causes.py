@@ -24,7 +24,7 @@ from veridical.report.html import render_html
 from veridical.text.segment import sentences
 from veridical.workflows.causes import finding, summarise_causes, with_causes
 from veridical.workflows.causes.finding import cause_of
-from veridical.workflows.causes.wording import CaseWords, refusal_in
+from veridical.workflows.causes.word_comparison import CaseWords, refusal_in
 
 RETURNS = "Returns: Plants can be returned within 14 days of delivery. Cut flowers cannot be returned."
 COURSE = "The pruning course lasts four hours and costs 35 euros. Ilse Brandt leads it."

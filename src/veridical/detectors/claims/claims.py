@@ -17,7 +17,7 @@ from veridical.records.judging import NO_CLAIM
 from veridical.records.spans import Span
 from veridical.records.types import Case, Claim, Usage
 from veridical.text.citations import statements, tagged_marks
-from veridical.text.framing import without_unclaimed
+from veridical.text.framing import without_framing
 from veridical.text.markup import blanked, without_markup
 from veridical.text.quotes import find_quote
 from veridical.text.segment import has_words, words
@@ -54,11 +54,11 @@ def sentence_claims(text: str, *, cited: bool = False) -> Claims:
 
 
 def claim_sentences(text: str, *, cited: bool = False) -> list[Span]:
-    """Return the sentences of a response that make a claim (see `unclaimed`), without markup around them.
+    """Return the sentences of a response that make a claim (see `text.framing`), without markup around them.
 
     With `cited`, a footnote mark belongs to the sentence before it, and a sentence that only cites counts, too.
     """
-    claimed = without_unclaimed(text, (), with_citations=cited)
+    claimed = without_framing(text, (), with_citations=cited)
     return [span for span in statements(without_markup(text), cited=cited) if has_words(span.of(claimed))]
 
 

@@ -34,10 +34,10 @@ def is_copied(sentence: str, text: str, *, whole: bool = True) -> bool:
     (False, False)
     """
     ours, theirs = signed(sentence), signed(text)
-    for place in theirs.places(ours.forms) if ours.forms else ():
-        if any(sign_differences(ours, theirs, place)) or has_more_units(ours, theirs, place):
+    for first in theirs.occurrences(ours.forms) if ours.forms else ():
+        if any(sign_differences(ours, theirs, first)) or has_more_units(ours, theirs, first):
             continue
-        if not whole or _states(theirs.text, theirs.words[place].start, theirs.words[place + len(ours.forms) - 1].end):
+        if not whole or _states(theirs.text, theirs.words[first].start, theirs.words[first + len(ours.forms) - 1].end):
             return True
     return False
 

@@ -43,11 +43,11 @@ def _of_another(index: SentenceIndex, sentence: Sentence, words: Sequence[Weight
     others = [word for word in words if mention.distance(word.token_i) > 0]
     if len(others) < 2 or (mention.is_name and mention.first == 0):  # a pronoun may stand for the subject
         return False
-    matching = [i for i, _ in index.closest(others, _SENTENCES) if index.share(i, others) >= _ALL]
+    matching = [i for i, _ in index.closest(others, _SENTENCES) if index.proportion(i, others) >= _ALL]
     if not matching or any(_has(index, i, sentence, mention) for i in matching):
         return False
     with_mention = {i for key in mention.keys for i in index.with_key(key) if _has(index, i, sentence, mention)}
-    if any(index.share(i, others) > _FEWER for i in with_mention):
+    if any(index.proportion(i, others) > _FEWER for i in with_mention):
         return False
     sentence_keys = sentence.positions.keys()
     return any(

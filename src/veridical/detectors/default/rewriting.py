@@ -45,18 +45,18 @@ def without_unsupported_context(case: Case) -> Case:
 
     question = case.question or ""
     history = [turn for turn in case.history if turn.text not in question]
-    said = "\n".join((question, *(turn.text for turn in history)))
+    context = "\n".join((question, *(turn.text for turn in history)))
     mentions = [(sentence, m) for sentence in index_of((case.response,)).sentences for m in sentence.mentions if m.keys]
-    foreign = [each for each in mentions if not (all if each[1].is_name else any)(map(in_sources, each[1].keys))]
-    if not has_any(said, foreign):
+    unsupported = [each for each in mentions if not (all if each[1].is_name else any)(map(in_sources, each[1].keys))]
+    if not has_any(context, unsupported):
         return replace(case, history=tuple(history))
     index = index_of(tuple(source.text for source in case.sources))  # slow for long sources
-    foreign = [(sentence, mention) for sentence, mention in foreign if not stated(index, sentence, mention)]
-    denied = [(sentence, mention) for sentence, mention in foreign if _is_denied(index, sentence, mention)]
+    unsupported = [(sentence, mention) for sentence, mention in unsupported if not stated(index, sentence, mention)]
+    denied = [(sentence, mention) for sentence, mention in unsupported if _is_denied(index, sentence, mention)]
     asked = turns_of_others(case)
     return replace(
         case,
-        history=tuple(turn for turn in history if not has_any(turn.text, denied if turn in asked else foreign)),
+        history=tuple(turn for turn in history if not has_any(turn.text, denied if turn in asked else unsupported)),
         question=None if has_any(question, denied) else case.question,
     )
 
@@ -79,11 +79,11 @@ def in_forms_of_response(case: Case) -> Case:
     case = _with_negations(case)
     response = Profile(case.response, WORDS["values"])
     profiles = [source_profile(source.text) for source in case.sources]
-    foreign = [form for form in response.types if not any(form in profile.types for profile in profiles)]
+    missing = [form for form in response.types if not any(form in profile.types for profile in profiles)]
     values: dict[str, str] = {}
     small: dict[str, str] = {}  # numbers that are rewritten only from or to a form that the encoder does not know
     words: dict[str, str] = {}
-    for form in foreign:
+    for form in missing:
         if not quantities.is_value(form):
             words.update(dict.fromkeys(_spellings(form), form))
             continue
@@ -103,10 +103,10 @@ def in_forms_of_response(case: Case) -> Case:
                 keys = quantities.keys(form)
                 written = next((values[key] for key in keys if key in values), None)
                 if written is None:
-                    ours = next((small[key] for key in keys if key in small), None)
-                    if ours is None or (_KNOWN.fullmatch(ours) and _KNOWN.fullmatch(form)):
+                    own_form = next((small[key] for key in keys if key in small), None)
+                    if own_form is None or (_KNOWN.fullmatch(own_form) and _KNOWN.fullmatch(form)):
                         continue
-                    written = response.first_span(ours).of(case.response)[quantities.numeral(ours) :]
+                    written = response.first_span(own_form).of(case.response)[quantities.numeral(own_form) :]
                 forms[form] = written
         sources.append(_rewritten(source, profile, forms) if forms else source)
     return replace(case, sources=tuple(sources))

@@ -29,7 +29,7 @@ from veridical.detectors.discrepancies.yes_no import confirmed
 from veridical.detectors.tokens.scoring import PairScorer, ScoredResponse
 from veridical.records.spans import Span
 from veridical.records.types import Case
-from veridical.text.framing import is_refusal, may_frame, without_unclaimed
+from veridical.text.framing import is_refusal, may_frame, without_framing
 from veridical.text.lexical import FEATURES, lexical_features
 from veridical.text.mentions import Mention
 
@@ -79,7 +79,7 @@ class Rule:
 def _without_framing(case: Case) -> Case:
     """Blank the text that makes no claim. A refusal makes one only if the sources answer the question."""
     refusals = may_frame(case.response) and case.question is not None and answers(case.sources, case.question)
-    return replace(case, response=without_unclaimed(case.response, case.sources, with_refusals=refusals))
+    return replace(case, response=without_framing(case.response, case.sources, with_refusals=refusals))
 
 
 def _with_copies(case: Case, scored: ScoredResponse, of_sources: bool) -> ScoredResponse:

@@ -38,7 +38,7 @@ def sign_discrepancies(case: Case) -> Iterator[Discrepancy]:
     for span in sentences(case.response):
         ours = signed(span.of(case.response))
         found = _of_sentence(ours, case.sources)
-        for source, difference in _of_places(ours, case.sources) if found is None else found:
+        for source, difference in _beside_words(ours, case.sources) if found is None else found:
             old, new = difference.ours.shift(span.start), difference.theirs.of(source.text)
             reason = f"the source has {new}, not {old.of(case.response)}"
             yield Discrepancy(old, SIGN, reason, new, passage(source, difference.theirs))
@@ -50,8 +50,8 @@ def _of_sentence(ours: SignedText, sources: Sequence[Source]) -> list[tuple[Sour
     has_signs = any(ours.gap(i).operator for i in range(len(ours.forms) + 1))
     for source in sources if len(ours.forms) >= (1 if has_signs else _SHORTEST) else ():
         theirs = signed(source.text)
-        for place in theirs.places(ours.forms):
-            found = [(source, difference) for difference in sign_differences(ours, theirs, place)]
+        for first in theirs.occurrences(ours.forms):
+            found = [(source, difference) for difference in sign_differences(ours, theirs, first)]
             if best is None or len(found) < len(best):
                 best = found
             if not best:
@@ -59,21 +59,21 @@ def _of_sentence(ours: SignedText, sources: Sequence[Source]) -> list[tuple[Sour
     return best
 
 
-def sign_differences(ours: SignedText, theirs: SignedText, place: int) -> Iterator[_Difference]:
-    """Yield the symbols of a sentence that contradict those of a text with the same words from word `place` on."""
+def sign_differences(ours: SignedText, theirs: SignedText, first: int) -> Iterator[_Difference]:
+    """Yield the symbols of a sentence that contradict those of a text with the same words from word `first` on."""
     for i in range(len(ours.forms)):
         if ours.word(i)[:1].isdigit():
-            one, other = _units(ours, i), _units(theirs, place + i)
+            one, other = _units(ours, i), _units(theirs, first + i)
             if one and other and set(one) != set(other):
-                yield _difference(ours, i, theirs, place + i, ("prefix", "unit_after"), ("unit_before",))
+                yield _difference(ours, i, theirs, first + i, ("prefix", "unit_after"), ("unit_before",))
                 continue
-        yield from _differences(ours, i, theirs, place + i)
-    yield from _differences(ours, len(ours.forms), theirs, place + len(ours.forms))
+        yield from _differences(ours, i, theirs, first + i)
+    yield from _differences(ours, len(ours.forms), theirs, first + len(ours.forms))
 
 
-def has_more_units(ours: SignedText, theirs: SignedText, place: int) -> bool:
-    """Check whether a sentence has units or currencies ("$90") that the same words from word `place` on lack ("90")."""
-    return any(_units(ours, i) and not _units(theirs, place + i) for i in range(len(ours.forms)))
+def has_more_units(ours: SignedText, theirs: SignedText, first: int) -> bool:
+    """Check whether a sentence has units or currencies ("$90") that the same words from word `first` on lack ("90")."""
+    return any(_units(ours, i) and not _units(theirs, first + i) for i in range(len(ours.forms)))
 
 
 def _units(text: SignedText, i: int) -> str:
@@ -105,29 +105,29 @@ def _difference(
     return _Difference(*spans)
 
 
-def _of_places(ours: SignedText, sources: Sequence[Source]) -> Iterator[tuple[Source, _Difference]]:
+def _beside_words(ours: SignedText, sources: Sequence[Source]) -> Iterator[tuple[Source, _Difference]]:
     """Yield the operators and suffixes of a sentence that stand in no source, beside words that have others there."""
     for i in range(1, len(ours.forms) + 1):
         gap = ours.gap(i)
         if gap.operator and i < len(ours.forms) and not STOP_WORDS.issuperset(ours.forms[i - 1 : i + 1]):
-            yield from _of_place(ours, i, ours.forms[i - 1 : i + 1], 1, sources, "operator")
+            yield from _of_gap(ours, i, ours.forms[i - 1 : i + 1], 1, sources, "operator")
         if gap.suffix and ours.word(i - 1)[:1].isupper():
-            yield from _of_place(ours, i, ours.forms[i - 1 : i], 1, sources, "suffix")
+            yield from _of_gap(ours, i, ours.forms[i - 1 : i], 1, sources, "suffix")
 
 
-def _of_place(
+def _of_gap(
     ours: SignedText, i: int, forms: Sequence[str], before: int, sources: Sequence[Source], part: str
 ) -> Iterator[tuple[Source, _Difference]]:
     """Yield the difference of one part of gap `i` if a source has other signs there and none has the same."""
     found: tuple[Source, _Difference] | None = None
     for source in sources:
         theirs = signed(source.text)
-        for place in theirs.places(forms):
-            one, other = getattr(ours.gap(i), part), getattr(theirs.gap(place + before), part)
+        for first in theirs.occurrences(forms):
+            one, other = getattr(ours.gap(i), part), getattr(theirs.gap(first + before), part)
             if one == other:
                 return
-            if other and theirs.word(place) == ours.word(i - 1) and found is None:
-                difference = next(_differences(ours, i, theirs, place + before), None)
+            if other and theirs.word(first) == ours.word(i - 1) and found is None:
+                difference = next(_differences(ours, i, theirs, first + before), None)
                 found = None if difference is None else (source, difference)
     if found is not None:
         yield found

@@ -222,7 +222,7 @@ def _negations(sources: SentenceIndex, place: Place, closest: Sequence[int]) -> 
         return []
     source = sources.sentences[closest[0]]
     ours, theirs = negating(sentence), negating(source)
-    if sources.share(closest[0], outside) < _ENOUGH or bool(ours) == bool(theirs):
+    if sources.proportion(closest[0], outside) < _ENOUGH or bool(ours) == bool(theirs):
         return []
     for i in ours:
         following = _following(sentence, i)

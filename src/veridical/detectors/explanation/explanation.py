@@ -15,7 +15,7 @@ from functools import cached_property
 from veridical.detectors.explanation.contradiction import Place, compared, find_contradiction, says_similar
 from veridical.detectors.explanation.kinds import ABSENCE, CONTRADICTION, REFERENCE, is_most, kind_of_error
 from veridical.detectors.explanation.references import invented_references
-from veridical.io.json_places import path_of
+from veridical.io.json_positions import path_of
 from veridical.records.decide import decide, merge
 from veridical.records.spans import Span, furthest_end, overlapping
 from veridical.records.strings import shorten
@@ -210,7 +210,7 @@ class _Explainer:
         if label is None and not any(
             says_similar(place.sentence.tokens[i], self.sources.sentences[n]) for i in inside for n in closest[:1]
         ):
-            label = self._told(place.span)
+            label = self._likely_label(place.span)
         evidence = self._evidence(closest, around)
         return _Explanation(evidence, label, self._placed(reason, evidence))
 
@@ -222,7 +222,7 @@ class _Explainer:
         path = path_of(text, evidence[0].span) if len(text) <= _LONGEST_JSON else None
         return f"{reason} ({path})" if path else reason
 
-    def _told(self, span: Span) -> str | None:
+    def _likely_label(self, span: Span) -> str | None:
         """Return the detector's label of the first part that overlaps `span`, if it is sure of one."""
         parts = overlapping(self.parts, span)
         return likely_label(self.contradicted[parts[0]]) if parts else None

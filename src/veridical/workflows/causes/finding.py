@@ -1,6 +1,6 @@
 """Find the cause of each result of a check, by rules on words and with the default detector or a chat model.
 
-A model decides whether passages answer a question and whether they contradict a sentence (`workflows.causes.reading`).
+A model decides whether passages answer a question and whether they contradict a sentence (`passage_checks`).
 Rules on words decide everything else. Each threshold was chosen on questions that the figures in the docs do not use.
 """
 
@@ -22,8 +22,8 @@ from veridical.records.strings import shorten
 from veridical.records.types import Case, Cause, CauseKind, Checked, Evidence, Outcome, Source
 from veridical.text.mentions import SentenceIndex, index_of
 from veridical.text.segment import has_words, sentences
-from veridical.workflows.causes.reading import ChatReader, DetectorReader, Reader, Reading
-from veridical.workflows.causes.wording import CaseWords, refusal_in
+from veridical.workflows.causes.passage_checks import ChatReader, DetectorReader, Reader, Reading
+from veridical.workflows.causes.word_comparison import CaseWords, refusal_in
 
 __all__ = ["READ_OFFLINE", "cause_of", "with_causes"]
 

@@ -16,7 +16,7 @@ from veridical.detectors.default.detector import Default
 from veridical.llm.prompts import prompt
 from veridical.llm.protocol import ChatModel, Reply, Request
 from veridical.records.types import Case
-from veridical.workflows.causes.wording import CaseWords
+from veridical.workflows.causes.word_comparison import CaseWords
 
 __all__ = ["ChatReader", "DetectorReader", "Reader", "Reading"]
 

@@ -123,17 +123,17 @@ class CaseWords:
         for one in best[:2]:
             own = self.index.sentences[one]
             for other in dict.fromkeys((*self._best_of_passages(self.index.weighted(own)), *best)):
-                theirs = self.index.sentences[other]
-                if theirs.text_i == own.text_i:
+                rival = self.index.sentences[other]
+                if rival.text_i == own.text_i:
                     continue
-                about = max(self.index.share(i, words) for i in (one, other))
+                about = max(self.index.proportion(i, words) for i in (one, other))
                 shares = (
-                    self.index.share(other, self.index.weighted(own)),
-                    self.index.share(one, self.index.weighted(theirs)),
+                    self.index.proportion(other, self.index.weighted(own)),
+                    self.index.proportion(one, self.index.weighted(rival)),
                 )
                 if about < _SAME_MATTER or min(shares) < _SAME_STATEMENT:
                     continue
-                changed = [_only_in(own, theirs), _only_in(theirs, own)]
+                changed = [_only_in(own, rival), _only_in(rival, own)]
                 if any(changed) and max(changed) <= _CHANGED:
                     yield one, other
 

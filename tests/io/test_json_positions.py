@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from veridical.io.json_places import JsonString, find_value
+from veridical.io.json_positions import JsonString, find_value
 from veridical.records.spans import Span
 
 TEXTS = st.text(st.sampled_from('a"\\/\n\t\r\x00é\u2028😀{}[],:') | st.characters(exclude_categories=("Cs",)))
