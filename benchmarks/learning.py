@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 from commands import command
-from veridical.metrics.response import balanced_accuracy, brier
 
 from veridical.datasets import read
 from veridical.datasets.split import document_of
@@ -31,6 +30,8 @@ from veridical.history.learning import learn
 from veridical.history.records import DecidedSentence, Decisions
 from veridical.history.sentences import overlap, sentences_of
 from veridical.io.serialization import encode, read_documents
+from veridical.metrics.confusion import Confusion
+from veridical.metrics.registry import METRICS
 from veridical.records.judging import thresholds_in_force
 from veridical.records.types import Checked, Example, Level
 from veridical.workflows.checking import check_cases
@@ -102,10 +103,10 @@ def draw(
     after = np.array(scale.apply(scores.tolist()))
     measured = {
         "balanced_accuracy": [
-            balanced_accuracy(labels, scores >= threshold),
-            balanced_accuracy(labels, after >= scale.threshold),
+            Confusion.of(labels, scores >= threshold).balanced_accuracy(),
+            Confusion.of(labels, after >= scale.threshold).balanced_accuracy(),
         ],
-        "brier": [brier(labels, scores), brier(labels, after)],
+        "brier": [METRICS["brier"].value(np.column_stack([labels, each])) for each in (scores, after)],
     }
     return {"verdict": learning.verdict, "decided": len(decided), **measured}
 
