@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from commands import command
+from running import command
 
 from veridical.datasets import read
 from veridical.datasets.split import document_of
