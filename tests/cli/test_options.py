@@ -14,10 +14,11 @@ import typer
 from typer.main import get_command
 
 from veridical import cli
-from veridical.cli.comma_lists import parse_counts, parse_names, parse_numbers, parse_thresholds
+from veridical.cli.comma_lists import parse_names, parse_thresholds
 from veridical.cli.option_groups import option_groups
 from veridical.io.sources import unique_names
 from veridical.records.errors import InputError
+from veridical_lab.cli.number_lists import parse_counts, parse_numbers
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,9 +6,8 @@ environment or a file.
 
 from __future__ import annotations
 
-import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -19,7 +18,6 @@ from typer import Argument, Option
 from veridical.cli.settings import PREFIX, read_settings, use_settings
 
 if TYPE_CHECKING:
-    from veridical.inference.local_model import Kind, LocalModel
     from veridical.io.rows import RowForm
     from veridical.llm.connection import Connection
     from veridical.records.errors import DataError
@@ -38,20 +36,14 @@ __all__ = [
     "ExitOptions",
     "Explain",
     "InputOptions",
-    "LocalModelOptions",
     "OutFolder",
-    "OutJsonl",
     "OutputOptions",
     "ServedModelOptions",
     "ServerOptions",
     "Split",
     "TextOutputOptions",
     "Threshold",
-    "ValidationSets",
     "check_share",
-    "texts_of",
-    "this_command",
-    "write_counts",
     "write_line",
 ]
 
@@ -88,41 +80,9 @@ Causes = Annotated[
     ),
 ]
 JsonFlag = Annotated[bool, Option("--json", help="Print one JSON document per line instead of text.")]
-JsonRows = Annotated[
-    bool, Option("--json", help="Print one JSON document per line instead of tables.", rich_help_panel=OUTPUT)
-]
 HtmlFile = Annotated[Path | None, Option(metavar="FILE", help="Also write an HTML report to FILE.")]
-LabelledData = Annotated[
-    str,
-    Argument(metavar="SET:PATH", help="Labelled data: the name of a data set and its path; see: veridical data list."),
-]
-LabelledSets = Annotated[
-    list[str],
-    Argument(
-        metavar="SET:PATH…",
-        help="Labelled data: for each data set its name and its path; see: veridical data list.",
-    ),
-]
-ValidationSets = Annotated[
-    list[str] | None,
-    Option(
-        "--validation",
-        metavar="SET:PATH",
-        help="Use these data for early stopping or regularisation, calibration and thresholds, and train on all of the "
-        "other data. Repeatable. Default: split the training data by document (70/10/20).",
-    ),
-]
 Split = Annotated[str | None, Option(metavar="NAME", help="Read only this split of the data.")]
-ModelFolder = Annotated[str, Option(metavar="FOLDER", help="The language model: a local folder, or a hub name.")]
 
-OutJsonl = Annotated[
-    Path,
-    Option(
-        metavar="FILE",
-        help="The file to write (JSON Lines); other commands read it as jsonl:FILE.",
-        rich_help_panel=OUTPUT,
-    ),
-]
 Criterion = Annotated[
     str,
     Option(
@@ -134,11 +94,6 @@ OutFolder = Annotated[
     Path,
     Option(metavar="FOLDER", help="The folder to write the trained or calibrated detector to.", rich_help_panel=OUTPUT),
 ]
-
-
-def this_command() -> str:
-    """Return the command line that is running, quoted for a shell."""
-    return shlex.join(["veridical", *sys.argv[1:]])
 
 
 def write_line(line: str) -> None:
@@ -156,33 +111,6 @@ def check_share(option: str, share: float) -> None:
 
     if not 0.0 <= share < 1.0:  # also false for NaN
         raise InputError(f"{option} is {share}", hint="a share from 0 to below 1, such as 0.05")
-
-
-def write_counts(what: str, counts: Mapping[str, int]) -> None:
-    """Write one line per count to standard error."""
-    for reason, count in counts.items():
-        write_line(f"{what}: {count:>6}  {reason}")
-
-
-def texts_of(names: Sequence[str]) -> Iterator[str]:
-    """Yield the texts in text files and data sets.
-
-    A name is a text file, or a data set as SET:PATH, whose texts are yielded once each.
-    """
-    from veridical.datasets import DATASETS, load_reader, read
-    from veridical.io.files import read_text
-
-    for name in names:
-        kind, _, path = name.partition(":")
-        if path and kind in DATASETS:
-            reader = load_reader(kind)
-            if hasattr(reader, "read_texts") and Path(path).exists():
-                yield from reader.read_texts(Path(path))
-            else:
-                texts = (t for e in read(name) for t in (e.case.response, *(s.text for s in e.case.sources)))
-                yield from dict.fromkeys(texts)
-        else:
-            yield read_text(Path(name))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -618,19 +546,3 @@ class DataOptions:
         yield read(spec, self.split, on_bad=on_bad, unlabelled=unlabelled, remark=write_line)
         if skipped:
             write_line(f"veridical: {len(skipped)} rows were skipped; the first: {skipped[0]}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class LocalModelOptions:
-    """The device and the precision of a local model."""
-
-    PANEL: ClassVar[str] = "Local model"
-
-    device: Annotated[str, Option(help="The device that the model runs on: auto, cpu, cuda, cuda:N or mps.")] = "auto"
-    dtype: Annotated[str, Option(help="The precision of the model: auto, fp32, bf16 or fp16.")] = "auto"
-
-    def load(self, name: str, kinds: tuple[Kind, ...] = ("causal",)) -> LocalModel:
-        """Load the model called `name`: a local folder, or a hub name."""
-        from veridical.models.load import load
-
-        return load(name, device=self.device, dtype=self.dtype, kinds=kinds)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["count_of", "progress_bar", "progress_lines", "stop_asked_for"]
+__all__ = ["count_of", "progress_bar", "progress_lines"]
 
 
 @contextmanager
@@ -92,14 +91,3 @@ def count_of(label: str, total: Callable[[], int | None] = lambda: None) -> Iter
         number = total()
         show(label, 0, number)
         yield lambda n: show(label, n, number)
-
-
-@contextmanager
-def stop_asked_for() -> Iterator[Callable[[], bool]]:
-    """Keep SIGTERM from ending the process, and yield a function that tells whether the signal has arrived."""
-    received: list[bool] = []
-    previous = signal.signal(signal.SIGTERM, lambda *_: received.append(True))
-    try:
-        yield lambda: bool(received)
-    finally:
-        signal.signal(signal.SIGTERM, previous)

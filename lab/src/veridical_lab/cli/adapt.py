@@ -12,8 +12,8 @@ from typer import Argument, Option
 
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import ChatOptions, JsonFlag, OutFolder, write_line
-from veridical.cli.progress import stop_asked_for
 from veridical.report.tables import Table
+from veridical_lab.cli.signals import stop_asked_for
 
 if TYPE_CHECKING:
     from veridical_lab.adapt.adapting import Adapted

@@ -11,18 +11,12 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 from typer import Argument, Option
 
-from veridical.cli.comma_lists import parse_counts, parse_names
+from veridical.cli.comma_lists import parse_names
 from veridical.cli.delivery import plain_console
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import (
-    OUTPUT,
-    InputOptions,
-    JsonRows,
-    LabelledData,
-    ModelFolder,
-    this_command,
-    write_line,
-)
+from veridical.cli.options import OUTPUT, InputOptions, write_line
+from veridical_lab.cli.number_lists import parse_counts
+from veridical_lab.cli.shared_options import JsonRows, LabelledData, ModelFolder, this_command
 from veridical_lab.cli.training_options import FeatureInputOptions, ProbeTrainingOptions
 
 if TYPE_CHECKING:

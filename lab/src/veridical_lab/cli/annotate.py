@@ -11,9 +11,9 @@ import typer
 from typer import Argument, Option
 
 from veridical.cli.comma_lists import parse_names
-from veridical.cli.delivery import check_out, plain_console, write_examples
+from veridical.cli.delivery import plain_console
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import OUTPUT, DataOptions, LabelledData, LabelledSets, OutJsonl, write_counts, write_line
+from veridical.cli.options import OUTPUT, DataOptions, write_line
 from veridical_lab.cli.annotate_label_studio import (
     config_command,
     export_tasks_command,
@@ -21,6 +21,8 @@ from veridical_lab.cli.annotate_label_studio import (
     pull_command,
     push_command,
 )
+from veridical_lab.cli.examples_out import check_out, write_examples
+from veridical_lab.cli.shared_options import LabelledData, LabelledSets, OutJsonl, write_counts
 
 if TYPE_CHECKING:
     from veridical.records.types import Example

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from typer import Argument, Option
 
 from veridical.cli.comma_lists import parse_names
-from veridical.cli.delivery import check_out, write_examples
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import OUTPUT, DataOptions, LabelledData, OutJsonl, write_counts, write_line
+from veridical.cli.options import OUTPUT, DataOptions, write_line
+from veridical_lab.cli.examples_out import check_out, write_examples
+from veridical_lab.cli.shared_options import LabelledData, OutJsonl, write_counts
 
 if TYPE_CHECKING:
     from veridical.records.types import Example

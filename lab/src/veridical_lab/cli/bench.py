@@ -14,8 +14,9 @@ from typer.core import TyperGroup
 from veridical.cli.comma_lists import parse_names, parse_thresholds
 from veridical.cli.delivery import print_dry_run
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import OUTPUT, ChatOptions, DataOptions, JsonRows, Threshold, this_command, write_line
+from veridical.cli.options import OUTPUT, ChatOptions, DataOptions, Threshold, write_line
 from veridical.cli.progress import progress_bar
+from veridical_lab.cli.shared_options import JsonRows, this_command
 
 if TYPE_CHECKING:
     from veridical_lab.bench.settings import BenchSettings

@@ -13,22 +13,13 @@ import typer
 from typer import Argument, Option
 
 from veridical.cli.comma_lists import parse_thresholds
-from veridical.cli.delivery import check_out, plain_console, write_examples
+from veridical.cli.delivery import plain_console
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import (
-    DETECTION,
-    OUTPUT,
-    DataOptions,
-    LabelledData,
-    LocalModelOptions,
-    ModelFolder,
-    Threshold,
-    texts_of,
-    write_counts,
-    write_line,
-)
+from veridical.cli.options import DETECTION, OUTPUT, DataOptions, Threshold, write_line
 from veridical_lab.cli.data_corrupt import corrupt_command
 from veridical_lab.cli.data_relations import parse_command, relations_command
+from veridical_lab.cli.examples_out import check_out, write_examples
+from veridical_lab.cli.shared_options import LabelledData, LocalModelOptions, ModelFolder, texts_of, write_counts
 
 if TYPE_CHECKING:
     from veridical.records.types import Example

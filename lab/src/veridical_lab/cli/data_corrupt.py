@@ -12,18 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from typer import Option
 
-from veridical.cli.comma_lists import parse_names, parse_numbers, parse_weights
-from veridical.cli.delivery import check_out
+from veridical.cli.comma_lists import parse_names
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import (
-    OUTPUT,
-    DataOptions,
-    LabelledData,
-    LocalModelOptions,
-    OutJsonl,
-    write_counts,
-    write_line,
-)
+from veridical.cli.options import OUTPUT, DataOptions, write_line
+from veridical_lab.cli.examples_out import check_out
+from veridical_lab.cli.number_lists import parse_numbers, parse_weights
+from veridical_lab.cli.shared_options import LabelledData, LocalModelOptions, OutJsonl, write_counts
 
 if TYPE_CHECKING:
     from veridical.records.errors import DataError

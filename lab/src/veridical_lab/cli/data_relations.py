@@ -10,10 +10,11 @@ from typing import Annotated
 from typer import Argument, Option
 
 from veridical.cli.comma_lists import parse_names
-from veridical.cli.delivery import check_out, write_examples
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import OUTPUT, OutJsonl, write_counts, write_line
+from veridical.cli.options import OUTPUT, write_line
 from veridical.records.types import Example
+from veridical_lab.cli.examples_out import check_out, write_examples
+from veridical_lab.cli.shared_options import OutJsonl, write_counts
 
 
 @option_groups

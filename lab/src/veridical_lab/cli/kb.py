@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from veridical.cli.options import OUTPUT, Split, this_command, write_line
+from veridical.cli.options import OUTPUT, Split, write_line
+from veridical_lab.cli.shared_options import this_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

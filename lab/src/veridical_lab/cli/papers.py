@@ -14,7 +14,8 @@ from typer import Argument, Option
 
 from veridical.cli.delivery import plain_console, print_dry_run, write_page
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import OUTPUT, OutputOptions, ServerOptions, this_command, write_line
+from veridical.cli.options import OUTPUT, OutputOptions, ServerOptions, write_line
+from veridical_lab.cli.shared_options import this_command
 
 if TYPE_CHECKING:
     from veridical.llm.connection import Connection

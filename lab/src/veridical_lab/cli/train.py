@@ -8,16 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Option
 
-from veridical.cli.comma_lists import parse_counts
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import (
-    Criterion,
-    LabelledSets,
-    ModelFolder,
-    OutFolder,
-    ValidationSets,
-    write_line,
-)
+from veridical.cli.options import Criterion, OutFolder, write_line
+from veridical_lab.cli.number_lists import parse_counts
+from veridical_lab.cli.shared_options import LabelledSets, ModelFolder, ValidationSets
 from veridical_lab.cli.train_classifier import classifier_command
 from veridical_lab.cli.train_default import default_command
 from veridical_lab.cli.train_generator import generator_command

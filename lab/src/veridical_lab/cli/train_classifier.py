@@ -9,8 +9,9 @@ from typer import Option
 
 from veridical.cli.comma_lists import parse_names
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import Criterion, LabelledSets, ModelFolder, OutFolder, Split, ValidationSets, write_line
-from veridical.cli.progress import stop_asked_for
+from veridical.cli.options import Criterion, OutFolder, Split, write_line
+from veridical_lab.cli.shared_options import LabelledSets, ModelFolder, ValidationSets
+from veridical_lab.cli.signals import stop_asked_for
 from veridical_lab.cli.training_options import TuningOptions, VirtualTokens
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typer import Argument, Option
 from veridical.cli.comma_lists import parse_names
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import OutFolder, write_line
-from veridical.cli.progress import stop_asked_for
+from veridical_lab.cli.signals import stop_asked_for
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,8 +9,9 @@ from typing import Annotated
 from typer import Argument, Option
 
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import OUTPUT, ModelFolder, write_line
-from veridical.cli.progress import stop_asked_for
+from veridical.cli.options import OUTPUT, write_line
+from veridical_lab.cli.shared_options import ModelFolder
+from veridical_lab.cli.signals import stop_asked_for
 from veridical_lab.cli.training_options import TuningOptions, VirtualTokens
 
 

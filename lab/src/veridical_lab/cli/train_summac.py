@@ -8,7 +8,8 @@ from typing import Annotated, ClassVar
 from typer import Option
 
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import LabelledSets, LocalModelOptions, OutFolder, Split, ValidationSets, write_line
+from veridical.cli.options import OutFolder, Split, write_line
+from veridical_lab.cli.shared_options import LabelledSets, LocalModelOptions, ValidationSets
 
 
 @dataclass(frozen=True, kw_only=True)

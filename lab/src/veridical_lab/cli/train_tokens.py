@@ -9,17 +9,9 @@ from typing import Annotated, ClassVar
 from typer import Option
 
 from veridical.cli.option_groups import option_groups
-from veridical.cli.options import (
-    Criterion,
-    LabelledSets,
-    LocalModelOptions,
-    ModelFolder,
-    OutFolder,
-    Split,
-    ValidationSets,
-    write_line,
-)
-from veridical.cli.progress import stop_asked_for
+from veridical.cli.options import Criterion, OutFolder, Split, write_line
+from veridical_lab.cli.shared_options import LabelledSets, LocalModelOptions, ModelFolder, ValidationSets
+from veridical_lab.cli.signals import stop_asked_for
 from veridical_lab.cli.training_options import CheckpointMinutes, Patience
 
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from typer import Option
 
-from veridical.cli.comma_lists import parse_counts, parse_names, parse_numbers
-from veridical.cli.options import LocalModelOptions, Split, write_line
+from veridical.cli.comma_lists import parse_names
+from veridical.cli.options import Split, write_line
+from veridical_lab.cli.number_lists import parse_counts, parse_numbers
+from veridical_lab.cli.shared_options import LocalModelOptions
 
 if TYPE_CHECKING:
     from veridical_lab.detectors.features.extraction import FeatureSettings
