@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veridical.detectors.discrepancies import places
+from veridical.detectors.discrepancies import rows as discrepancy_rows
 from veridical.detectors.discrepancies.finding import discrepancies
 from veridical.detectors.discrepancies.rows import row_discrepancies
 from veridical.records.types import Case, Source
@@ -128,8 +128,8 @@ def test_any_text_is_read(response: str, source: str) -> None:
 
 def test_each_row_of_a_long_table_is_compared_with_few_others(monkeypatch: pytest.MonkeyPatch) -> None:
     pairs: list[object] = []
-    differing = places._differing
-    monkeypatch.setattr(places, "_differing", lambda *args: pairs.append(args) or differing(*args))
+    differing = discrepancy_rows._differing
+    monkeypatch.setattr(discrepancy_rows, "_differing", lambda *args: pairs.append(args) or differing(*args))
     counts = []
     for n in (300, 600):
         cities = ("Oslo", "Perth")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import socket
 import threading
@@ -18,7 +19,18 @@ from typing import Any
 
 import httpx
 
-from tests.faults.harness import ALLOWED, LIMIT, Found, Served, children_of, fault, number_case, right_answer, served
+from tests.faults.harness import (
+    ALLOWED,
+    LIMIT,
+    Found,
+    Served,
+    children_of,
+    fault,
+    number_case,
+    right_answer,
+    served,
+    until,
+)
 from tests.io.test_documents import bombs
 
 MOST_MEMORY = 1_500_000  # kB, of the service and its children together
@@ -106,6 +118,25 @@ def unread(service: Served, held: ExitStack) -> list[int]:
     return []
 
 
+def imports(service: Served, held: ExitStack) -> list[int]:
+    """Import small files of one row that would take gigabytes; their runs say what is wrong."""
+    expanded = {
+        "a.csv.gz": b'response,sources\n"%b",a\n' % (b"a" * 400 * _MB),
+        "a.jsonl.gz": b'{"response": "a", "sources": [%b{}]}\n' % (b"{}," * (60 * _MB)),
+    }
+    for name, content in expanded.items():
+        post = httpx.post(
+            f"{service.url}/v1/runs",
+            params={"name": name, "detector": "overlap"},
+            content=gzip.compress(content, 6),
+            headers={"Content-Type": "application/octet-stream"},
+            timeout=LIMIT,
+        )
+        run = f"{service.url}/v1/runs/{post.json()['id']}"
+        until(lambda: httpx.get(run, timeout=LIMIT).json()["state"] == "done")  # noqa: B023 - it is called at once
+    return []
+
+
 def trickled(service: Served, held: ExitStack) -> list[int]:
     """Leave 400 bodies without their end."""
     for _ in range(400):
@@ -113,7 +144,7 @@ def trickled(service: Served, held: ExitStack) -> list[int]:
     return []
 
 
-SHAPES: tuple[Callable[[Served, ExitStack], list[int]], ...] = (objects, documents, unread, trickled)
+SHAPES: tuple[Callable[[Served, ExitStack], list[int]], ...] = (objects, documents, imports, unread, trickled)
 
 
 @fault("requests that grow in memory, answers that nobody reads, bodies without an end")
@@ -121,7 +152,7 @@ def memory(rng: Random, folder: Path) -> Found:
     found = Found()
     statuses: Counter[int] = Counter()
     with (
-        served("-d", "default", "-d", "overlap", "-d", "overlap:values") as service,
+        served(*SERVE, "--history", str(folder / "history.db")) as service,
         watched(service) as seen,
         ExitStack() as held,
     ):

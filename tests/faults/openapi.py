@@ -18,7 +18,7 @@ def generated(rng: Random, folder: Path) -> Found:
     found = Found()
     if find_spec("schemathesis") is None:
         return Found(notes=["not tried: schemathesis is not installed"])
-    with served("-d", "overlap:values", "-d", "overlap") as service:
+    with served("-d", "overlap:values", "-d", "overlap", "--history", str(folder / "history.db")) as service:
         command = [sys.executable, "-m", "schemathesis.cli", "run", f"{service.url}/openapi.json"]
         options = [
             *("--phases", "examples,coverage,fuzzing,stateful", "--max-examples", "25"),

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from veridical.io import tables
 from veridical.io.json_values import json_values
 from veridical.io.rows import RowForm, read_cases
 from veridical.records.errors import DataError, InputError, MissingExtraError
@@ -225,3 +226,26 @@ def test_readers_of_csv_do_not_disturb_each_other(tmp_path: Path) -> None:
     first.close()
     assert len(list(second)) == 3
     assert csv.field_size_limit() == limit
+
+
+def test_no_table_is_read_whole_before_its_size_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.csv"
+    for text in ("response,sources\n" + "a" * 9000, "a" * 9000, "a\n" + "a," * 4500):
+        path.write_text(text)
+        with pytest.raises(DataError, match="not CSV: a line larger than 4,000 characters"):
+            list(read_cases(path, RowForm(max_bytes=1000)))
+    path = tmp_path / "a.xlsx"
+    with ZipFile(path, "w") as parts:
+        parts.writestr("xl/sharedStrings.xml", "a" * 20_000)
+    monkeypatch.setattr(tables, "excel_sheets", lambda *_: pytest.fail("unpacked"))
+    with pytest.raises(DataError, match="more than 16,000 bytes in its parts"):
+        list(read_cases(path, RowForm(max_bytes=1000)))
+
+
+def test_rows_of_parquet_that_are_too_large_are_not_decoded(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    path = tmp_path / "a.parquet"
+    table = pyarrow.table({"response": ["a" * 40_000], "sources": ["a"]})
+    pytest.importorskip("pyarrow.parquet").write_table(table, path)
+    with pytest.raises(DataError, match=r"rows of 4.* bytes on average"):
+        list(read_cases(path, RowForm(max_bytes=1000)))

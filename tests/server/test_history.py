@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import sys
 from collections.abc import Iterator
@@ -248,6 +249,13 @@ def test_an_imported_file_is_judged_in_the_background(client: TestClient) -> Non
         assert run["problem"]
         assert "/tmp" not in run["problem"]
         assert run["cases"] == {}
+
+
+def test_a_small_file_that_grows_is_not_held_in_memory(client: TestClient) -> None:
+    row = b'{"response": "%b", "sources": ["It is 4 m."]}\n' % (b"a" * 9_000_000)
+    assert import_file(client, "a.jsonl.gz", gzip.compress(row))["cases"] == {"failed": 1}
+    table = b'response,sources\n"%b",a\n' % (b"a" * 40_000_000)
+    assert "a line larger than" in import_file(client, "a.csv.gz", gzip.compress(table))["problem"]
 
 
 class Moody(Echo):

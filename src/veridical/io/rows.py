@@ -97,9 +97,9 @@ class RowReader:
         """
         form, ending = self.form, ending_of(self.path)
         if ending == ".parquet":
-            rows = parquet_table(self.path, self._choose)
+            rows = parquet_table(self.path, self._choose, max_bytes=form.max_bytes)
         elif ending == ".xlsx":
-            rows = xlsx_table(self.path, self._choose)
+            rows = xlsx_table(self.path, self._choose, max_bytes=form.max_bytes)
         elif is_table(self.path):
             rows = csv_table(
                 self.path,

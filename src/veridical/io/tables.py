@@ -17,8 +17,8 @@ from io import BytesIO
 from itertools import chain
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple, TypeAlias
-from zipfile import BadZipFile
+from typing import Any, NamedTuple, TextIO, TypeAlias
+from zipfile import BadZipFile, ZipFile
 
 from veridical.io.files import MAX_BYTES, NAME_ENCODING, not_text, open_bytes, open_text, read_bytes
 from veridical.io.jsonl import is_text
@@ -54,6 +54,7 @@ DELIMITERS = ",;\t|"
 _SAMPLE = 64 * 1024  # characters of which the delimiter is found
 _MOST_VALUES = 400_000  # of a cell that is read as objects: each takes up to 500 bytes
 _PARQUET_ROWS, _PARQUET_BYTES = 256, 64 * 1024 * 1024  # the most that are decoded at once
+_MOST_UNPACKED = 16  # the size of an Excel file's parts, as a multiple of the largest cell
 _SEP = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)
 _ITEM = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|None|null|nan|NaN""", re.DOTALL)
 _BETWEEN = re.compile(r"\s*,\s*|\s+|(?=\])")
@@ -151,23 +152,33 @@ def csv_table(
     """
     with open_text(path, encoding=encoding, newline="") as file:
         try:
-            first = file.readline(_SAMPLE)
-            if len(first) == _SAMPLE:  # the rest of a long line
-                first += file.readline(4 * max_bytes)
+            lines = _lines(file, 4 * max_bytes)
+            first = next(lines, "")
             sep = _SEP.fullmatch(first)
             before = 1 if sep else 0
             start = [] if sep else [first]
             if delimiter is None and sep:
                 delimiter = sep[1]
             elif delimiter is None:
-                start += file.readlines(_SAMPLE)
+                while sum(map(len, start)) < _SAMPLE and (line := next(lines, "")):
+                    start.append(line)
                 usual = "\t" if path.name.lower().endswith((".tsv", ".tab")) else ","
                 delimiter = delimiter_of("".join(start)[:_SAMPLE], usual)
         except UnicodeError:
             raise DataError(not_text(encoding), path=path, line=1, hint=NAME_ENCODING) from None
+        except csv.Error as error:
+            raise DataError(f"not CSV: {error}", path=path, line=1) from None
         # in a cell of more characters, a quote is open, and where the next row begins is unknown
-        reader = CsvReader(chain(start, file), 4 * max_bytes, delimiter=delimiter, quoted=quoted, strict=strict)
+        reader = CsvReader(chain(start, lines), 4 * max_bytes, delimiter=delimiter, quoted=quoted, strict=strict)
         yield from _cells(path, reader, before, choose, encoding, list(names), max_bytes)
+
+
+def _lines(file: TextIO, most: int) -> Iterator[str]:
+    """Yield the lines of a file, and never hold more than `most` characters of one."""
+    while line := file.readline(most):
+        if len(line) == most:
+            raise csv.Error(f"a line larger than {most:,} characters")
+        yield line
 
 
 class CsvReader(Iterator[list[str]]):
@@ -249,9 +260,17 @@ def _chosen(path: Path, head: list[str], choose: Choose) -> frozenset[str]:
     return frozenset(choose(head))
 
 
-def xlsx_table(path: Path, choose: Choose) -> Iterator[TableRow]:
-    """Yield the rows of an Excel file as texts, from the first sheet that has rows and is not hidden."""
-    for _, is_hidden, rows, _ in excel_sheets(read_bytes(path), path):
+def xlsx_table(path: Path, choose: Choose, *, max_bytes: int = MAX_BYTES) -> Iterator[TableRow]:
+    """Yield the rows of an Excel file as texts, from the first sheet that has rows and is not hidden.
+
+    A file whose parts have more than 16 times `max_bytes` is not unpacked.
+    """
+    data = read_bytes(path)
+    with suppress(BadZipFile), ZipFile(BytesIO(data)) as parts:
+        if sum(part.file_size for part in parts.infolist()) > _MOST_UNPACKED * max_bytes:
+            problem = f"more than {_MOST_UNPACKED * max_bytes:,} bytes in its parts"
+            raise DataError(problem, path=path, hint="split it, or save it as CSV")
+    for _, is_hidden, rows, _ in excel_sheets(data, path):
         head: list[str] = []
         chosen: frozenset[str] = frozenset()
         for place, cells in enumerate(rows if not is_hidden else (), 1):
@@ -315,8 +334,11 @@ def excel_sheets(data: bytes, path: Path) -> Iterator[ExcelSheet]:
             yield ExcelSheet(sheet.title, sheet.sheet_state != "visible", rows(sheet), partial(unseen, sheet))
 
 
-def parquet_table(path: Path, choose: Choose) -> Iterator[TableRow]:
-    """Yield the rows of a Parquet file. Only the chosen columns are read."""
+def parquet_table(path: Path, choose: Choose, *, max_bytes: int = MAX_BYTES) -> Iterator[TableRow]:
+    """Yield the rows of a Parquet file. Only the chosen columns are read.
+
+    A file whose rows have more than 16 times `max_bytes` on average is not read.
+    """
     try:
         import pyarrow as arrow
         from pyarrow import parquet
@@ -334,6 +356,8 @@ def parquet_table(path: Path, choose: Choose) -> Iterator[TableRow]:
     except arrow.ArrowException as error:
         raise DataError(f"not a readable Parquet file: {error}", path=path) from None
     largest = max((group.total_byte_size // max(1, group.num_rows) for group in groups), default=0)
+    if largest > _MOST_UNPACKED * max_bytes:
+        raise DataError(f"rows of {largest:,} bytes on average", path=path, hint="split them")
     at_once = min(_PARQUET_ROWS, _PARQUET_BYTES // max(1, largest)) or 1
     place = 0
     with file:

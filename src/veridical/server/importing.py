@@ -43,7 +43,7 @@ def check_file(name: str, form: dict[str, Any]) -> None:
 def read_upload(history: History, run: str, limits: Limits, stopped: Callable[[], bool]) -> None:
     """Store the rows of a run's file as cases that wait to be judged.
 
-    A row without a case is stored with the reason.
+    A row without a case is stored with the reason. A row may be as large as the body of a request.
 
     Stored rows stay stored, so that a reading that was stopped or killed continues after the last stored row.
     """
@@ -56,7 +56,8 @@ def read_upload(history: History, run: str, limits: Limits, stopped: Callable[[]
         path = Path(folder) / f"file{''.join(Path(file).suffixes[-2:])}"
         path.write_bytes(body)
         columns = Columns(**{**form["columns"], "sources": tuple(form["columns"]["sources"])})
-        reader = RowReader(path, RowForm(columns, form["encoding"] or "utf-8", form["delimiter"]))
+        rows_as = RowForm(columns, form["encoding"] or "utf-8", form["delimiter"], max_bytes=limits.body_bytes)
+        reader = RowReader(path, rows_as)
         rows: list[Row] = []
         count = done
         try:
