@@ -6,7 +6,7 @@ The sentences of half of a set's documents, drawn at random, are a run. Its revi
 among the flagged sentences, and about as many unflagged ones that were drawn at random, as the gold labels do. What
 `History` would then learn is applied to all sentences of the other documents, and compared with the detector as it is,
 in --draws draws. A draw in which nothing is offered has the gain 0. Results of the detector are kept in --cache. Prints
-one JSON row per set and writes them to --out.
+one JSON row per set and appends it to --out.
 """
 
 from __future__ import annotations
@@ -136,7 +136,6 @@ def main() -> None:
     args.cache.mkdir(parents=True, exist_ok=True)
     detector = load_detector("default")
     threshold = thresholds_in_force(detector).response
-    rows = []
     for name in args.sets:
         examples = list(read(f"{name}:{args.data / name}"))
         random.Random(0).shuffle(examples)
@@ -157,9 +156,9 @@ def main() -> None:
             "command": command(),
             "date": date.today().isoformat(),
         }
-        rows.append(row)
         print(json.dumps(row), flush=True)
-        args.out.write_text("".join(json.dumps(one) + "\n" for one in rows), "utf-8")
+        with args.out.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
 
 
 if __name__ == "__main__":

@@ -648,7 +648,7 @@ def learning() -> str:
     rows = rows_of("learning.jsonl")
     cells: list[tuple[str, ...]] = []
     for row in rows:
-        about = f"{row['sentences']:,}, {row['wrong']:.0%}, {row['flagged']:.0%}"
+        about = f"{row['sentences']:,}, {row['wrong']:.0%}, {row['flagged']:.0%}, {row['decisions']:.0f}"
         first = (row["set"], about, f"{row['offered']:.0%}")
         for name, title in (("balanced_accuracy", "balanced accuracy"), ("brier", "Brier score")):
             figures = row[name]
@@ -658,7 +658,7 @@ def learning() -> str:
     about = "Gains are positive where the version is better; a draw without an offer gains 0."
     about += f" {rows[0]['draws']} draws, {rows[0]['date']}."
     head = (
-        "data | sentences, wrong, flagged | offered :| metric | before :| mean gain :| worst gain :| draws got worse :|"
+        "data | sentences, wrong, flagged, decided | offered :| metric | before :| mean gain :| worst :| draws worse :|"
     )
     return table(head, cells, about, commands_of(rows))
 

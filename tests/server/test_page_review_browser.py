@@ -62,9 +62,9 @@ def test_a_correction_is_one_click_and_the_text_follows(opened: Opened) -> None:
     assert revised(page) == "It is right here."
     assert opened.marked("#view .edits del")[0] == "wrong"
     page.get_by_role("button", name="Use this text").click()
-    until(page, "document.querySelectorAll('#view a.mark.flag').length === 0")
+    until(page, "document.querySelector('[data-part=progress]').textContent === ''")
+    assert page.locator("#view a.mark.flag").count() == 0
     assert page.input_value("#response") == "It is right here."
-    assert progress(page) == ""
     assert opened.problems == []
 
 

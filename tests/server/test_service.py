@@ -685,7 +685,7 @@ def test_a_sentence_without_an_end_is_not_read_again_for_every_part(monkeypatch:
         async def call(self, function: Any) -> Any:
             return function(self.detector)
 
-        async def judge(self, cases: Sequence[Case]) -> list[Any]:
+        async def judge(self, cases: Sequence[Case], detector: Any) -> list[Any]:
             return [(judgement, None) for judgement in self.detector.judge(cases)]
 
     async def run() -> list[Span]:
@@ -704,9 +704,9 @@ def test_a_long_stream_costs_its_length_and_its_verdicts_lie_in_the_whole_respon
     service: Service = client.app.state.service  # type: ignore[attr-defined]
     characters, judged = [0], service.batcher("again").judge
 
-    async def counting(cases: Sequence[Case]) -> Any:
+    async def counting(cases: Sequence[Case], detector: Any) -> Any:
         characters[0] += sum(len(case.response) for case in cases)
-        return await judged(cases)
+        return await judged(cases, detector)
 
     service.batcher("again").judge = counting  # type: ignore[method-assign]
     parts = [f"Number {i} is new. " for i in range(2000)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from tests.report.test_html import Page
 from veridical.io.rows import Columns
 from veridical.io.serialization import decode
 from veridical.report.batch_page import render_batch, write_batch_page
+from veridical.report.pages import render
 from veridical.workflows.batch import BatchSettings, run_batch, summary
 from veridical.workflows.batch.summary import BatchReport, worst_cases
 
@@ -119,3 +121,7 @@ def test_the_page_draws_scores_and_groups_without_a_plotting_library(
     marks = [held for tag, held in page.tags if tag == "rect" and held.get("class") == "mark"]
     assert max(float(held["height"]) for held in marks[:-2]) == 110  # the fullest column
     assert [float(held["width"]) for held in marks[-2:]] == [240, 0]  # the groups: b, then a
+
+
+def test_plots_take_the_colours_of_the_page_in_light_and_dark() -> None:
+    assert re.findall(r"#[0-9a-f]{3,8}\b|white|black", render("batch.css")) == []
