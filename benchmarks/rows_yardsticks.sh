@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures detectors by the yardsticks: `benchmarks/rows_yardsticks.sh FOLDER [DETECTOR…]` with the data sets in FOLDER; without detectors
 # `default` and `overlap`. First the written statements, pairs and answers (dev), by tag and kind, with the passage alone and among two foreign
-# ones; then the test documents of the labelled sets. The baseline `response_words` is measured next to them, and everything at the thresholds that
+# ones; then the test documents of the labelled sets and of short answers. The baseline `response_words` is measured next to them, and everything at the thresholds that
 # `veridical check` applies. An interrupted run continues; rows of a detector that changed without its name must be deleted first.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -35,4 +35,8 @@ done
   --out benchmarks/rows/yardsticks.jsonl >/dev/null
 "$veridical" bench "$@" response_words --data jsonl:build/e2e-slots.jsonl --fit none --sample 400 --metrics "$metrics" \
   --out benchmarks/rows/yardsticks.jsonl >/dev/null
-for one in yardsticks-written yardsticks; do "$veridical" bench table "benchmarks/rows/$one.jsonl" --format markdown; done
+for one in languages/xquad.en plain/qa_passages/tydiqa.goldp.en.train; do
+  "$veridical" bench "$@" response_words --data "short_answers:$data/$one.json.gz" --fit none --metrics "$metrics" \
+    --out benchmarks/rows/yardsticks-short-answers.jsonl >/dev/null
+done
+for one in yardsticks-written yardsticks yardsticks-short-answers; do "$veridical" bench table "benchmarks/rows/$one.jsonl" --format markdown; done

@@ -1259,6 +1259,10 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "detectors": ("docs/detectors/README.md", detector_table),
     **option_tables(),
     "results-default": ("docs/detectors/default.md", default_results),
+    "results-short-answers": (
+        "docs/detectors/default.md",
+        results("yardsticks-short-answers.jsonl", "roc_auc false_alarms recall"),
+    ),
     "papers": ("docs/papers.md", papers),
     "corrections": ("docs/explanations.md", corrections),
     "contradictions": ("docs/explanations.md", contradictions),

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from tests.lab.detectors.feature_examples import examples
-from veridical.records.types import Case, Judgement, Outcome, Source
+from veridical.records.types import Case, Judgement, Level, Outcome, Source
 
 torch = pytest.importorskip("torch")
 
 from veridical.detectors.default.detector import Default  # noqa: E402
+from veridical.detectors.default.regressions import COLUMNS  # noqa: E402
 from veridical.detectors.tokens.artifact import load_tokens  # noqa: E402
 from veridical.records.errors import InputError  # noqa: E402
 from veridical.workflows.checking import check_cases  # noqa: E402
@@ -25,6 +26,7 @@ from veridical_lab.training import default  # noqa: E402
 from veridical_lab.training.checkpoint import TrainingStopped  # noqa: E402
 from veridical_lab.training.default import DefaultTraining, train_default  # noqa: E402
 from veridical_lab.training.default_data import part_of  # noqa: E402
+from veridical_lab.training.default_levels import LevelRows, fit_short_answers  # noqa: E402
 
 CASE = Case("1", "The bridge was opened in 1983.", (Source("s", "The bridge over the Elbe was opened in 1893."),))
 
@@ -83,3 +85,19 @@ def _adapted(detector: Path, tmp_path: Path) -> Path:
 def test_a_folder_without_the_sets_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no 'entailment'"):
         part_of(tmp_path)
+
+
+def test_the_curve_of_short_answers_meets_the_threshold_where_it_separates_best() -> None:
+    sentence = COLUMNS[Level.RESPONSE].index("sentence")
+    rows = LevelRows()
+    for name, logits in (("answers_in_place_en", (-3.0, -1.0, 2.0, 4.0)), ("written", (9.0, 9.0, -9.0, -9.0))):
+        table = np.zeros((4, 1, len(COLUMNS[Level.RESPONSE])))
+        table[:, 0, sentence] = logits
+        rows.add(name, list(table), (False, False, True, True))
+    curve, figures = fit_short_answers(rows, 0.7)
+    assert curve is not None
+    assert curve.slope > 0
+    right, wrong = curve.apply([-1.0, 2.0])
+    assert right < 0.7 <= wrong, "other sets do not count"
+    assert figures == {"all": 1.0}
+    assert fit_short_answers(rows.without("answers_in_place_"), 0.7) == (None, {})

@@ -180,7 +180,8 @@ def assemble(
 ) -> Path:
     """Export an encoder, fit the regressions on validation examples, and write the detector to a folder.
 
-    If `validation` has no labels of a level, the regression of this level is that of the detector in the folder `base`.
+    If `validation` has no labels of a level, or no short answers, the regression or curve for them is that of the
+    detector in the folder `base`.
     """
     of_each = max(_ROUNDED_FOR, _ROUNDED_IN_ALL // len(validation))
     examples = [example for of_set in some_of_each(validation, of_each).values() for example in of_set]
@@ -207,6 +208,7 @@ def assemble(
         "kind": KIND,
         **{level.value: old[level.value] for level in rows if level.value in old},
         **{level.value: model.to_json() for level, model in models.items()},
+        **{name: old[name] for name in curves if name in old},
         **{name: curve.parameters() for name, curve in curves.items() if curve is not None},
         "training": {
             "validation": content_hash(e for examples in validation.values() for e in examples),

@@ -157,8 +157,9 @@ def fit_short_answers(items: LevelRows, threshold: float) -> tuple[Platt | None,
         return None, {}
     logits = np.array([items.rows[i][:, COLUMNS[Level.RESPONSE].index("sentence")].max() for i in chosen])
     slope = fit_platt(labels, logits).slope
-    best = threshold_for_balanced_accuracy(labels, logits)
-    return Platt(slope, math.log(threshold / (1 - threshold)) - slope * best), {"all": _auc(labels, logits)}
+    best = threshold_for_balanced_accuracy(labels, Platt(1.0, 0.0).apply(logits))
+    intercept = math.log(threshold / (1 - threshold)) - slope * math.log(best / (1 - best))
+    return Platt(slope, intercept), {"all": _auc(labels, logits)}
 
 
 def fit_level(level: Level, items: LevelRows) -> LevelModel:
