@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tokenizers
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -163,6 +164,25 @@ def test_a_missing_or_damaged_file_is_named(tmp_path: Path, content: str | None)
     with pytest.raises(DataError) as raised:
         FastTokenizer(tmp_path)
     assert TOKENIZER in str(raised.value)
+
+
+@pytest.mark.parametrize("text", ["a", "b"])
+def test_an_id_that_no_model_has_is_one_line(tmp_path: Path, text: str) -> None:
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel({"b": 0}, unk_token="b"))
+    made.post_processor = tokenizers.processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 2**31)])
+    saved = json.loads(made.to_str())
+    saved["model"]["vocab"]["a"] = 2**32 - 1
+    (tmp_path / TOKENIZER).write_text(json.dumps(saved))
+    tokenizer = FastTokenizer(tmp_path)
+    assert tokenizer("b", add_special_tokens=False)["input_ids"] == [0]
+    with pytest.raises(DataError, match=rf"{TOKENIZER}: a token has the id {2**32 - 1 if text == 'a' else 2**31}"):
+        tokenizer(text)
+
+
+def test_a_text_without_a_token_is_one_line(tmp_path: Path) -> None:
+    tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0}, unk_token="?")).save(str(tmp_path / TOKENIZER))
+    with pytest.raises(DataError, match=rf"{TOKENIZER}: cannot read a text: .*UNK"):
+        FastTokenizer(tmp_path)("b")
 
 
 def test_it_takes_neither_torch_nor_transformers(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ __all__ = ["TOKENIZER", "FastTokenizer", "plain_backend"]
 
 TOKENIZER = "tokenizer.json"
 _UNBOUNDED = int(1e30)  # the Hugging Face classes' number for "no limit"
+_LARGEST_ID = 2**31 - 1  # the arrays of ids are int32
 _SPECIAL = ("bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id")
 
 
@@ -109,6 +110,9 @@ class FastTokenizer:
 
         Returns:
             "input_ids", "token_type_ids" and "offset_mapping": a list each for one text, lists of lists for several.
+
+        Raises:
+            DataError: The library cannot read a text, or gives a token an id above 2^31 - 1.
         """
         one = isinstance(text, str)
         batch = [(text, text_pair) if text_pair else text] if one else list(text)
@@ -120,9 +124,13 @@ class FastTokenizer:
         try:
             encodings = backend.encode_batch(batch, add_special_tokens=add_special_tokens)
         except BaseException as error:
-            if type(error).__name__ != "PanicException":  # of the library; it is no `Exception`
+            panic = type(error).__name__ == "PanicException"  # of the library; it is no `Exception`
+            if not panic and type(error) is not Exception:
                 raise
             raise DataError(f"cannot read a text: {shorten(str(error), 200)}", path=self.folder / TOKENIZER) from None
+        largest = max((max(encoding.ids, default=0) for encoding in encodings), default=0)
+        if largest > _LARGEST_ID:
+            raise DataError(f"a token has the id {largest}", path=self.folder / TOKENIZER, hint="copy it again")
         columns: dict[str, list[Any]] = {
             "input_ids": [encoding.ids for encoding in encodings],
             "token_type_ids": [encoding.type_ids for encoding in encodings],
