@@ -21,7 +21,7 @@ from veridical.detectors.claims.cited_claims import CitationPolicy
 from veridical.detectors.claims.claim_checker import ClaimResult
 from veridical.detectors.claims.claims import align_claims
 from veridical.detectors.claims.few_shot import FewShotExample, read_few_shot
-from veridical.detectors.claims.llm_checker import LLMChecker, explain_quotes
+from veridical.detectors.claims.llm_checker import LLMChecker, explain_quotes, read_many, read_yes_no
 from veridical.detectors.claims.qa_checker import read_questions
 from veridical.detectors.claims.source_chunks import chunk_sources, format_sources
 from veridical.detectors.claims.verify import Verify
@@ -483,6 +483,37 @@ def test_several_claims_a_call() -> None:
     cut = Scripted([Reply("1. Yes\n2. No", finish="length")])
     _, judgement = judge(Verify(LLMChecker(cut, claims_per_call=2)), "One. Two.", TOWER)
     assert [v.score for v in judgement.verdicts] == [0.0], "the last line may be half a line"
+
+
+@pytest.mark.parametrize(
+    ("reply", "scores"),
+    [
+        ("1. Yes\n2. Yes\n\n**1.** No\n**2.** No", [None, None]),
+        ("> 1. Yes\n> 2. Yes\n1. Yes\n2. No", [0.0, None]),
+        ("Claim 1: No\n1. Yes\n2. No", [None, 1.0]),
+        ("(1) Yes\n1. Yes\n2. No because", [0.0, 1.0]),
+        ("1. Yes\n2. No\n3. No", [None, None]),
+        ("0. Yes\n1. Yes\n2. No", [None, None]),
+        ("1. Yes\n2. No\n\n1889. It opened.", [0.0, 1.0]),
+    ],
+)
+def test_two_lists_of_answers_must_agree_and_number_the_claims(reply: str, scores: list[float | None]) -> None:
+    assert [result.score for result in read_many(Reply(reply), 2)] == scores
+
+
+@pytest.mark.parametrize(
+    ("reply", "score"),
+    [
+        ("Supported: Yes\nSupported: No because it says 1890", None),
+        ("Yes.\nSupported: No reason to doubt", None),
+        ("Supported: Yes or no\nSupported: Yes", None),
+        ("Supported: Yes\nSupported: Yes, it says so", 0.0),
+        ("It says so.\nSupported: No", 1.0),
+        ("No", 1.0),
+    ],
+)
+def test_two_answers_of_one_word_must_agree(reply: str, score: float | None) -> None:
+    assert read_yes_no(Reply(reply), "Supported", 0.5).score == score
 
 
 def test_few_shot_examples_come_before_and_say_the_answer() -> None:

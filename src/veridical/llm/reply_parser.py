@@ -23,6 +23,7 @@ __all__ = [
     "continuation_probability",
     "json_object",
     "labelled",
+    "labelled_values",
     "listed",
     "numbered",
     "quotes",
@@ -191,10 +192,15 @@ def labelled(text: str, label: str) -> str | None:
     >>> labelled("Reason: it says so.\n**Supported:** Yes", "Supported")
     'Yes'
     """
+    values = labelled_values(text, label)
+    return (values.pop() or None) if len(values) == 1 else None
+
+
+def labelled_values(text: str, label: str) -> set[str]:
+    """Return the different texts after `label:` at the start of a line."""
     pattern = rf"^[ \t>*_#-]*{re.escape(label)}[ \t*_]*[:=][ \t*_]*(\S.*)$"
     matches = re.finditer(pattern, strip_reasoning(text), re.MULTILINE | re.IGNORECASE)
-    values = {match[1].rstrip(" \t*_") for match in matches}
-    return (values.pop() or None) if len(values) == 1 else None
+    return {match[1].rstrip(" \t*_") for match in matches}
 
 
 def listed(text: str) -> list[str]:

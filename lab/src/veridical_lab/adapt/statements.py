@@ -179,7 +179,7 @@ def _reason(
     count = len(words(item.text))
     corrected = item.text.replace(item.wrong, item.right) if item.wrong else item.text
     checks: tuple[tuple[str, Callable[[], bool]], ...] = (
-        ("no sentence", lambda: not 4 <= count <= 60 or "\n" in item.text),
+        ("no sentence", lambda: not 4 <= count <= 60 or len(item.text.splitlines()) > 1),
         ("about the task", lambda: bool(_TASK.search(item.text)) and not _TASK.search(passage.text)),
         ("other language", lambda: language_of(item.text) not in (language, None)),
         ("duplicate", lambda: " ".join(item.text.casefold().split()) in seen),

@@ -20,7 +20,7 @@ from veridical.detectors.claims.few_shot import FewShotExample
 from veridical.detectors.claims.source_chunks import chunk_sources
 from veridical.llm.prompts import PromptTemplate, fill, prompt, read_prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request
-from veridical.llm.reply_parser import labelled, numbered, quotes, strip_reasoning, yes_no, yes_no_mass
+from veridical.llm.reply_parser import labelled, labelled_values, numbered, quotes, strip_reasoning, yes_no, yes_no_mass
 from veridical.records.errors import InputError, UnknownNameError
 from veridical.records.types import Evidence, Source, Usage
 from veridical.text.quotes import find_quote
@@ -275,7 +275,7 @@ def read_yes_no(reply: Reply, label: str, min_probability_mass: float) -> ClaimR
 
     Without log-probabilities, it is 0 or 1. There is no score if the reply is not a plain Yes or No, or if these two
     words have less than `min_probability_mass` of the token's probability. The word in `label` ("Supported") may
-    precede the answer.
+    precede the answer. Several answers must agree.
     """
     masses = yes_no_mass(reply)
     if masses is not None and sum(masses) > 0:
@@ -283,11 +283,14 @@ def read_yes_no(reply: Reply, label: str, min_probability_mass: float) -> ClaimR
             reason = f"Yes and No have a probability of only {sum(masses):.2g} together"
             return ClaimResult(None, reason, usage=reply.usage)
         return ClaimResult(masses[1] / sum(masses), usage=reply.usage)
-    return _plain_answer(reply, labelled(reply.text, label) or reply.text)
+    answers = {yes_no(answer) for answer in labelled_values(reply.text, label)}
+    first = yes_no(reply.text)
+    if first is not None or not answers:
+        answers.add(first)
+    return _plain_answer(reply, answers.pop() if len(answers) == 1 else None)
 
 
-def _plain_answer(reply: Reply, answer: str) -> ClaimResult:
-    supported = yes_no(answer)
+def _plain_answer(reply: Reply, supported: bool | None) -> ClaimResult:
     if supported is None:
         reason = f"no plain Yes or No in the reply: {_excerpt(strip_reasoning(reply.text))}"
         return ClaimResult(None, reason, usage=reply.usage)
@@ -316,7 +319,7 @@ def read_cot(reply: Reply, label: str, claim: str, sources: Sequence[Source]) ->
         return ClaimResult(None, "the reply was cut short", usage=reply.usage)
     lines = [line for line in strip_reasoning(reply.text).splitlines() if line.strip()]
     if len(lines) == 1 and len(lines[0].split()) == 1 and yes_no(lines[0]) is not None:
-        return replace(_plain_answer(reply, lines[0]), reason="the reply has no reasoning", no_logprobs=False)
+        return replace(_plain_answer(reply, yes_no(lines[0])), reason="the reply has no reasoning", no_logprobs=False)
     last = lines[-1] if lines else ""
     inline = re.fullmatch(rf"(.*[.!?]) +([*_]*{label}[*_]*:[*_ ]*(?:Yes|No)[.*_]*)", last, re.IGNORECASE)
     if inline and inline[1].count('"') % 2 == 0 and inline[1].count("“") == inline[1].count("”"):
@@ -325,7 +328,7 @@ def read_cot(reply: Reply, label: str, claim: str, sources: Sequence[Source]) ->
     if answer is None or labelled(lines[-1], label) is None:
         reason = f"no plain line “{label}: Yes or No” ends the reply: {_excerpt(last)}"
         return ClaimResult(None, reason, usage=reply.usage)
-    result = _plain_answer(reply, answer)
+    result = _plain_answer(reply, yes_no(answer))
     if result.score is None:
         return result
     reasoning = " ".join(" ".join(lines[:-1]).split())
@@ -360,17 +363,30 @@ def read_critique(reply: Reply) -> ClaimResult:
     return ClaimResult(0.0 if supported else 1.0, critique or None, correction=correction, usage=reply.usage)
 
 
+_NUMBERED_ANSWER = re.compile(
+    r"^[^\w\n]*+(?:claim[^\w\n]*+)?(\d{1,6})[^\w\n]++(yes|no)\b", re.IGNORECASE | re.MULTILINE
+)
+
+
 def read_many(reply: Reply, n: int) -> list[ClaimResult]:
-    """Read a score of 0 or 1 for each of `n` numbered claims. A number without a plain Yes or No has no score."""
+    """Read a score of 0 or 1 for each of `n` numbered claims.
+
+    A number without a plain Yes or No, or with both, has no score. If the reply also answers other numbers, no claim
+    has a score, because its numbers may mean other claims.
+    """
     lines = numbered(reply.text)
+    answers = [(int(number), word.lower()) for number, word in _NUMBERED_ANSWER.findall(strip_reasoning(reply.text))]
+    others = sorted({number for number, _ in answers if not 1 <= number <= n})
     if reply.finish == "length" and lines:
         lines.pop(max(lines))  # the last line may be incomplete
     results = []
     for i in range(1, n + 1):
         usage = reply.usage if i == 1 else None
-        supported = yes_no(lines[i]) if i in lines else None
+        unclear = others or len({word for number, word in answers if number == i}) > 1
+        supported = yes_no(lines[i]) if i in lines and not unclear else None
         if supported is None:
             reason = f"no plain Yes or No for claim {i} in the reply: {_excerpt(lines.get(i, ''))}"
+            reason = f"the reply answers claim {others[0]}, which was not asked" if others else reason
             results.append(ClaimResult(None, reason, usage=usage))
         else:
             results.append(ClaimResult(0.0 if supported else 1.0, usage=usage, no_logprobs=True))

@@ -17,7 +17,8 @@ from veridical.records.spans import Span, furthest_end, length, overlapping, uni
 from veridical.records.types import Case, Edit, Judgement, Source, Thresholds, Usage
 from veridical.text.matching import WORDS, Profile, compiled
 from veridical.text.quantities import fold, implies, is_value
-from veridical.text.segment import words
+from veridical.text.segment import sentences, words
+from veridical.text.stemmer import stem
 from veridical.text.stopwords import STOP_WORDS
 from veridical.workflows.revise.statements import Statement, statements_of
 
@@ -51,9 +52,12 @@ class Acceptance:
 def accept(candidates: Sequence[Candidate], detector: Detector, thresholds: Thresholds) -> list[Acceptance]:
     """Decide for each candidate whether it is better than the text before.
 
-    A better text meets five conditions:
+    A better text meets six conditions:
 
     - It has no more unjudged text than the text before.
+    - Each sentence of two or more content words that an edit touches shares one of them with the sources or the text
+      before. So a model's remark ("I am sorry, but I cannot help.") is no correction, even if the detector does not
+      flag it.
     - No word of an old value is left beside the new value ("1,500 hundred", "5.50 euros and 60 cents").
     - Its hallucination score is lower. Equal scores are compared by the sum over unsupported claims, because a product
       over claims stays 1 as long as one claim is certainly wrong.
@@ -99,6 +103,9 @@ def _problem(candidate: Candidate, thresholds: Thresholds) -> str | None:
     more = length(unjudged(candidate.after, after)) - length(unjudged(candidate.before, before))
     if more > 0:
         return f"{more} more characters of the revised text could not be judged"
+    invented = _invented_sentence(candidate)
+    if invented is not None:
+        return f"the corrected text would say “{invented}”, of which no word is in the text or its sources"
     misread = _misread_value(candidate)
     if misread is not None:
         return f"the corrected text would say “{misread}”, with words of the old value"
@@ -126,6 +133,24 @@ def _problem(candidate: Candidate, thresholds: Thresholds) -> str | None:
         if left_out_before.get(source.id, 0.0) < thresholds.coverage <= left_out_after.get(source.id, 0.0):
             return f"source {source.id!r} was covered and would be left out"
     return None
+
+
+def _invented_sentence(candidate: Candidate) -> str | None:
+    """Return an edited sentence of which no content word is in the text before or its sources, or None."""
+    text, carry = candidate.after.response, carrier(candidate.edits)
+    written = union(carry(edit.span) for edit in candidate.edits)
+    known = _stems(candidate.before.response).union(*(_stems(source.text) for source in candidate.before.sources))
+    for sentence in sentences(text):
+        stems = _stems(sentence.of(text))
+        if len(stems) > 1 and stems.isdisjoint(known) and overlapping(written, sentence):
+            return sentence.of(text)
+    return None
+
+
+def _stems(text: str) -> set[str]:
+    """Return the stems of the content words of a text."""
+    lower = (word.of(text).casefold() for word in words(text))
+    return {stem(word) for word in lower if word not in STOP_WORDS}
 
 
 def _misread_value(candidate: Candidate) -> str | None:

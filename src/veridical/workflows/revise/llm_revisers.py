@@ -235,22 +235,32 @@ def _draft(case: Case, answer: _Answer, feedback: str, critiques: Sequence[_Crit
 
 
 _FENCE = re.compile(r"\A<<<(\w+ [0-9a-f]{12})\n(.*)\n\1>>>\Z", re.DOTALL)
+_FENCE_LINE = re.compile(r"<<<\w+ [0-9a-f]{12}$|^\w+ [0-9a-f]{12}>>>", re.MULTILINE)
+_REVISING = ("revise_document", "revise_text", "revise_followup")
 _CODE = re.compile(r"\A(`{3,})\w*\n(.*)\n\1\Z", re.DOTALL)
 
 
 def corrected_text(before: str, reply: Reply) -> str | None:
     r"""Return the text after "Corrected text:" in a model's reply, with the same white space around it as in `before`.
 
-    The result is None if the reply has no such text.
+    The result is None if the reply has no such text, or if the text repeats the fences or instructions of a prompt.
 
     >>> corrected_text("It is red.\n", Reply("Sure.\nCorrected text:\nIt is blue."))
     'It is blue.\n'
     """
     text = _text_after(reply, "Corrected text")
-    if text is None:
+    if text is None or _repeats_prompt(text, before):
         return None
     leading = before[: len(before) - len(before.lstrip())]
     return leading + text + before[len(before.rstrip()) :]
+
+
+def _repeats_prompt(text: str, before: str) -> bool:
+    """Check whether a text has a fence, or a line of the prompts for revision, that was not in the text before."""
+    lines = (line for name in _REVISING for line in prompt(name).text.splitlines() if len(line) > 20)
+    return bool(_FENCE_LINE.search(text) and not _FENCE_LINE.search(before)) or any(
+        line in text and line not in before for line in lines
+    )
 
 
 def _text_after(reply: Reply, label: str) -> str | None:
