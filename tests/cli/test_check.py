@@ -110,6 +110,11 @@ def test_cases_from_standard_input_and_by_ending(run: Run, tmp_path: Path) -> No
     assert run("check", *OVERLAP, "c.jsonl", "--json").stdout == done.stdout
 
 
+def test_a_name_of_a_file_that_is_written_sends_no_escapes_to_the_terminal(run: Run) -> None:
+    done = run("check", *OVERLAP, "good.txt", "source.txt", "--html", "a\u202e\x9b[2J.html")
+    assert "wrote a⟨U+202E⟩⟨U+009B⟩[2J.html" in done.stderr.splitlines()
+
+
 def test_threshold_and_flag_over(run: Run) -> None:
     case = '{"response": "red green blue house", "sources": ["red green blue"]}'
     assert run("check", *OVERLAP, "-", "--cases", stdin=case).returncode == 1
@@ -122,6 +127,7 @@ def test_threshold_and_flag_over(run: Run) -> None:
     [
         (["none.txt", "source.txt"], "none.txt: no such file"),
         (["good.txt", "none.txt"], "none.txt: no such file"),
+        (["no\u202e\x9b[2J.txt", "source.txt"], "no⟨U+202E⟩⟨U+009B⟩[2J.txt: no such file"),
         (["good.txt", "scan.html"], "no text in it"),
         (["good.txt", "binary.txt"], "binary data"),
         (["good.txt", "latin.txt"], "--encoding"),

@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 
 from tests.history.databases import MUSEUM, RIGHT, WRONG, checked
+from veridical.detectors import load_detector
 from veridical.history.records import SORTS, CaseQuery, NewRun, NotKeptError, PlaceDecision, Row, StaleError
 from veridical.history.store import History
 from veridical.io.serialization import decode, encode
 from veridical.records.errors import DataError, InputError
-from veridical.records.types import Cause, CauseKind
+from veridical.records.types import Case, Cause, CauseKind, Source
+from veridical.workflows.checking import check_cases
 
 RUN = NewRun(origin="check", by="alice", about={"detectors": [{"name": "overlap"}]})
 
@@ -316,3 +318,21 @@ def test_what_is_no_history_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(InputError, match=problem):
             History(place)
+
+
+def test_long_ids_are_listed_short_and_sorted_and_filtered_all_the_same(history: History) -> None:
+    case = Case("x" * 1_000_000, "It is 3 m.", (Source("🏛" * 9000, "It is 3 m."),))
+    cases = [case, replace(case, id=case.id + "y"), replace(case, id="a", sources=(Source("b", ""),))]
+    run = history.keep(RUN, list(check_cases(cases, [load_detector("overlap")])))
+    page = history.cases(run, CaseQuery(sort="name", limit=2))
+    names = [row.name for row in page.cases]
+    assert page.next is not None
+    assert len(page.next) < 5000
+    names += [row.name for row in history.cases(run, CaseQuery(sort="name", cursor=page.next)).cases]
+    assert (len(set(names)), max(map(len, names)), names[0]) == (3, 200, "a"), "ids that differ at their end differ"
+    assert max(map(len, history.facets(run)["source"])) == 200
+    for id in (case.sources[0].id, max(history.facets(run)["source"], key=len)):
+        assert history.cases(run, CaseQuery(source=[id])).total == 2
+    document = history.case(run, 1).document
+    assert document is not None
+    assert document["case"]["id"] == case.id

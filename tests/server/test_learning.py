@@ -120,6 +120,7 @@ def test_too_few_decisions_are_an_answer(place: HistorySettings) -> None:
             ("POST", "/v1/runs/none/calibrations?name=a", 404),
             ("POST", f"/v1/runs/{run}/calibrations", 422),
             ("POST", f"/v1/runs/{run}/calibrations?name=a/b", 422),
+            ("POST", f"/v1/runs/{run}/calibrations?name=..", 422),
             ("POST", f"/v1/runs/{run}/calibrations?name=a&detector=none", 422),
             ("GET", "/v1/runs/none/decisions", 404),
             ("GET", "/v1/calibrations/none", 404),

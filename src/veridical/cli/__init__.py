@@ -25,6 +25,7 @@ from veridical.cli.settings import add_variables, options_of, read_settings
 from veridical.io.files import NAME_ENCODING
 from veridical.records.errors import InputError, VeridicalError
 from veridical.records.registry import Registry
+from veridical.records.strings import visible
 
 __all__ = ["COMMANDS", "LAB_COMMANDS", "app", "main", "settable_options"]
 
@@ -232,7 +233,7 @@ def _origin(error: Any) -> str:
 
 def _fail(line: str, code: int) -> int:
     try:
-        sys.stderr.write(f"veridical: {line}\n")
+        sys.stderr.write(f"veridical: {visible(line)}\n")
         sys.stderr.flush()
     except OSError:  # standard error is closed: only the exit code can tell
         _discard(sys.stderr)

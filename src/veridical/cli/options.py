@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from typer import Argument, Option
 
 from veridical.cli.settings import PREFIX, read_settings, use_settings
+from veridical.records.strings import visible
 
 if TYPE_CHECKING:
     from veridical.io.rows import RowForm
@@ -97,8 +98,8 @@ OutFolder = Annotated[
 
 
 def write_line(line: str) -> None:
-    """Write a line to standard error."""
-    sys.stderr.write(line + "\n")
+    """Write a line to standard error, with control and hidden characters made visible."""
+    sys.stderr.write(visible(line) + "\n")
 
 
 def check_share(option: str, share: float) -> None:

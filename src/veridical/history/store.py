@@ -62,7 +62,7 @@ from veridical.history.tables import (
     UPLOADS,
     prepare,
 )
-from veridical.history.writing import clean, insert_rows, store_results
+from veridical.history.writing import clean, insert_rows, listed_id, store_results
 from veridical.io.serialization import decode
 from veridical.records.errors import InputError, UnknownNameError
 from veridical.records.spans import Span
@@ -296,7 +296,7 @@ class History:
             is_sampled = select(SAMPLES.c.case).where(SAMPLES.c.case == CASES.c.id).exists()
             yield is_sampled if query.sampled else ~is_sampled
         for kind in ("source", "kind", "label", "detector"):
-            values = [clean(value) for value in getattr(query, kind)]
+            values = list(map(listed_id if kind == "source" else clean, getattr(query, kind)))
             if values:
                 of_case = (FACETS.c.case == CASES.c.id, FACETS.c.kind == kind, FACETS.c.value.in_(values))
                 yield select(FACETS.c.case).where(*of_case).exists()

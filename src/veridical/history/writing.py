@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -17,14 +18,24 @@ from veridical.records.strings import shorten
 from veridical.records.types import Case, Checked
 from veridical.workflows.batch.records import JudgedRow, judged_row
 
-__all__ = ["clean", "insert_rows", "search_text", "store_results"]
+__all__ = ["clean", "insert_rows", "listed_id", "search_text", "store_results"]
 
+_LONGEST_ID = 200  # PostgreSQL indexes no value of over 2.7 kB
 _BEGINNING = 160  # characters of a response in the table of cases
 
 
 def clean(text: str) -> str:
     """Return a text without the character that PostgreSQL cannot hold."""
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def listed_id(id: str) -> str:
+    """Return an id as it is listed, sorted and indexed: an id of over 200 characters as its beginning and a hash."""
+    text = clean(id)
+    if len(text) <= _LONGEST_ID:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return f"{text[: _LONGEST_ID - 14]}… {digest}"
 
 
 def insert_rows(connection: Connection, run: str, rows: Sequence[Row], first: int) -> list[int]:
@@ -38,7 +49,7 @@ def insert_rows(connection: Connection, run: str, rows: Sequence[Row], first: in
             "run": run,
             "number": number,
             "row": row.row,
-            "name": clean(row.name),
+            "name": listed_id(row.name),
             "outcome": "failed" if row.problem else "waiting",
             "beginning": clean(shorten(row.text, _BEGINNING)),
             "problem": clean(row.problem),
@@ -118,7 +129,7 @@ def _columns(checked: Checked, judged: JudgedRow) -> dict[str, Any]:
 
 def _facets(checked: Checked, kinds: Sequence[str]) -> Iterator[tuple[str, str]]:
     for source in checked.case.sources:
-        yield "source", clean(source.id)
+        yield "source", listed_id(source.id)
     for kind in kinds:
         yield "kind", kind
     pairs = zip(checked.judgements, checked.decisions, strict=True)

@@ -71,7 +71,7 @@ class RunParams(_Params):
     """Selects runs."""
 
     limit: Annotated[int, Field(ge=1, le=_MOST, description="The most runs of a page.")] = 50
-    cursor: Annotated[str | None, Field(max_length=1000, description="`next` of the page before.")] = None
+    cursor: Annotated[str | None, Field(max_length=5000, description="`next` of the page before.")] = None
     name: Annotated[str, Field(max_length=200, description="A part of a file's name or of a run's id.")] = ""
 
 
@@ -92,7 +92,7 @@ class CaseParams(_Params):
     sampled: Annotated[bool | None, Field(description="Whether a sentence of the case is in the random sample.")] = None
     search: Annotated[str, Field(max_length=1000, description="Words of response, question or id.")] = ""
     limit: Annotated[int, Field(ge=1, le=_MOST, description="The most cases of a page.")] = 50
-    cursor: Annotated[str | None, Field(max_length=1000, description="`next` of the page before.")] = None
+    cursor: Annotated[str | None, Field(max_length=5000, description="`next` of the page before.")] = None
 
     def query(self) -> CaseQuery:
         """Return the query that these parameters make."""
@@ -121,7 +121,7 @@ class SampleParams(_Params):
 class LearnParams(_Params):
     """Names a version, and the detector to fit."""
 
-    name: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[\w.-]+$", description="The version's name.")]
+    name: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^\w[\w.-]*$", description="The version's name.")]
     detector: Annotated[str | None, Field(description="A detector of this server; default: the run's first.")] = None
 
 
