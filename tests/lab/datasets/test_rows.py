@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from veridical.datasets import Info, reading
-from veridical.datasets.reading import Row, csv_rows, json_rows, jsonl_rows, read_rows
+from veridical.datasets.reading import Row, jsonl_rows, read_rows
 from veridical.records.errors import DataError, UnknownNameError
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Source, Verdict
 from veridical_lab.datasets.files import split_files
+from veridical_lab.datasets.reading import csv_rows, json_rows
 
 CELLS = st.text(alphabet=st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), max_size=8)
 
