@@ -86,7 +86,7 @@ BAD = {
     "half a character": ('{"a": 1}\n{"a": {"b": ["\\ud800"]}}\n{"a": 2}\n', jsonl_rows, 2, "surrogate"),
     "half a character in an array": ('[{"a": 1},\n{"\\ud800": 1},\n{"a": 2}]', json_rows, 2, "surrogate"),
     "a number in an array": ('[{"a": 1},\n3,\n{"a": 2}]', json_rows, 2, "not a JSON object"),
-    "a short table row": ("a,b\n1,x\n2\n3,y\n", csv_rows, 3, "1 fields"),
+    "a short table row": ("a,b\n1,x\n2\n3,y\n", csv_rows, 3, "1 cells"),
 }
 
 
@@ -115,7 +115,7 @@ WHOLE = {
     "two objects side by side": ('[{"a": 1} {"a": 2}]', json_rows, "not closed"),
     "text after the array": ('[{"a": 1}] 2', json_rows, "text after"),
     "broken inside": ('[{"a": 1},\n{"a" 2}]', json_rows, "not JSON"),
-    "binary": ("\0\1", csv_rows, "binary"),
+    "binary": ("a,b\n\0,\1\n", csv_rows, "binary"),
 }
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -13,7 +11,7 @@ from typing import Any
 from veridical.datasets.reading import Row, object_rows, shown
 from veridical.io.files import read_text
 from veridical.io.jsonl import OnBad, json_error, refuse
-from veridical.io.tables import CsvReader
+from veridical.io.tables import csv_table
 from veridical.records.errors import DataError
 
 __all__ = ["csv_rows", "group", "json_rows", "read_json_object"]
@@ -116,41 +114,18 @@ def csv_rows(
 
     Args:
         path: The file to read.
-        on_bad: A function that receives the error of each row with too few or too many fields.
+        on_bad: A function that receives the error of each row that cannot be read.
         delimiter: The character between two fields.
         quoted: Whether a field may stand in double quotes.
         names: The names of the fields, for a table without a header.
         encoding: The encoding of the file.
     """
-    text = read_text(path, encoding=encoding)
-    if not text.strip():
-        raise DataError("the file is empty", path=path)
+    table = csv_table(path, strict=False, encoding=encoding, delimiter=delimiter, quoted=quoted, names=names)
     number = 0
-    header = list(names)
-    for line, cells in _cells(text, path, delimiter, quoted):
-        if not header:
-            header = cells
-            continue
-        number += 1
-        if len(cells) == len(header):
-            yield Row(path, line, dict(zip(header, cells, strict=True)), number)
+    for number, (line, values) in enumerate(table, 1):
+        if isinstance(values, DataError):
+            refuse(values, on_bad)
         else:
-            expected = f"{len(header)} are expected" if names else f"the header has {len(header)}"
-            refuse(DataError(f"{len(cells)} fields, where {expected}", path=path, line=line), on_bad)
+            yield Row(path, line, values, number)
     if number == 0:
-        raise DataError("a header without any row", path=path)
-
-
-def _cells(text: str, path: Path, delimiter: str, quoted: bool) -> list[tuple[int, list[str]]]:
-    """Return the non-blank records, each with the line on which it begins."""
-    reader = CsvReader(io.StringIO(text, newline=""), len(text) + 1, delimiter=delimiter, quoted=quoted)
-    records: list[tuple[int, list[str]]] = []
-    line = 1
-    try:
-        for cells in reader:
-            if cells:
-                records.append((line, cells))
-            line = reader.line_num + 1
-    except csv.Error as error:
-        raise DataError(f"not a table: {error}", path=path, line=line) from None
-    return records
+        raise DataError("the file is empty, or a header without any row", path=path)
