@@ -291,9 +291,9 @@ def results(name: str, metrics: str) -> Callable[[], str]:
     """The committed rows of one file as Markdown tables, groups left out."""
 
     def made() -> str:
-        from veridical.report.tables import markdown
         from veridical_lab.bench.results import read_result_rows
         from veridical_lab.report.result_tables import result_tables
+        from veridical_lab.report.table_formats import markdown
 
         rows = [row for row in read_result_rows([ROWS / name]) if row.group is None]
         return markdown(result_tables(rows, metrics.split()))
@@ -303,9 +303,9 @@ def results(name: str, metrics: str) -> Callable[[], str]:
 
 def yardsticks() -> str:
     """The default detector beside the baselines: means over the labelled sets, written sets, pairs by kind of error."""
-    from veridical.report.tables import markdown
     from veridical_lab.bench.results import read_result_rows
     from veridical_lab.report.result_tables import mean_tables, metric_tables, result_tables
+    from veridical_lab.report.table_formats import markdown
 
     labelled, written = (read_result_rows([ROWS / f"yardsticks{name}.jsonl"]) for name in ("", "-written"))
     pairs = [row for row in written if (row.detector, row.data, row.foreign) == ("default", "written_pairs", 0)]
@@ -317,9 +317,9 @@ def yardsticks() -> str:
 
 def default_results() -> str:
     """The default detector beside word overlap and the words of the responses, a table for each metric."""
-    from veridical.report.tables import markdown
     from veridical_lab.bench.results import read_result_rows
     from veridical_lab.report.result_tables import mean_tables, metric_tables
+    from veridical_lab.report.table_formats import markdown
 
     rows = [row for row in read_result_rows([ROWS / "yardsticks.jsonl"]) if row.group is None]
     shown = metric_tables(rows, ["roc_auc", "false_alarms", "recall", "ece"])
@@ -397,9 +397,9 @@ def published_figures(name: str) -> Callable[[], str]:
     """What a paper prints."""
 
     def made() -> str:
-        from veridical.report.tables import markdown
         from veridical_lab.bench.published import published
         from veridical_lab.report.result_tables import published_tables
+        from veridical_lab.report.table_formats import markdown
 
         return markdown(published_tables(published(name)))
 
@@ -408,9 +408,9 @@ def published_figures(name: str) -> Callable[[], str]:
 
 def probe_comparisons() -> str:
     """The exact tests of the pooled ensemble of probes against every other detector beside it."""
-    from veridical.report.tables import markdown
     from veridical_lab.bench.compare import read_comparisons
     from veridical_lab.report.result_tables import comparison_table
+    from veridical_lab.report.table_formats import markdown
 
     made = []
     for file in sorted((ROWS).glob("probes-compare-*.jsonl")):
@@ -785,9 +785,9 @@ def batch_rows(folder: Path = ROWS) -> str:
 
 def perspective_results() -> str:
     """The detectors on each test set of answers with several perspectives, a table for each metric."""
-    from veridical.report.tables import markdown
     from veridical_lab.bench.results import read_result_rows
     from veridical_lab.report.result_tables import metric_tables
+    from veridical_lab.report.table_formats import markdown
 
     metrics = ["roc_auc", "coverage_roc_auc", "word_roc_auc", "source_word_roc_auc"]
     return _short_names(markdown(metric_tables(read_result_rows([ROWS / "perspectives.jsonl"]), metrics)))
@@ -913,11 +913,11 @@ def organic() -> str:
     """Probes trained and tested on what real models write and on synthetic errors, and detectors beside them."""
     from dataclasses import replace
 
-    from veridical.report.tables import markdown
     from veridical_lab.bench.results import read_result_rows
     from veridical_lab.probes.analysis.results import read_records
     from veridical_lab.report.analysis_tables import analysis_tables
     from veridical_lab.report.result_tables import result_tables
+    from veridical_lab.report.table_formats import markdown
 
     folder, parts = ROWS, []
     for file in sorted(folder.glob("organic-transfer-*.jsonl")):
@@ -936,9 +936,9 @@ def transfer(file: Path) -> str:
     """What probes of all sublayers together reach from data set to data set."""
     from dataclasses import replace
 
-    from veridical.report.tables import markdown
     from veridical_lab.probes.analysis.results import read_records
     from veridical_lab.report.analysis_tables import analysis_tables
+    from veridical_lab.report.table_formats import markdown
 
     found = read_records(file)
     shown = [f for f in found.findings if f.at["view"] in ("ensemble of all", "flag all")]
@@ -1075,8 +1075,8 @@ def _interval(one: dict[str, float]) -> str:
 def papers() -> str:
     """Hallucinations in summaries of papers before and after revision, by critic and judge."""
     from veridical.io.serialization import read_documents
-    from veridical.report.tables import markdown
     from veridical_lab.report.prevalence_table import prevalence_tables
+    from veridical_lab.report.table_formats import markdown
 
     path = ROWS / "papers.jsonl"
     rows = [row for _, row in read_documents(path, "prevalence")]
@@ -1147,8 +1147,8 @@ def reproduced() -> str:
 
 def annotate_loop() -> str:
     """The rounds and annotators of the simulated annotation loop."""
-    from veridical.report.tables import markdown
     from veridical_lab.report.annotation import loop_tables
+    from veridical_lab.report.table_formats import markdown
 
     rows = (ROWS / "annotate-loop.jsonl").read_text("utf-8").splitlines()
     return markdown(loop_tables([json.loads(row) for row in rows]))

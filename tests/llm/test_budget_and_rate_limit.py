@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -65,10 +66,18 @@ def test_calls_are_counted() -> None:
     assert [budget.reserve(ask("x")) for _ in range(3)] == [0.0, 0.0, None]
 
 
-def test_prices_are_checked() -> None:
-    for prices in ((-1.0, 0.0), (1.0, float("nan")), (1.0,)):
-        with pytest.raises(InputError):
-            Budget(prices=prices)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    "limits",
+    [{"prices": (-1, 0)}, {"prices": (1, float("nan"))}, {"prices": (1,)}, {"max_cost": 1}, {"max_calls": -1}],
+)
+def test_unusable_prices_and_limits_are_refused(limits: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        Budget(**limits)
+
+
+def test_a_rate_of_zero_is_refused() -> None:
+    with pytest.raises(InputError, match="per_minute is 0"):
+        FakeTime().rate_limiter(per_minute=0)
 
 
 def test_usage_adds_up_and_an_unknown_cost_stays_unknown() -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests.llm.loopback import Answer, FakeTime, Loopback, ask, completion, failing, plain_completion, serving
 from tests.processes import LIMIT
 from veridical.detectors import load_detector
-from veridical.llm.budget import most_tokens
+from veridical.llm.budget import Budget, most_tokens
 from veridical.llm.cache import Cached
 from veridical.llm.connection import Connection
 from veridical.llm.openai import OpenAIChat
@@ -70,7 +70,8 @@ def test_few_shot_examples_become_one_prompt_and_the_next_token_is_read() -> Non
         "text_offset": [len(PROMPT)],
     }
     with serving(lambda body: plain_completion(" Yes", logprobs)) as server:
-        [reply] = base_model(server, prices=(1.0, 1.0)).chat([Request(FEW_SHOT, max_tokens=1, top_logprobs=3)])
+        model = base_model(server, budget=Budget(prices=(1.0, 1.0)))
+        [reply] = model.chat([Request(FEW_SHOT, max_tokens=1, top_logprobs=3)])
     assert server.paths == ["/v1/completions"]
     sent = {"model": "base", "prompt": PROMPT, "temperature": 0.0, "max_tokens": 1, "stop": ["\n\n"], "logprobs": 3}
     assert server.asked == [sent]

@@ -17,6 +17,7 @@ import pytest
 
 from tests.llm.loopback import Answer, FakeTime, Loopback, ask, completion, failing, serving
 from tests.processes import LIMIT
+from veridical.llm.budget import Budget
 from veridical.llm.cache import Cached
 from veridical.llm.openai import OpenAIChat
 from veridical.llm.protocol import Failure, Reply, TokenLogprob
@@ -48,7 +49,7 @@ def one(script: Any, **options: Any) -> Reply | Failure:
 
 def test_replies_come_in_order_with_usage_and_cost() -> None:
     with serving(echo) as server:
-        replies = model(server, prices=(1.0, 5.0)).chat([ask(str(i)) for i in range(50)])
+        replies = model(server, budget=Budget(prices=(1.0, 5.0))).chat([ask(str(i)) for i in range(50)])
     assert [r.text for r in replies if isinstance(r, Reply)] == [f"re: {i}" for i in range(50)]
     assert isinstance(replies[7], Reply)
     assert (replies[7].usage.calls, replies[7].usage.prompt_tokens, replies[7].usage.completion_tokens) == (1, 10, 2)
@@ -273,7 +274,7 @@ def test_a_thousand_requests_none_lost_none_invented(tmp_path: Path) -> None:
 
     requests = [ask(str(i)) for i in range(1000)]
     with serving(script) as server:
-        first = model(server, concurrency=16, max_calls=500)
+        first = model(server, concurrency=16, budget=Budget(max_calls=500))
         cut = Cached(first, tmp_path / "replies.db").chat(requests)
         paid = {i for i, r in enumerate(cut) if isinstance(r, Reply)}
         assert len(server.asked) == 500
@@ -512,7 +513,7 @@ def test_a_base_url_that_is_none_or_holds_a_secret_is_refused(url: str) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"concurrency": 0}, {"timeout": 0}, {"retries": -1}, {"per_minute": 0}, {"max_cost": 1}, {"max_calls": -1}],
+    [{"concurrency": 0}, {"timeout": 0}, {"retries": -1}],
 )
 def test_unusable_numbers_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InputError):
@@ -524,14 +525,14 @@ def test_unusable_numbers_are_refused(options: dict[str, Any]) -> None:
 
 def test_a_budget_of_nothing_sends_nothing() -> None:
     with serving(echo) as server:
-        outcomes = model(server, prices=(1, 1), max_cost=0).chat([ask(str(i)) for i in range(5)])
+        outcomes = model(server, budget=Budget(prices=(1, 1), max_cost=0)).chat([ask(str(i)) for i in range(5)])
     assert [r.kind for r in outcomes if isinstance(r, Failure)] == ["budget"] * 5
     assert not server.asked
 
 
 def test_cost_stops_cleanly_and_is_never_overstepped() -> None:
     with serving(echo) as server:
-        chat = model(server, prices=(1000.0, 1000.0), max_cost=0.5, concurrency=8)  # 0.012 a call
+        chat = model(server, budget=Budget(prices=(1000.0, 1000.0), max_cost=0.5), concurrency=8)  # 0.012 a call
         outcomes = chat.chat([ask(str(i), max_tokens=8) for i in range(100)])
     replies = [r for r in outcomes if isinstance(r, Reply)]
     assert {r.kind for r in outcomes if isinstance(r, Failure)} == {"budget"}
@@ -542,7 +543,7 @@ def test_cost_stops_cleanly_and_is_never_overstepped() -> None:
 
 def test_what_may_have_been_paid_counts() -> None:
     with serving(lambda body: Answer(completion("Yes").body, cut=True)) as server:
-        chat = model(server, prices=(1000.0, 1000.0), max_cost=0.1, retries=50)
+        chat = model(server, budget=Budget(prices=(1000.0, 1000.0), max_cost=0.1), retries=50)
         [outcome] = chat.chat([ask("x", max_tokens=8)])  # at most 0.041 a call
     assert isinstance(outcome, Failure)
     assert outcome.kind == "budget"

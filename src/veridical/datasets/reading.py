@@ -6,34 +6,19 @@ of a bad row, or calls `on_bad` with it, and checks that ids are unique.
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
 import math
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from veridical.io.files import read_text
-from veridical.io.jsonl import OnBad, json_error, read_json, refuse
-from veridical.io.tables import CsvReader
+from veridical.io.jsonl import OnBad, read_json, refuse
 from veridical.records.errors import DataError, InputError
 from veridical.records.types import Example
 
-__all__ = [
-    "Row",
-    "UnfitRow",
-    "csv_rows",
-    "group",
-    "json_rows",
-    "jsonl_rows",
-    "read_json_object",
-    "read_rows",
-    "text_id",
-]
+__all__ = ["Row", "UnfitRow", "jsonl_rows", "object_rows", "read_rows", "shown", "text_id"]
 
 
 class UnfitRow(DataError):
@@ -84,7 +69,7 @@ class Row:
         """
         value = self.get(key)
         if not isinstance(value, str):
-            raise self.bad(f"{key!r} is {_shown(value)}, not a text")
+            raise self.bad(f"{key!r} is {shown(value)}, not a text")
         if not blank and not value.strip():
             raise self.bad(f"{key!r} is empty")
         return value
@@ -117,7 +102,7 @@ class Row:
             number = math.nan
         if not low <= number <= high:
             between = "" if low == -math.inf and high == math.inf else f" from {low:g} to {high:g}"
-            raise self.bad(f"{key!r} is {_shown(value)}, not a number{between}")
+            raise self.bad(f"{key!r} is {shown(value)}, not a number{between}")
         return number
 
     def choice(self, key: str, allowed: Mapping[Any, float]) -> float:
@@ -128,42 +113,42 @@ class Row:
         """
         value = self.get(key)
         if isinstance(value, list | dict) or value not in allowed:
-            raise self.bad(f"{key!r} is {_shown(value)}", hint=f"allowed: {', '.join(map(repr, allowed))}")
+            raise self.bad(f"{key!r} is {shown(value)}", hint=f"allowed: {', '.join(map(repr, allowed))}")
         return allowed[value]
 
     def items(self, key: str) -> list[Any]:
         """Return the list in a field."""
         value = self.get(key)
         if not isinstance(value, list):
-            raise self.bad(f"{key!r} is {_shown(value)}, not a list")
+            raise self.bad(f"{key!r} is {shown(value)}, not a list")
         return value
 
     def texts(self, key: str) -> list[str]:
         """Return the list of texts in a field."""
         for item in self.items(key):
             if not isinstance(item, str):
-                raise self.bad(f"{key!r} holds {_shown(item)}, not a text")
+                raise self.bad(f"{key!r} holds {shown(item)}, not a text")
         return self.items(key)
 
     def flags(self, key: str) -> list[bool]:
         """Return the list of 0/1 or false/true in a field."""
         for item in self.items(key):
             if not isinstance(item, bool) and item not in (0, 1):
-                raise self.bad(f"{key!r} holds {_shown(item)}, not 0 or 1")
+                raise self.bad(f"{key!r} holds {shown(item)}, not 0 or 1")
         return [bool(item) for item in self.items(key)]
 
     def row(self, key: str) -> Row:
         """Return the object in a field as a row with the position of this row."""
         value = self.get(key)
         if not isinstance(value, dict):
-            raise self.bad(f"{key!r} is {_shown(value)}, not an object")
+            raise self.bad(f"{key!r} is {shown(value)}, not an object")
         return replace(self, values=value, within=f"{self.within} {key}".strip())
 
     def rows(self, key: str) -> list[Row]:
         """Return the objects in a field that contains a list, each as a row with the line of this row."""
         for item in self.items(key):
             if not isinstance(item, dict):
-                raise self.bad(f"{key!r} holds {_shown(item)}, not an object")
+                raise self.bad(f"{key!r} holds {shown(item)}, not an object")
         return [
             Row(self.path, self.line, item, i, f"{self.within} {key} {i}".strip())
             for i, item in enumerate(self.items(key), 1)
@@ -175,13 +160,9 @@ def text_id(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """Return a value in at most 40 characters, for an error message."""
     return "missing" if value is None else repr(value) if len(repr(value)) <= 40 else f"{repr(value)[:37]}..."
-
-
-def group(**pairs: object) -> tuple[tuple[str, str], ...]:
-    """Make an example's `group` from keywords, as sorted pairs of texts. Values that are None are left out."""
-    return tuple(sorted((key, str(value)) for key, value in pairs.items() if value is not None))
 
 
 def read_rows(rows: Iterable[Row], make: Callable[[Row], Iterable[Example]], on_bad: OnBad = None) -> Iterator[Example]:
@@ -219,91 +200,12 @@ def jsonl_rows(path: Path, on_bad: OnBad = None) -> Iterator[Row]:
 
     for line, value in read_json(path, on_bad=count_bad):
         number += 1
-        yield from _object(path, line.number, number, value, on_bad, escapes="\\u" in line.text)
+        yield from object_rows(path, line.number, number, value, on_bad, escapes="\\u" in line.text)
     if number == 0:
         raise DataError("the file is empty", path=path)
 
 
-def json_rows(path: Path, on_bad: OnBad = None, *, key: str | None = None, names: Sequence[str] = ()) -> Iterator[Row]:
-    """Yield the objects of a JSON array, each with the line on which it begins.
-
-    With `key`, the file contains one object, and the array is the value of this field. With `names`, items may be lists
-    with as many values as there are names, and the names become the fields.
-    """
-    text = read_text(path)
-    if not text.strip():
-        raise DataError("the file is empty", path=path)
-    position = _next(text, 0) if key is None else _start_of_array(text, key, path)
-    if text[position] != "[":
-        line = 1 + text.count("\n", 0, position)
-        raise DataError("not a JSON array", path=path, line=line, hint="is it JSON Lines?")
-    position = _next(text, position + 1)
-    decoder = json.JSONDecoder()
-    line, counted, number = 1, 0, 0
-    escapes = "\\u" in text
-    while position < len(text) and text[position] != "]":
-        line, counted, number = line + text.count("\n", counted, position), position, number + 1
-        try:
-            value, end = decoder.raw_decode(text, position)
-        except (ValueError, RecursionError) as error:
-            raise json_error(error, path, getattr(error, "lineno", line)) from None
-        if names and isinstance(value, list) and len(value) == len(names):
-            value = dict(zip(names, value, strict=True))
-        yield from _object(path, line, number, value, on_bad, escapes=escapes)
-        position = _next(text, end)
-        if text[position : position + 1] == ",":
-            position = _next(text, position + 1)
-        elif text[position : position + 1] != "]":
-            raise DataError("not JSON: the array is not closed", path=path, line=1 + text.count("\n", 0, position))
-    if key is None and text[position + 1 :].strip():
-        raise DataError("there is text after the JSON array", path=path, line=1 + text.count("\n", 0, position))
-    if position >= len(text):
-        raise DataError("not JSON: the array is not closed", path=path, line=1 + text.count("\n"))
-    if number == 0:
-        raise DataError("the array is empty", path=path)
-
-
-def _start_of_array(text: str, key: str, path: Path) -> int:
-    """Return the position of the array that is the value of `key`; `text` is one JSON object."""
-    Row(path, 1, _json_object(text, path)).items(key)  # raises unless the text is well-formed and has the field
-    decoder = json.JSONDecoder()
-    position = text.index("{") + 1
-    while True:
-        name, end = decoder.raw_decode(text, _next(text, position))
-        position = _next(text, _next(text, end) + 1)  # after the colon
-        if name == key:
-            return position
-        _, end = decoder.raw_decode(text, position)
-        position = _next(text, end) + 1  # after the comma
-
-
-def _json_object(text: str, path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise json_error(error, path, getattr(error, "lineno", 1)) from None
-    if not isinstance(value, dict):
-        raise DataError(f"found {_shown(value)}, not a JSON object", path=path, line=1)
-    return value
-
-
-def read_json_object(path: Path) -> Row:
-    """Read a JSON file that holds one object."""
-    text = read_text(path)
-    if not text.strip():
-        raise DataError("the file is empty", path=path)
-    return next(_object(path, 1, 1, _json_object(text, path), None, escapes="\\u" in text))
-
-
-_SPACE = re.compile(r"\s*")
-
-
-def _next(text: str, position: int) -> int:
-    match = _SPACE.match(text, position)
-    return match.end() if match else position
-
-
-def _object(path: Path, line: int, number: int, value: object, on_bad: OnBad, *, escapes: bool) -> Iterator[Row]:
+def object_rows(path: Path, line: int, number: int, value: object, on_bad: OnBad, *, escapes: bool) -> Iterator[Row]:
     """Yield `value` as a row, or refuse it; only JSON with \\u `escapes` can hold half of a surrogate pair."""
     try:
         if escapes:
@@ -314,57 +216,4 @@ def _object(path: Path, line: int, number: int, value: object, on_bad: OnBad, *,
     if isinstance(value, dict):
         yield Row(path, line, value, number)
     else:
-        refuse(DataError(f"found {_shown(value)}, not a JSON object", path=path, line=line), on_bad)
-
-
-def csv_rows(
-    path: Path,
-    on_bad: OnBad = None,
-    *,
-    delimiter: str = ",",
-    quoted: bool = True,
-    names: Sequence[str] = (),
-    encoding: str = "utf-8",
-) -> Iterator[Row]:
-    """Yield the rows of a table, each with the line on which it begins, because a quoted field may contain line breaks.
-
-    Args:
-        path: The file to read.
-        on_bad: A function that receives the error of each row with too few or too many fields.
-        delimiter: The character between two fields.
-        quoted: Whether a field may stand in double quotes.
-        names: The names of the fields, for a table without a header.
-        encoding: The encoding of the file.
-    """
-    text = read_text(path, encoding=encoding)
-    if not text.strip():
-        raise DataError("the file is empty", path=path)
-    number = 0
-    header = list(names)
-    for line, cells in _cells(text, path, delimiter, quoted):
-        if not header:
-            header = cells
-            continue
-        number += 1
-        if len(cells) == len(header):
-            yield Row(path, line, dict(zip(header, cells, strict=True)), number)
-        else:
-            expected = f"{len(header)} are expected" if names else f"the header has {len(header)}"
-            refuse(DataError(f"{len(cells)} fields, where {expected}", path=path, line=line), on_bad)
-    if number == 0:
-        raise DataError("a header without any row", path=path)
-
-
-def _cells(text: str, path: Path, delimiter: str, quoted: bool) -> list[tuple[int, list[str]]]:
-    """Return the non-blank records, each with the line on which it begins."""
-    reader = CsvReader(io.StringIO(text, newline=""), len(text) + 1, delimiter=delimiter, quoted=quoted)
-    records: list[tuple[int, list[str]]] = []
-    line = 1
-    try:
-        for cells in reader:
-            if cells:
-                records.append((line, cells))
-            line = reader.line_num + 1
-    except csv.Error as error:
-        raise DataError(f"not a table: {error}", path=path, line=line) from None
-    return records
+        refuse(DataError(f"found {shown(value)}, not a JSON object", path=path, line=line), on_bad)

@@ -30,7 +30,6 @@ from veridical.records.errors import DataError, MissingExtraError
 __all__ = [
     "DAMAGED_OFFICE_FILE",
     "Choose",
-    "CsvReader",
     "ExcelSheet",
     "TableRow",
     "csv_table",
@@ -169,7 +168,7 @@ def csv_table(
         except csv.Error as error:
             raise DataError(f"not CSV: {error}", path=path, line=1) from None
         # in a cell of more characters, a quote is open, and where the next row begins is unknown
-        reader = CsvReader(chain(start, lines), 4 * max_bytes, delimiter=delimiter, quoted=quoted, strict=strict)
+        reader = _CsvReader(chain(start, lines), 4 * max_bytes, delimiter=delimiter, quoted=quoted, strict=strict)
         yield from _cells(path, reader, before, choose, encoding, list(names), max_bytes)
 
 
@@ -181,7 +180,7 @@ def _lines(file: TextIO, most: int) -> Iterator[str]:
         yield line
 
 
-class CsvReader(Iterator[list[str]]):
+class _CsvReader(Iterator[list[str]]):
     """Reads CSV records whose cells have up to `limit` characters, without affecting other readers.
 
     The limit of the csv module holds for the whole process, so it is only set while a record is read.
@@ -189,9 +188,7 @@ class CsvReader(Iterator[list[str]]):
 
     _lock = Lock()
 
-    def __init__(
-        self, lines: Iterable[str], limit: int, *, delimiter: str, quoted: bool = True, strict: bool = False
-    ) -> None:
+    def __init__(self, lines: Iterable[str], limit: int, *, delimiter: str, quoted: bool, strict: bool) -> None:
         quoting: Any = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
         quote = '"' if quoted else None
         self._reader = csv.reader(lines, delimiter=delimiter, quoting=quoting, quotechar=quote, strict=strict)
@@ -212,7 +209,7 @@ class CsvReader(Iterator[list[str]]):
 
 
 def _cells(
-    path: Path, reader: CsvReader, before: int, choose: Choose, encoding: str, head: list[str], max_bytes: int
+    path: Path, reader: _CsvReader, before: int, choose: Choose, encoding: str, head: list[str], max_bytes: int
 ) -> Iterator[TableRow]:
     expected = f"{len(head)} are expected" if head else None
     chosen = frozenset(choose(head) if head else ())

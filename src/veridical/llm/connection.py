@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from veridical.llm.asking import Asking
 from veridical.llm.budget import Budget, Prices
@@ -18,24 +18,13 @@ from veridical.llm.cache import Cached
 from veridical.llm.dry_run import DryRun
 from veridical.llm.endpoint import check_api
 from veridical.llm.protocol import ChatModel
+from veridical.llm.rate_limit import RateLimiter
 from veridical.llm.scripted import Scripted
 from veridical.models.load import is_gguf
 from veridical.records.errors import InputError
 from veridical.records.registry import Registry
 
 __all__ = ["CHAT_MODELS", "OPTIONS", "REMOTE_OPTIONS", "Connection", "read_prices"]
-
-OPTIONS = (
-    *("model", "base_url", "key_env", "api"),
-    *("prices", "max_cost", "max_calls", "concurrency", "timeout", "cache"),
-    *("max_tokens", "temperature", "retries", "per_minute", "headers", "body"),
-    *("device", "dtype"),
-)
-"""The options about the model that a detector's spec may contain, each as NAME=VALUE."""
-
-REMOTE_OPTIONS = OPTIONS[:-2]
-"""The options about the model's address, its budget and its cache. They are never taken from an artifact."""
-
 
 CHAT_MODELS = Registry("chat model", {}, group="veridical.chat_models")
 """Classes from other packages that load a folder in place of `LocalChat`, by the kind in its `detector.json`."""
@@ -131,9 +120,7 @@ class Connection:
         name = name or self.model
         if not name:
             raise InputError("no language model is named", hint="--model NAME, or model=NAME in the detector's options")
-        server = (self.base_url, self.key_env, self.api, id(self.budget), self.timeout, self.concurrency)
-        sent = (self.retries, self.per_minute, json.dumps([dict(self.headers or {}), dict(self.body or {})]))
-        key = (name, *server, *sent, self.cache, self.device, self.dtype, self.max_tokens, self.temperature)
+        key = (name, id(self.budget), *(repr(getattr(self, option)) for option in OPTIONS if option != "model"))
         if key in self.models:
             return self.models[key]
         model: ChatModel
@@ -149,10 +136,10 @@ class Connection:
                 concurrency=self.concurrency,
                 timeout=self.timeout,
                 retries=self.retries,
-                per_minute=self.per_minute,
                 headers=self.headers,
                 body=self.body,
                 budget=self.budget,
+                rate_limiter=RateLimiter(per_minute=self.per_minute),
             )
         elif self.base_url or self.key_env or self.api != "chat" or limited:
             raise InputError(
@@ -185,7 +172,7 @@ class Connection:
         values: dict[str, Any] = {}
         for name, text in options.items():
             try:
-                values[name] = _READERS.get(name, str)(text)
+                values[name] = _READERS.get(_TYPES[name], _TYPES[name])(text)
             except ValueError as error:
                 if isinstance(error, InputError):
                     raise
@@ -233,17 +220,18 @@ def read_prices(text: str) -> Prices:
     return price_in, price_out
 
 
-_READERS: dict[str, Callable[[str], Any]] = {
-    "prices": read_prices,
-    "max_cost": float,
-    "max_calls": int,
-    "concurrency": int,
-    "timeout": float,
-    "cache": Path,
-    "max_tokens": int,
-    "temperature": float,
-    "retries": int,
-    "per_minute": float,
-    "headers": json.loads,
-    "body": json.loads,
+OPTIONS = tuple(
+    option.name for option in fields(Connection) if option.name not in ("dry_run", "budget", "models", "budgets")
+)
+"""The options about the model that a detector's spec may contain, each as NAME=VALUE."""
+
+REMOTE_OPTIONS = tuple(option for option in OPTIONS if option not in ("device", "dtype"))
+"""The options about the model's address, its budget and its cache. They are never taken from an artifact."""
+
+_HINTS = get_type_hints(Connection)
+_TYPES: dict[str, Any] = {option: (get_args(_HINTS[option]) or (_HINTS[option],))[0] for option in OPTIONS}  # not None
+_READERS: dict[Any, Callable[[str], Any]] = {
+    Prices: read_prices,
+    Mapping[str, str]: json.loads,
+    Mapping[str, Any]: json.loads,
 }

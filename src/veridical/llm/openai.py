@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from veridical.llm.budget import Budget, Prices
+from veridical.llm.budget import Budget
 from veridical.llm.deadline import Deadline, DeadlineTransport
 from veridical.llm.endpoint import Endpoint, check_api, resolve_server, resolve_url
 from veridical.llm.prompts import plain_prompt
@@ -64,14 +64,10 @@ class OpenAIChat:
         concurrency: The number of requests to send at once.
         timeout: The time that one whole call may take, in seconds, however slowly its bytes arrive.
         retries: How often to repeat a failed request, if repeating can help.
-        per_minute: The largest number of requests per minute. None for no limit.
-        prices: The price per million prompt tokens, and per million completion tokens.
-        max_cost: The most money that this object may spend. It needs `prices`.
-        max_calls: The largest number of requests that this object may send.
         headers: Additional headers for each request.
         body: Additional JSON fields for each request. They replace the fields that this class makes.
-        budget: A budget that several models share, instead of `prices`, `max_cost` and `max_calls`.
-        rate_limiter: A rate limiter that several models share, instead of `per_minute`.
+        budget: The limits of calls and cost, which several models can share. Default: no limits.
+        rate_limiter: The limit of requests per minute, which several models can share. Default: no limit.
 
     Attributes:
         logprobs: Whether the server gives log-probabilities. None until it has answered a request for them.
@@ -91,31 +87,27 @@ class OpenAIChat:
         concurrency: int = 8,
         timeout: float = 120.0,
         retries: int = 4,
-        per_minute: float | None = None,
         headers: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
-        prices: Prices | None = None,
-        max_cost: float | None = None,
-        max_calls: int | None = None,
         budget: Budget | None = None,
         rate_limiter: RateLimiter | None = None,
     ) -> None:
         if not model.strip():
             raise InputError("no model is named")
         check_api(api)
-        if concurrency < 1 or retries < 0 or not timeout > 0 or (per_minute is not None and not per_minute > 0):
+        if concurrency < 1 or retries < 0 or not timeout > 0:
             raise InputError(
-                f"concurrency {concurrency}, timeout {timeout}, retries {retries}, per_minute {per_minute}",
-                hint="concurrency is at least 1, retries at least 0, timeout and per_minute above 0",
+                f"concurrency {concurrency}, timeout {timeout}, retries {retries}",
+                hint="concurrency is at least 1, retries at least 0, timeout above 0",
             )
         self.name = model
         self.logprobs: bool | None = None
-        self.budget = budget or Budget(prices=prices, max_cost=max_cost, max_calls=max_calls)
+        self.budget = budget or Budget()
         self._api = api
         self._address = (base_url and resolve_url(base_url), key_env, key_file)
         self._headers, self._extra_body = dict(headers or {}), dict(body or {})
         self._concurrency, self._timeout, self._retries = concurrency, timeout, retries
-        self._rate_limiter = rate_limiter or RateLimiter(per_minute=per_minute)
+        self._rate_limiter = rate_limiter or RateLimiter()
         self._deadline = Deadline(timeout)
         self._lock = threading.Lock()
         self._server: Endpoint | None = None

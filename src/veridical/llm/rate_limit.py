@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
 
+from veridical.records.errors import InputError
+
 __all__ = ["RateLimiter", "retry_after"]
 
 
@@ -27,6 +29,9 @@ class RateLimiter:
         now: A function that returns the time in seconds.
         sleep: A function that waits for a number of seconds.
         jitter: A function that returns a random number in [0, 1).
+
+    Raises:
+        InputError: `per_minute` is not above 0.
     """
 
     def __init__(
@@ -39,6 +44,8 @@ class RateLimiter:
         sleep: Callable[[float], None] = time.sleep,
         jitter: Callable[[], float] = random.random,
     ) -> None:
+        if per_minute is not None and not per_minute > 0:
+            raise InputError(f"per_minute is {per_minute}", hint="above 0, None is no limit")
         self.max_wait = max_wait
         self._gap = 60.0 / per_minute if per_minute else 0.0
         self._base_wait = base_wait

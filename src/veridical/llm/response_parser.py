@@ -64,24 +64,22 @@ def read_response(
         return Failure(problem, "malformed", True, Usage(1))
     if not isinstance(document, dict):
         return Failure("the server's JSON is not an object", "malformed", True, Usage(1))
-    return _read_document(document, request, api, cost_of, scrub)
+    return _read_document(document, request, api, _usage(document.get("usage"), cost_of), scrub)
+
+
+def _usage(counts: Any, cost_of: Callable[[int, int], float | None]) -> Usage:
+    """Read the numbers of tokens. If the server gives none, they and the cost stay unknown."""
+    counts = counts if isinstance(counts, dict) else {}
+    prompt, completion = counts.get("prompt_tokens"), counts.get("completion_tokens")
+    if all(isinstance(count, int) and 0 <= count < 10**9 for count in (prompt, completion)):
+        return Usage(1, prompt, completion, cost_of(prompt, completion))
+    return Usage(1)
 
 
 def _read_document(
-    document: dict[str, Any],
-    request: Request,
-    api: str,
-    cost_of: Callable[[int, int], float | None],
-    scrub: Callable[[str], str],
+    document: dict[str, Any], request: Request, api: str, usage: Usage, scrub: Callable[[str], str]
 ) -> Reply | Failure:
     """Read the reply from the JSON of an answer."""
-    counts = document.get("usage")
-    counts = counts if isinstance(counts, dict) else {}
-    prompt: Any = counts.get("prompt_tokens")
-    completion: Any = counts.get("completion_tokens")
-    usage = Usage(1)  # without the server's counts the cost stays unknown
-    if all(isinstance(count, int) and 0 <= count < 10**9 for count in (prompt, completion)):
-        usage = Usage(1, prompt, completion, cost_of(prompt, completion))
     if document.get("error"):
         return Failure(f"the server says: {_one_line(document['error'], scrub)}", "server", True, usage)
     choices = document.get("choices")

@@ -85,18 +85,13 @@ def stem(word: str) -> str:
         word = _past(word)
     if word[-1] == "y" and len(word) > 2 and _shape(word)[-2] == "c":
         word = word[:-1] + "i"
-    if word.endswith(_ENDS_2):
-        word = _step_2(word)
-    if word.endswith(_ENDS_3):
-        suffix = next(s for s in _ENDS_3 if word.endswith(s))
-        rest = word.removesuffix(suffix)
-        if _measure(rest) > 0:
-            word = rest + _STEP_3[suffix]
-    if word.endswith(_STEP_4):
-        suffix = next(s for s in _STEP_4 if word.endswith(s))
-        rest = word.removesuffix(suffix)
-        if _measure(rest) > 1 and (suffix != "ion" or rest[-1:] in ("s", "t")):
-            word = rest
+    word = _step_2(word)
+    rest, suffix = _without_suffix(word, _ENDS_3)
+    if suffix and _measure(rest) > 0:
+        word = rest + _STEP_3[suffix]
+    rest, suffix = _without_suffix(word, _STEP_4)
+    if suffix and _measure(rest) > 1 and (suffix != "ion" or rest.endswith(("s", "t"))):
+        word = rest
     if word[-1:] == "e":
         measure = _measure(word[:-1])
         if measure > 1 or (measure == 1 and not _ends_short(word[:-1])):
@@ -147,9 +142,13 @@ def _past(word: str) -> str:
 
 def _step_2(word: str) -> str:
     if word.endswith("alli") and _measure(word[:-4]) > 0:
-        word = word[:-2]  # the rest may end in another of these suffixes
-        return _step_2(word) if word.endswith(_ENDS_2) else word
-    suffix = next(s for s in _ENDS_2 if word.endswith(s))
-    rest = word[: -len(suffix)]
+        return _step_2(word[:-2])  # the rest may end in another of these suffixes
+    rest, suffix = _without_suffix(word, _ENDS_2)
     counted = word[:-3] if suffix == "logi" else rest  # "-logi" counts its own l
-    return rest + _STEP_2[suffix] if _measure(counted) > 0 else word
+    return rest + _STEP_2[suffix] if suffix and _measure(counted) > 0 else word
+
+
+def _without_suffix(word: str, suffixes: tuple[str, ...]) -> tuple[str, str]:
+    """Return a word without the first of the suffixes that fits, and this suffix, which is empty if none fits."""
+    suffix = next(filter(word.endswith, suffixes)) if word.endswith(suffixes) else ""
+    return word.removesuffix(suffix), suffix

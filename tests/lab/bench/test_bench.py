@@ -18,7 +18,7 @@ from veridical.metrics.measure import Metric
 from veridical.metrics.thresholding import threshold_fitter
 from veridical.records.errors import DataError, InputError, UnknownNameError
 from veridical.records.types import Case, Example, Judgement, Source, Span, Verdict
-from veridical.report.tables import cell, latex, markdown, narrow
+from veridical.report.tables import cell, narrow
 from veridical_lab.bench.compare import compare_detectors, read_comparisons
 from veridical_lab.bench.results import ResultRow, read_result_rows
 from veridical_lab.bench.run import run_bench
@@ -26,6 +26,7 @@ from veridical_lab.bench.settings import BenchSettings, load_data
 from veridical_lab.detectors.baselines import Coin
 from veridical_lab.metrics.registry import METRICS
 from veridical_lab.report.result_tables import result_tables
+from veridical_lab.report.table_formats import latex, markdown
 
 WORDS = ["red", "green", "blue", "black", "white", "grey", "pink", "brown"]
 

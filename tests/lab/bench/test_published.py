@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from veridical.records.errors import UnknownNameError
-from veridical.report.tables import markdown
 from veridical_lab.bench.published import published
 from veridical_lab.metrics.registry import METRICS
 from veridical_lab.report.result_tables import published_tables
+from veridical_lab.report.table_formats import markdown
 
 
 def test_the_probes_paper() -> None:

@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from veridical.datasets import Info, reading
-from veridical.datasets.reading import Row, csv_rows, json_rows, jsonl_rows, read_rows
+from veridical.datasets.reading import Row, jsonl_rows, read_rows
 from veridical.records.errors import DataError, UnknownNameError
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Source, Verdict
 from veridical_lab.datasets.files import split_files
+from veridical_lab.datasets.reading import csv_rows, json_rows
 
 CELLS = st.text(alphabet=st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), max_size=8)
 
@@ -85,7 +86,7 @@ BAD = {
     "half a character": ('{"a": 1}\n{"a": {"b": ["\\ud800"]}}\n{"a": 2}\n', jsonl_rows, 2, "surrogate"),
     "half a character in an array": ('[{"a": 1},\n{"\\ud800": 1},\n{"a": 2}]', json_rows, 2, "surrogate"),
     "a number in an array": ('[{"a": 1},\n3,\n{"a": 2}]', json_rows, 2, "not a JSON object"),
-    "a short table row": ("a,b\n1,x\n2\n3,y\n", csv_rows, 3, "1 fields"),
+    "a short table row": ("a,b\n1,x\n2\n3,y\n", csv_rows, 3, "1 cells"),
 }
 
 
@@ -114,7 +115,7 @@ WHOLE = {
     "two objects side by side": ('[{"a": 1} {"a": 2}]', json_rows, "not closed"),
     "text after the array": ('[{"a": 1}] 2', json_rows, "text after"),
     "broken inside": ('[{"a": 1},\n{"a" 2}]', json_rows, "not JSON"),
-    "binary": ("\0\1", csv_rows, "binary"),
+    "binary": ("a,b\n\0,\1\n", csv_rows, "binary"),
 }
 
 

@@ -456,10 +456,10 @@ def table_command(
     """
     from veridical.io.files import write_whole
     from veridical.records.errors import InputError, UnknownNameError
-    from veridical.report.tables import FORMATS
     from veridical.report.terminal_tables import print_tables
     from veridical_lab.bench.results import read_result_rows
     from veridical_lab.report.result_tables import mean_tables, result_csv, result_tables
+    from veridical_lab.report.table_formats import FORMATS
 
     results = read_result_rows(rows)
     chosen = parse_names(metrics) or None

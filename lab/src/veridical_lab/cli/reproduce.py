@@ -80,9 +80,9 @@ def reproduce_command(
     command failed.
     """
     from veridical.records.errors import UnknownNameError
-    from veridical.report.tables import markdown
     from veridical.report.terminal_tables import print_tables
     from veridical_lab.report.reproduction import reproduction_tables
+    from veridical_lab.report.table_formats import markdown
     from veridical_lab.reproduce import Setting, load_plan, reproduce
     from veridical_lab.reproduce.plan import VERSIONS
     from veridical_lab.reproduce.running import commands_of, missing_needs

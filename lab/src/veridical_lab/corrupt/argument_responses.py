@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from veridical.datasets.reading import group
 from veridical.records.errors import InputError, UnknownNameError
 from veridical.records.spans import Span
 from veridical.records.types import Case, Evidence, Example, Judgement, Omission, Source, Verdict
 from veridical.text.names import is_name
 from veridical.text.segment import sentences, words
+from veridical_lab.datasets.reading import group
 from veridical_lab.datasets.topics import Argument, Topic, draw_arguments, normal_form, topic_groups
 
 __all__ = ["WORDINGS", "clause_of", "composed", "usable_topic"]

@@ -7,11 +7,12 @@ from functools import partial
 from pathlib import Path
 
 from veridical.datasets import Info, OnBad
-from veridical.datasets.reading import Row, csv_rows, group, jsonl_rows, read_rows, text_id
+from veridical.datasets.reading import Row, jsonl_rows, read_rows, text_id
 from veridical.records.errors import DataError
 from veridical.records.spans import Span
 from veridical.records.types import Case, Claim, Example, Judgement, Level, Source, Verdict
 from veridical_lab.datasets.files import check_split
+from veridical_lab.datasets.reading import csv_rows, group
 
 __all__ = ["INFO", "read"]
 

@@ -7,11 +7,12 @@ from functools import partial
 from pathlib import Path
 
 from veridical.datasets import Info, OnBad
-from veridical.datasets.reading import Row, csv_rows, group, read_rows
+from veridical.datasets.reading import Row, read_rows
 from veridical.records.errors import DataError
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Level, Omission, Source
 from veridical_lab.datasets.files import split_files
+from veridical_lab.datasets.reading import csv_rows, group
 from veridical_lab.datasets.topics import Topic, merged_topics
 
 __all__ = ["INFO", "read", "read_questions", "read_topics"]

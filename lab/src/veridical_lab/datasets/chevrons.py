@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from veridical.datasets import Info, OnBad
-from veridical.datasets.reading import Row, group, jsonl_rows, read_rows, text_id
+from veridical.datasets.reading import Row, jsonl_rows, read_rows, text_id
 from veridical.records.errors import InputError
 from veridical.records.spans import Span, cut, trimmed, union
 from veridical.records.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical_lab.datasets.consensus import majority
 from veridical_lab.datasets.files import check_split
+from veridical_lab.datasets.reading import group
 
 __all__ = ["INFO", "mark_chevrons", "parse_chevrons", "read"]
 

@@ -8,9 +8,10 @@ from functools import partial
 from pathlib import Path
 
 from veridical.datasets import Info, OnBad
-from veridical.datasets.reading import Row, csv_rows, group, read_rows, text_id
+from veridical.datasets.reading import Row, read_rows, text_id
 from veridical.records.types import Case, Example, Judgement, Level, Source, Turn
 from veridical_lab.datasets.files import split_files
+from veridical_lab.datasets.reading import csv_rows, group
 
 __all__ = ["INFO", "read"]
 

@@ -6,10 +6,11 @@ import re
 from collections import Counter
 
 from veridical.datasets import Info
-from veridical.datasets.reading import Row, csv_rows, group
+from veridical.datasets.reading import Row
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Level, Omission, Source, Verdict
 from veridical_lab.datasets.files import FileSet
+from veridical_lab.datasets.reading import csv_rows, group
 
 __all__ = ["INFO", "read"]
 

@@ -12,13 +12,14 @@ from typing import Any
 from zipfile import BadZipFile, ZipFile
 
 from veridical.datasets import Info, OnBad
-from veridical.datasets.reading import Row, csv_rows, group, json_rows, jsonl_rows, text_id
+from veridical.datasets.reading import Row, jsonl_rows, text_id
 from veridical.io.files import read_text
 from veridical.io.jsonl import json_error, refuse
 from veridical.records.errors import DataError
 from veridical.records.types import Case, Example, Judgement, Level, Source, Turn
 from veridical_lab.datasets.files import FileSet, found_file
 from veridical_lab.datasets.linking import linked
+from veridical_lab.datasets.reading import csv_rows, group, json_rows
 
 __all__ = ["Pair", "PairSet"]
 

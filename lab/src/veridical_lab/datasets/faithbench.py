@@ -7,12 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from veridical.datasets import Info, OnBad
-from veridical.datasets.reading import Row, group, json_rows, read_rows, text_id
+from veridical.datasets.reading import Row, read_rows, text_id
 from veridical.records.errors import DataError
 from veridical.records.spans import Span, complement, union
 from veridical.records.types import Case, Evidence, Example, Judgement, Level, Source, Verdict
 from veridical_lab.datasets.consensus import at_least
 from veridical_lab.datasets.files import check_split
+from veridical_lab.datasets.reading import group, json_rows
 
 __all__ = ["INFO", "read"]
 

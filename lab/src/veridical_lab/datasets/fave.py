@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from veridical.datasets import Info, OnBad
-from veridical.datasets.reading import Row, json_rows
+from veridical.datasets.reading import Row
 from veridical.io.jsonl import refuse
 from veridical.records.errors import DataError, InputError
 from veridical.records.types import Case, Example, Source
 from veridical_lab.datasets.files import one_file
+from veridical_lab.datasets.reading import json_rows
 
 __all__ = ["INFO", "read", "read_questions"]
 

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from veridical.datasets import Info, OnBad
-from veridical.datasets.reading import Row, group, json_rows, read_rows
+from veridical.datasets.reading import Row, read_rows
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical_lab.datasets.consensus import majority
 from veridical_lab.datasets.files import check_split, one_file
 from veridical_lab.datasets.marks import align
+from veridical_lab.datasets.reading import group, json_rows
 
 __all__ = ["INFO", "read"]
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from veridical.datasets import Info
-from veridical.datasets.reading import Row, group, jsonl_rows, text_id
+from veridical.datasets.reading import Row, jsonl_rows, text_id
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Level, Verdict
 from veridical_lab.datasets.files import FileSet
+from veridical_lab.datasets.reading import group
 
 __all__ = ["INFO", "read"]
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 
 from veridical.datasets import Info
-from veridical.datasets.reading import Row, group, jsonl_rows, text_id
+from veridical.datasets.reading import Row, jsonl_rows, text_id
 from veridical.records.types import Case, Example, Judgement, Level, Source, Turn, Verdict
 from veridical_lab.datasets.files import FileSet
 from veridical_lab.datasets.marks import locate
+from veridical_lab.datasets.reading import group
 
 __all__ = ["INFO", "read"]
 

@@ -8,11 +8,12 @@ from functools import cache
 from pathlib import Path
 
 from veridical.datasets import Info, OnBad
-from veridical.datasets.reading import Row, group, jsonl_rows, read_rows
+from veridical.datasets.reading import Row, jsonl_rows, read_rows
 from veridical.records.errors import DataError
 from veridical.records.spans import Span, union
 from veridical.records.types import Case, Example, Judgement, Level, Verdict
 from veridical_lab.datasets.files import check_split
+from veridical_lab.datasets.reading import group
 
 __all__ = ["INFO", "read", "read_soft", "read_token_scores", "token_spans"]
 

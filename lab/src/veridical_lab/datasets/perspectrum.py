@@ -7,12 +7,13 @@ from functools import partial
 from pathlib import Path
 
 from veridical.datasets import Info, OnBad
-from veridical.datasets.reading import Row, group, json_rows, read_json_object, read_rows
+from veridical.datasets.reading import Row, read_rows
 from veridical.io.jsonl import refuse
 from veridical.records.errors import DataError, InputError
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Level, Omission, Source
 from veridical_lab.datasets.files import check_split
+from veridical_lab.datasets.reading import group, json_rows, read_json_object
 from veridical_lab.datasets.topics import Topic, make_topic, normal_form
 
 __all__ = ["INFO", "read", "read_questions", "read_topics"]

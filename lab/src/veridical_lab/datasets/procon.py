@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from veridical.datasets import Info, OnBad
-from veridical.datasets.reading import Row, group, jsonl_rows, read_rows
+from veridical.datasets.reading import Row, jsonl_rows, read_rows
 from veridical.io.jsonl import refuse
 from veridical.records.errors import DataError
 from veridical.records.spans import Span
@@ -14,6 +14,7 @@ from veridical.records.types import Case, Example, Judgement, Level, Omission, S
 from veridical.text.quotes import find_quote
 from veridical_lab.datasets.files import check_split
 from veridical_lab.datasets.marks import locate
+from veridical_lab.datasets.reading import group
 from veridical_lab.datasets.topics import Topic, merged_topics
 
 __all__ = ["INFO", "read", "read_questions", "read_topics"]

@@ -8,11 +8,12 @@ from functools import cache, partial
 from pathlib import Path
 
 from veridical.datasets import Info, OnBad
-from veridical.datasets.reading import Row, group, jsonl_rows, read_json_object, read_rows
+from veridical.datasets.reading import Row, jsonl_rows, read_rows
 from veridical.io.files import read_text
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical_lab.datasets.files import found_file, one_file
+from veridical_lab.datasets.reading import group, read_json_object
 
 __all__ = ["INFO", "read"]
 

@@ -8,10 +8,11 @@ from functools import partial
 from pathlib import Path
 
 from veridical.datasets import Info, OnBad
-from veridical.datasets.reading import Row, group, jsonl_rows, read_rows
+from veridical.datasets.reading import Row, jsonl_rows, read_rows
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical_lab.datasets.files import check_split, one_file
+from veridical_lab.datasets.reading import group
 
 __all__ = ["INFO", "read"]
 

@@ -7,12 +7,13 @@ from functools import partial
 from pathlib import Path
 
 from veridical.datasets import Info, OnBad
-from veridical.datasets.reading import Row, csv_rows, group, jsonl_rows, read_rows
+from veridical.datasets.reading import Row, jsonl_rows, read_rows
 from veridical.io.files import read_text
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical_lab.datasets.files import split_files
 from veridical_lab.datasets.marks import tokens
+from veridical_lab.datasets.reading import csv_rows, group
 from veridical_lab.datasets.tables import linearise
 
 __all__ = ["INFO", "read"]

@@ -15,13 +15,14 @@ from pathlib import Path
 from random import Random
 
 from veridical.datasets import Info, OnBad
-from veridical.datasets.reading import Row, group, json_rows, read_rows, text_id
+from veridical.datasets.reading import Row, read_rows, text_id
 from veridical.records.errors import DataError
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical_lab.datasets.answer_statements import statement
 from veridical_lab.datasets.files import check_split
 from veridical_lab.datasets.linking import linked
+from veridical_lab.datasets.reading import group, json_rows
 from veridical_lab.datasets.rivals import frequent_words, kind_of, rival
 
 __all__ = ["SHORT_ANSWERS", "SHORT_ANSWER_STATEMENTS", "ShortAnswers"]

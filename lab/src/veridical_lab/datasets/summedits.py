@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from veridical.datasets import Info
-from veridical.datasets.reading import Row, group, json_rows, text_id
+from veridical.datasets.reading import Row, text_id
 from veridical.records.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical_lab.datasets.files import FileSet
 from veridical_lab.datasets.marks import diff_spans
+from veridical_lab.datasets.reading import group, json_rows
 
 __all__ = ["INFO", "read"]
 

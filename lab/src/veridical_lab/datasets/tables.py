@@ -8,12 +8,13 @@ from functools import partial
 from pathlib import Path
 
 from veridical.datasets import Info, OnBad
-from veridical.datasets.reading import Row, csv_rows, group, json_rows, read_json_object, read_rows
+from veridical.datasets.reading import Row, read_rows
 from veridical.records.errors import DataError
 from veridical.records.spans import Span
 from veridical.records.types import Case, Evidence, Example, Judgement, Level, Source, Verdict
 from veridical_lab.datasets.files import found_file, split_files
 from veridical_lab.datasets.marks import diff_spans
+from veridical_lab.datasets.reading import csv_rows, group, json_rows, read_json_object
 
 __all__ = ["TableSet", "TableText", "linearise"]
 

@@ -7,11 +7,12 @@ from functools import partial
 from pathlib import Path
 
 from veridical.datasets import Info, OnBad
-from veridical.datasets.reading import Row, csv_rows, group, read_rows
+from veridical.datasets.reading import Row, read_rows
 from veridical.records.errors import DataError
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical_lab.datasets.files import check_split
+from veridical_lab.datasets.reading import csv_rows, group
 
 __all__ = ["INFO", "read"]
 

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from veridical.datasets import DATASETS, load_reader
-from veridical.datasets.reading import Row, csv_rows, json_rows, jsonl_rows
+from veridical.datasets.reading import Row, jsonl_rows
 from veridical.io.jsonl import OnBad, refuse
 from veridical.records.errors import DataError, InputError
 from veridical.records.strings import shorten
 from veridical.records.types import Source
+from veridical_lab.datasets.reading import csv_rows, json_rows
 
 __all__ = [
     "MOST_ARGUMENTS",

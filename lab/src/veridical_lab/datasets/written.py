@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from veridical.datasets import Info
-from veridical.datasets.reading import Row, group, jsonl_rows
+from veridical.datasets.reading import Row, jsonl_rows
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical_lab.datasets.files import FileSet
+from veridical_lab.datasets.reading import group
 
 __all__ = ["WRITTEN", "WRITTEN_ANSWERS", "WRITTEN_PAIRS", "WRITTEN_RAG"]
 

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from veridical.datasets import Info, OnBad
-from veridical.datasets.reading import Row, group, read_rows
+from veridical.datasets.reading import Row, read_rows
 from veridical.io.files import read_text
 from veridical.records.errors import DataError
 from veridical.records.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical_lab.datasets.files import check_split
 from veridical_lab.datasets.marks import flagged_runs, tokens
+from veridical_lab.datasets.reading import group
 
 __all__ = ["INFO", "read"]
 

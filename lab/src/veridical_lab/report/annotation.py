@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from veridical.report.tables import Table, markdown
+from veridical.report.tables import Table
 from veridical_lab.annotate.consensus import Agreement
 from veridical_lab.annotate.quality import AnnotatorQuality, QuizScore
 from veridical_lab.annotate.release import Release, TagCount
 from veridical_lab.report.plots import INK, as_svg, new_axes, style_of
+from veridical_lab.report.table_formats import markdown
 
 __all__ = ["agreement_line", "loop_plot", "loop_tables", "quality_table", "quiz_table", "release_card"]
 

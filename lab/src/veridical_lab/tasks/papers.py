@@ -24,8 +24,9 @@ from veridical.records.errors import InputError
 from veridical.records.judging import judge, thresholds_in_force
 from veridical.records.types import DEFAULT_THRESHOLD, Case, Usage
 from veridical.text.segment import has_words
-from veridical.workflows.revise import Revised, revise, revise_unfiltered
+from veridical.workflows.revise import Revised, revise
 from veridical.workflows.revise.llm_revisers import Factored, SelfCorrection
+from veridical_lab.revise.unfiltered import revise_unfiltered
 from veridical_lab.tasks.prevalence import Audit, JudgedSummaries, Prevalence, mean_prevalence
 
 __all__ = [

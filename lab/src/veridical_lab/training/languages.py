@@ -13,13 +13,14 @@ from itertools import chain
 from pathlib import Path
 
 from veridical.datasets import read
-from veridical.datasets.reading import group, text_id
+from veridical.datasets.reading import text_id
 from veridical.datasets.split import split_by_document
 from veridical.detectors.default.short_answers import in_its_places, with_question
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Source, Verdict
 from veridical.text.segment import sentences
 from veridical_lab.datasets.plain import read_texts
+from veridical_lab.datasets.reading import group
 from veridical_lab.datasets.rivals import frequent_words, rival
 
 __all__ = ["in_languages"]

@@ -26,13 +26,13 @@ __all__ = [
     "Delete",
     "Draft",
     "Flag",
+    "Progress",
     "Revised",
     "Reviser",
     "RevisionTask",
     "Round",
     "Statement",
     "revise",
-    "revise_unfiltered",
 ]
 
 MAX_ROUNDS = 10
@@ -104,7 +104,7 @@ class Revised:
 
 
 @dataclass(slots=True)
-class _Progress:
+class Progress:
     """One case between rounds: its current text, and the attempts so far. Once `reason` is set, no more follow."""
 
     case: Case
@@ -195,7 +195,7 @@ def revise(
         raise InputError(f"{rounds} rounds of revision", hint=f"from 1 to {MAX_ROUNDS}")
     thresholds = thresholds_in_force(detector, threshold)
     all_progress = [
-        _Progress(case, judgement, thresholds, case, judgement, usages=[judgement.usage])
+        Progress(case, judgement, thresholds, case, judgement, usages=[judgement.usage])
         for case, judgement in zip(cases, judge(detector, cases), strict=True)
     ]
     for _ in range(rounds):
@@ -205,10 +205,10 @@ def revise(
     return [progress.result() for progress in all_progress]
 
 
-def _one_round(tasks: Sequence[tuple[_Progress, RevisionTask]], detector: Detector, reviser: Reviser) -> None:
+def _one_round(tasks: Sequence[tuple[Progress, RevisionTask]], detector: Detector, reviser: Reviser) -> None:
     """Make one attempt per task; a better text replaces the current one."""
     drafts = reviser.draft([task for _, task in tasks])
-    changed: list[tuple[_Progress, Draft, Case]] = []
+    changed: list[tuple[Progress, Draft, Case]] = []
     for (progress, _), draft in zip(tasks, drafts, strict=True):
         text = apply(progress.current.response, draft.edits)
         if text == progress.current.response:
@@ -228,36 +228,3 @@ def _one_round(tasks: Sequence[tuple[_Progress, RevisionTask]], detector: Detect
         reason = acceptance.problem or "the hallucination score falls and nothing supported is lost"
         judgement = candidates[i].judgement_after
         progress.record(draft, case.response, judgement, acceptance.problem is None, reason)
-
-
-def revise_unfiltered(
-    cases: Sequence[Case], reviser: Reviser, judgements: Sequence[Judgement] | None, thresholds: Thresholds
-) -> list[Revised]:
-    """Revise each response once and keep every revision, as George and Stuhlmüller 2023, §4, do.
-
-    The new texts are not judged, so `after` is None for a text that changed.
-
-    Args:
-        cases: The cases whose responses to revise.
-        reviser: The object that proposes edits.
-        judgements: The judgements of the cases. A response without unsupported statements stays as it is. Give None for
-            a reviser that finds errors itself, such as `SelfCorrection`, which then gets every case.
-        thresholds: The scores from which a statement counts as unsupported.
-    """
-    before = judgements or [Judgement(case.id, reviser.name, judged=()) for case in cases]
-    all_progress = [
-        _Progress(case, judgement, thresholds, case, judgement, usages=[judgement.usage])
-        for case, judgement in zip(cases, before, strict=True)
-    ]
-    tasks: list[tuple[_Progress, RevisionTask]] = []
-    for progress in all_progress:
-        task = progress.task() if judgements else RevisionTask(progress.case, ())
-        if task is not None:
-            tasks.append((progress, task))
-    for (progress, _), draft in zip(tasks, reviser.draft([task for _, task in tasks]), strict=True):
-        text = apply(progress.case.response, draft.edits)
-        changed = text != progress.case.response
-        reason = "every revision is kept" if changed else draft.problem or "the revision changes nothing"
-        progress.record(draft, text, None, changed, reason)
-        progress.reason = reason
-    return [progress.result() for progress in all_progress]

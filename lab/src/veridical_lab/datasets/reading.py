@@ -1,0 +1,131 @@
+"""Read the rows of published JSON and CSV files, with their line numbers."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from veridical.datasets.reading import Row, object_rows, shown
+from veridical.io.files import read_text
+from veridical.io.jsonl import OnBad, json_error, refuse
+from veridical.io.tables import csv_table
+from veridical.records.errors import DataError
+
+__all__ = ["csv_rows", "group", "json_rows", "read_json_object"]
+
+
+def group(**pairs: object) -> tuple[tuple[str, str], ...]:
+    """Make an example's `group` from keywords, as sorted pairs of texts. Values that are None are left out."""
+    return tuple(sorted((key, str(value)) for key, value in pairs.items() if value is not None))
+
+
+def json_rows(path: Path, on_bad: OnBad = None, *, key: str | None = None, names: Sequence[str] = ()) -> Iterator[Row]:
+    """Yield the objects of a JSON array, each with the line on which it begins.
+
+    With `key`, the file contains one object, and the array is the value of this field. With `names`, items may be lists
+    with as many values as there are names, and the names become the fields.
+    """
+    text = read_text(path)
+    if not text.strip():
+        raise DataError("the file is empty", path=path)
+    position = _next(text, 0) if key is None else _start_of_array(text, key, path)
+    if text[position] != "[":
+        line = 1 + text.count("\n", 0, position)
+        raise DataError("not a JSON array", path=path, line=line, hint="is it JSON Lines?")
+    position = _next(text, position + 1)
+    decoder = json.JSONDecoder()
+    line, counted, number = 1, 0, 0
+    escapes = "\\u" in text
+    while position < len(text) and text[position] != "]":
+        line, counted, number = line + text.count("\n", counted, position), position, number + 1
+        try:
+            value, end = decoder.raw_decode(text, position)
+        except (ValueError, RecursionError) as error:
+            raise json_error(error, path, getattr(error, "lineno", line)) from None
+        if names and isinstance(value, list) and len(value) == len(names):
+            value = dict(zip(names, value, strict=True))
+        yield from object_rows(path, line, number, value, on_bad, escapes=escapes)
+        position = _next(text, end)
+        if text[position : position + 1] == ",":
+            position = _next(text, position + 1)
+        elif text[position : position + 1] != "]":
+            raise DataError("not JSON: the array is not closed", path=path, line=1 + text.count("\n", 0, position))
+    if key is None and text[position + 1 :].strip():
+        raise DataError("there is text after the JSON array", path=path, line=1 + text.count("\n", 0, position))
+    if position >= len(text):
+        raise DataError("not JSON: the array is not closed", path=path, line=1 + text.count("\n"))
+    if number == 0:
+        raise DataError("the array is empty", path=path)
+
+
+def _start_of_array(text: str, key: str, path: Path) -> int:
+    """Return the position of the array that is the value of `key`; `text` is one JSON object."""
+    Row(path, 1, _json_object(text, path)).items(key)  # raises unless the text is well-formed and has the field
+    decoder = json.JSONDecoder()
+    position = text.index("{") + 1
+    while True:
+        name, end = decoder.raw_decode(text, _next(text, position))
+        position = _next(text, _next(text, end) + 1)  # after the colon
+        if name == key:
+            return position
+        _, end = decoder.raw_decode(text, position)
+        position = _next(text, end) + 1  # after the comma
+
+
+def _json_object(text: str, path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise json_error(error, path, getattr(error, "lineno", 1)) from None
+    if not isinstance(value, dict):
+        raise DataError(f"found {shown(value)}, not a JSON object", path=path, line=1)
+    return value
+
+
+def read_json_object(path: Path) -> Row:
+    """Read a JSON file that holds one object."""
+    text = read_text(path)
+    if not text.strip():
+        raise DataError("the file is empty", path=path)
+    return next(object_rows(path, 1, 1, _json_object(text, path), None, escapes="\\u" in text))
+
+
+_SPACE = re.compile(r"\s*")
+
+
+def _next(text: str, position: int) -> int:
+    match = _SPACE.match(text, position)
+    return match.end() if match else position
+
+
+def csv_rows(
+    path: Path,
+    on_bad: OnBad = None,
+    *,
+    delimiter: str = ",",
+    quoted: bool = True,
+    names: Sequence[str] = (),
+    encoding: str = "utf-8",
+) -> Iterator[Row]:
+    """Yield the rows of a table, each with the line on which it begins, because a quoted field may contain line breaks.
+
+    Args:
+        path: The file to read.
+        on_bad: A function that receives the error of each row that cannot be read.
+        delimiter: The character between two fields.
+        quoted: Whether a field may stand in double quotes.
+        names: The names of the fields, for a table without a header.
+        encoding: The encoding of the file.
+    """
+    table = csv_table(path, strict=False, encoding=encoding, delimiter=delimiter, quoted=quoted, names=names)
+    number = 0
+    for number, (line, values) in enumerate(table, 1):
+        if isinstance(values, DataError):
+            refuse(values, on_bad)
+        else:
+            yield Row(path, line, values, number)
+    if number == 0:
+        raise DataError("the file is empty, or a header without any row", path=path)
