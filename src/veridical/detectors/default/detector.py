@@ -318,7 +318,8 @@ class Default:
                 judged = tuple(complement(unread, len(case.response)))
                 notes.append("the encoder has no token for a part of the response: it was not judged")
         if scored is not None and (found := discrepancies(case, self.without)):
-            verdicts, sentences = with_verdicts(case.response, found, verdicts, sentences)
+            flagged = self._levels[Level.RESPONSE].threshold
+            verdicts, sentences = with_verdicts(case.response, found, verdicts, sentences, flagged)
             notes = [note for note in notes if note != NO_CLAIM]
         notes += ambiguous_dates(case) if sentences else ()
         if sentences:

@@ -58,12 +58,16 @@ def sentence_at(text: str, position: int) -> Span:
 
 
 def with_verdicts(
-    text: str, found: Sequence[Discrepancy], words: Sequence[Verdict], scored: Sequence[Verdict] = ()
+    text: str,
+    found: Sequence[Discrepancy],
+    words: Sequence[Verdict],
+    scored: Sequence[Verdict] = (),
+    at_least: float = 0.0,
 ) -> tuple[tuple[Verdict, ...], tuple[Verdict, ...]]:
     """Add the verdicts on discrepancies to the verdicts on words and on sentences.
 
-    A discrepancy has the score of its sentence, or 1 if no sentence has a score. It replaces the verdicts on the words
-    in it, and its sentence is extended to contain it.
+    A discrepancy has the score of its sentence, which becomes `at_least` if it was lower, or 1 if no sentence has a
+    score. It replaces the verdicts on the words in it, and its sentence is extended to contain it.
     """
     spans = sentences(text)
     sentences_scored: list[Verdict] = []
@@ -83,7 +87,7 @@ def with_verdicts(
             added.append(each.verdict(1.0))
             put(i, Verdict(each.span, 1.0))  # a link alone makes no claim otherwise
         else:
-            span, score = sentences_scored[i].span, sentences_scored[i].score
+            span, score = sentences_scored[i].span, max(sentences_scored[i].score, at_least)
             put(i, Verdict(Span(min(span.start, each.span.start), max(span.end, each.span.end)), score))
             added.append(each.verdict(score))
     end_before = furthest_end(verdict.span for verdict in added)
