@@ -144,7 +144,7 @@ class _Direct:
     async def call(self, function: Callable[[Overlap], object]) -> object:
         return function(self.detector)
 
-    async def judge(self, cases: list[Case]) -> list[tuple[Judgement, None]]:
+    async def judge(self, cases: list[Case], detector: object = None) -> list[tuple[Judgement, None]]:
         return [(judgement, None) for judgement in self.detector.judge(cases)]
 
 

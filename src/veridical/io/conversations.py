@@ -626,9 +626,9 @@ def _question(history: Sequence[Turn]) -> str | None:
 
 _BLOCKS: list[tuple[re.Pattern[str], Callable[[Any, str, _Message], None]]] = [
     (re.compile(r"(?:in|out)put_text|text"), _read_text),
-    (re.compile(r"tool-.*|dynamic-tool", re.DOTALL), _read_sdk_tool),
-    (re.compile(r".*(?:tool_use|tool_call)", re.DOTALL), _read_call),
-    (re.compile(r".*tool_result", re.DOTALL), _read_result),
+    (re.compile(r"\Atool-.*|dynamic-tool", re.DOTALL), _read_sdk_tool),
+    (re.compile(r"\A.*(?:tool_use|tool_call)", re.DOTALL), _read_call),
+    (re.compile(r"\A.*tool_result", re.DOTALL), _read_result),
     (re.compile(r"tool_call_response"), _read_otel_result),
     (re.compile(r"document|search_result"), _read_document),
     (_ITEM, _read_item),

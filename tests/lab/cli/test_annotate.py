@@ -115,7 +115,7 @@ def test_answers_without_any_label_can_be_labelled(
 
 def test_pre_annotations_are_what_check_flags(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cases, tasks = tmp_path / "cases.jsonl", tmp_path / "tasks.json"
-    rows = [(f"The tower in Rome is {n} m tall.", f"The tower in Rome is {n + 7} m tall.") for n in (964, 141)]
+    rows = [(f"The tower in Rome is {n} m tall.", f"The tower in Rome is {n + 7} m tall.") for n in (141, 250)]
     cases.write_text("".join(json.dumps({"response": r, "sources": [s]}) + "\n" for r, s in rows))
     assert main(["check", str(cases), "--json"]) == 1
     flagged = []
