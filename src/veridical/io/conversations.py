@@ -42,7 +42,7 @@ _ASKS = re.compile(  # words that begin a request or an instruction, or are a gr
     re.IGNORECASE,
 )
 _ITEM = re.compile(  # OpenAI's responses, beside messages
-    r"\w+_call(?:_output)?|reasoning|compaction|item_reference|mcp_list_tools|mcp_approval_(?:request|response)"
+    r"\A(?:\w+_call(?:_output)?|reasoning|compaction|item_reference|mcp_list_tools|mcp_approval_(?:request|response))"
 )
 _READABLE = re.compile(  # types of blocks with texts in these fields:
     r"(?:\w+_)?text|(?:web_)?(?:search|fetch)_result|(?=\w*code_execution)\w*_result|document|content|logs"
