@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from veridical.detectors.default.regressions import LevelModel, level_models, sentence_rows, source_rows, word_table
 from veridical.detectors.default.rules import COPIED, DENIED, RULES, score
 from veridical.detectors.default.second_reader import best_weight, with_reader
-from veridical.detectors.default.short_answers import in_its_places
 from veridical.detectors.discrepancies.discrepancy import with_verdicts
 from veridical.detectors.discrepancies.finding import discrepancies
 from veridical.detectors.discrepancies.values import ambiguous_dates
@@ -303,8 +302,7 @@ class Default:
             verdicts = tuple(Verdict(word, float(p)) for word, p in zip(words, probabilities, strict=True))
             rows = sentence_rows(scored, table, word_count(source.text for source in case.sources))
             of_sentences = self._levels[Level.RESPONSE].probabilities(rows).tolist()
-            in_place = "places" not in self.without and len(scored.parts) == 1 and in_its_places(case)
-            if self._short_answer is not None and in_place:
+            if self._short_answer is not None and scored.in_place and np.isfinite(scored.parts).all():
                 of_sentences = self._short_answer.apply(scored.parts).tolist()
                 trained_on = (*trained_on, "one-word response")
             sentences = tuple(

@@ -234,6 +234,7 @@ def score(
         before = len(read.response) - len(case.response)
         of_readings = [without_question(each, before) for each in islice(scores, len(readings))]
         result = min(of_readings, key=lambda each: (bool(each.problem), each.whole))
+        result = replace(result, in_place=readings[0] is not read)
         if of_sources:
             result = _filled(result)
         read = replace(read, response=read.response[before:])

@@ -58,6 +58,7 @@ class ScoredResponse:
         contradictions: For each part, the log-odds that the sources contradict it, if it is unsupported. NaN if the
             head cannot tell. *Shape:* (parts,)
         features: The `lexical_features` of each unit. None if the head takes no features. *Shape:* (units, features)
+        in_place: Whether a short answer was read only beside the sentences around it, instead of whole sources.
         notes: Notes for the judgement.
         problem: Why there are no logits. None if there are logits.
     """
@@ -69,6 +70,7 @@ class ScoredResponse:
     part_of: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     contradictions: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     features: NDArray[np.float32] | None = None
+    in_place: bool = False
     notes: tuple[str, ...] = ()
     problem: str | None = None
 
