@@ -302,7 +302,8 @@ class Default:
             verdicts = tuple(Verdict(word, float(p)) for word, p in zip(words, probabilities, strict=True))
             rows = sentence_rows(scored, table, word_count(source.text for source in case.sources))
             of_sentences = self._levels[Level.RESPONSE].probabilities(rows).tolist()
-            if self._short_answer is not None and scored.in_place and np.isfinite(scored.parts).all():
+            # the curve was fitted on questions of one sentence, which share a part with their answer
+            if self._short_answer is not None and scored.in_place and len(scored.parts) == 1:
                 of_sentences = self._short_answer.apply(scored.parts).tolist()
                 trained_on = (*trained_on, "one-word response")
             sentences = tuple(
