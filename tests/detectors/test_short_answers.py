@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 from tests.detectors.default_artifact import tiny_default
 from veridical.detectors.default.detector import Default
 from veridical.detectors.default.rules import score
-from veridical.detectors.default.short_answers import MOST_WORDS, in_its_places, with_question, without_question
+from veridical.detectors.default.short_answers import (
+    MOST_WORDS,
+    answer_in,
+    in_its_places,
+    with_question,
+    without_question,
+)
 from veridical.detectors.tokens.scoring import ScoredResponse
 from veridical.inference.artifact import DETECTOR
 from veridical.records.spans import Span
@@ -113,3 +119,47 @@ def test_the_best_place_of_a_short_answer_counts(tmp_path: Path) -> None:
     (tmp_path / "detector" / DETECTOR).write_text(json.dumps(document))
     (judgement,) = Default(tmp_path / "detector").judge([case])
     assert judgement.hallucination == pytest.approx(1 / (1 + np.exp(-0.5 * scored.whole - 1.0)))
+
+
+@pytest.mark.parametrize(
+    ("response", "question", "wanted"),
+    [
+        ("The new library opened in 1931.", WHEN, "1931"),
+        ("The new library was designed by Anna Berg.", "Who designed the new library?", "Anna Berg"),
+        ("It opened in 1931, after the fire of 1930.", WHEN, None),
+        ("It did not open in 1931, I think.", WHEN, None),
+        ("It opened. That was in 1931.", WHEN, None),
+        ("The new library opened in 1931.", "Which library opened in 1931?", None),
+        ("The new library opened in 1931.", None, None),
+        ("1931.", WHEN, None),  # it is the whole response
+        (f"The {'very ' * 20}new library opened in 1931.", WHEN, None),
+    ],
+)
+def test_the_answer_in_a_statement_is_what_the_question_lacks(
+    response: str, question: str | None, wanted: str | None
+) -> None:
+    found = answer_in(Case("1", response, (LIBRARIES,), question))
+    assert (found and found.of(response)) == wanted
+
+
+def test_the_answer_in_a_statement_is_also_read_as_a_short_answer(tmp_path: Path) -> None:
+    folder = tiny_default(tmp_path / "detector")
+    case = Case("1", "The new library opened in 1913.", (LIBRARIES,), WHEN)
+    plain = Default(folder, without=frozenset({"answer"}))
+    (short,) = score(plain.scorer, [replace(case, response="1913")])
+    (scored,) = score(plain.scorer, [case])
+    assert scored.answer == (Span(26, 30), short.whole)
+    (before,) = plain.judge([case])
+    document = json.loads((folder / DETECTOR).read_text())
+    for intercept, low in ((9.0, False), (-9.0, True)):
+        document["short answer"] = {"kind": "platt", "slope": 0.01, "intercept": intercept}
+        (folder / DETECTOR).write_text(json.dumps(document))
+        (judgement,) = Default(folder).judge([case])
+        word = next(each for each in judgement.verdicts if each.span == Span(26, 30))
+        assert before.hallucination is not None
+        assert judgement.hallucination is not None
+        if low:
+            assert judgement.hallucination == before.hallucination, "the higher of both counts"
+        else:
+            assert judgement.hallucination == pytest.approx(1.0, abs=1e-3)
+            assert word.score == judgement.hallucination

@@ -8,7 +8,7 @@ from tests.detectors.test_signs import case
 from tests.written_cases import CASES
 from veridical.detectors.discrepancies.finding import discrepancies
 
-BY_ENCODER = {"The recipe needs two dozen eggs.", "The form was signed on 12 May 2021."}
+BY_ENCODER = {"The form was signed on 12 May 2021."}
 
 
 @pytest.mark.parametrize("kind", CASES)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-__all__ = ["ANTONYM_PAIRS", "MONTHS", "SHORT_MONTHS", "SIMILAR", "WEEKDAYS"]
+import re
+
+__all__ = ["ANTONYM_PAIRS", "MONTHS", "NEGATED", "NEGATIONS", "SHORT_MONTHS", "SIMILAR", "WEEKDAYS"]
 
 MONTHS = tuple(
     "january february march april may june july august september october november december".split()  # noqa: SIM905
 )
 SHORT_MONTHS = ("jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec")
 WEEKDAYS = tuple("monday tuesday wednesday thursday friday saturday sunday".split())  # noqa: SIM905
+NEGATIONS = frozenset({"not", "no", "never", "neither", "nor", "none", "nobody", "nothing", "without", "cannot"})
+NEGATED = re.compile(rf"n['’]t\b|\b(?:{'|'.join(sorted(NEGATIONS))})\b", re.IGNORECASE)
+"""Matches a negation in a text."""
 
 _PAIRS = """
 increase/decrease increased/decreased increases/decreases increasing/decreasing rise/fall rose/fell rises/falls

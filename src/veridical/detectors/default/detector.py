@@ -306,6 +306,15 @@ class Default:
             if self._short_answer is not None and scored.in_place and len(scored.parts) == 1:
                 of_sentences = self._short_answer.apply(scored.parts).tolist()
                 trained_on = (*trained_on, "one-word response")
+            if self._short_answer is not None and scored.answer is not None and scored.whole > COPIED:
+                answer, logit = scored.answer
+                (probability,) = self._short_answer.apply([logit]).tolist()
+                of_sentences = [max(of_sentence, probability) for of_sentence in of_sentences]
+                if probability >= self._levels[Level.RESPONSE].threshold:
+                    verdicts = tuple(
+                        replace(word, score=max(word.score, probability)) if answer.contains(word.span) else word
+                        for word in verdicts
+                    )
             sentences = tuple(
                 Verdict(_span_of(scored, units), probability)
                 for units, probability in zip(scored.units_of_parts(), of_sentences, strict=True)

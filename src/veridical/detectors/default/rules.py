@@ -17,7 +17,7 @@ from veridical.detectors.default.absences import answers, lacking, matter_of_abs
 from veridical.detectors.default.copies import is_copied
 from veridical.detectors.default.misplaced import misplaced
 from veridical.detectors.default.rewriting import in_forms_of_response, without_unsupported_context
-from veridical.detectors.default.short_answers import in_its_places, with_question, without_question
+from veridical.detectors.default.short_answers import answer_in, in_its_places, with_question, without_question
 from veridical.detectors.default.totals import computed_amounts
 from veridical.detectors.discrepancies import finding
 from veridical.detectors.discrepancies.discrepancy import Discrepancy, sentence_at
@@ -49,7 +49,7 @@ _MISSING, _VALUE, _NAME, _IN_SOURCE = map(FEATURES.index, ("missing", "value_mis
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule with its name, what it is about, and exactly one of six effects.
+    """A rule with its name, what it is about, and exactly one of seven effects.
 
     Attributes:
         name: The name in `default:without=NAME`.
@@ -57,6 +57,7 @@ class Rule:
         rewrite: Changes what the encoder reads. Text may be put before the response, but the response keeps its length.
         places: Finds the parts of the sources that could support the response. The encoder reads each part alone, and
             the part that supports the response best counts. Without any, it reads the whole sources.
+        answer: Finds the words that answer the question. The encoder also reads them alone, as a short answer.
         adjust: Bounds the logits of sentences. It gets the case as the encoder reads it, the logits, and whether the
             response is a source to cover.
         supported: Finds words that the sources support: their logits become at most `COPIED`.
@@ -69,6 +70,7 @@ class Rule:
     about: str
     rewrite: Callable[[Case], Case] | None = None
     places: Callable[[Case], Sequence[Case]] | None = None
+    answer: Callable[[Case], Span | None] | None = None
     adjust: Callable[[Case, ScoredResponse, bool], ScoredResponse] | None = None
     supported: Callable[[Case], Iterable[Span]] | None = None
     contradicted: Callable[[Case], Iterable[Discrepancy]] | None = None
@@ -184,6 +186,7 @@ RULES: Mapping[str, Rule] = {
         Rule("forms", "values and words of sources in another form", rewrite=in_forms_of_response, of_sources=True),
         Rule("context", "a wrong premise of the question or an earlier answer", rewrite=without_unsupported_context),
         Rule("places", "a short answer that may answer another question", places=in_its_places),
+        Rule("answer", "a value or name that may answer another question than that of its statement", answer=answer_in),
         Rule("question", "a short answer without its question", rewrite=lambda case: with_question(case)[0]),
         Rule("copies", "a sentence that a source has word for word", adjust=_with_copies, of_sources=True),
         Rule("absences", "a statement that the sources lack something", adjust=_with_absences),
@@ -229,12 +232,13 @@ def score(
             as_read = [[*readings, *rule.places(readings[0])] for readings in as_read]
     parts = [readings[1:] or readings for readings in as_read]
     scores = iter(scorer.score(list(chain.from_iterable(parts)), most=MOST if of_sources else None))
+    in_statements = {} if of_sources else _of_answers(scorer, cases, rules, without)
     results = []
-    for case, (read, *_), readings in zip(cases, as_read, parts, strict=True):
+    for i, (case, (read, *_), readings) in enumerate(zip(cases, as_read, parts, strict=True)):
         before = len(read.response) - len(case.response)
         of_readings = [without_question(each, before) for each in islice(scores, len(readings))]
         result = min(of_readings, key=lambda each: (bool(each.problem), each.whole))
-        result = replace(result, in_place=readings[0] is not read)
+        result = replace(result, in_place=readings[0] is not read, answer=in_statements.get(i))
         if of_sources:
             result = _filled(result)
         read = replace(read, response=read.response[before:])
@@ -245,6 +249,21 @@ def score(
                 result = with_supported(case, result, rule.supported(case))
         results.append(result if of_sources else _with_discrepancies(case, result, without))
     return results
+
+
+def _of_answers(
+    scorer: PairScorer, cases: Sequence[Case], rules: Sequence[Rule], without: frozenset[str]
+) -> dict[int, tuple[Span, float]]:
+    """Return the answers in statements that a source has, each with its logit as a short answer."""
+    found = [(i, rule.answer(case)) for rule in rules if rule.answer is not None for i, case in enumerate(cases)]
+    spans = {i: span for i, span in found if span is not None}
+    if not spans:
+        return {}
+    scored = score(
+        scorer, [replace(cases[i], response=span.of(cases[i].response)) for i, span in spans.items()], without=without
+    )
+    pairs = zip(spans.items(), scored, strict=True)
+    return {i: (span, answer.whole) for (i, span), answer in pairs if answer.in_place and not answer.problem}
 
 
 def _filled(scored: ScoredResponse) -> ScoredResponse:

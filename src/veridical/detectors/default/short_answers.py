@@ -16,12 +16,15 @@ import numpy as np
 from veridical.detectors.tokens.scoring import ScoredResponse
 from veridical.records.spans import Span
 from veridical.records.types import Case, Source
+from veridical.text.mentions import SentenceIndex
 from veridical.text.segment import sentences, word_forms, words
+from veridical.text.vocabulary import NEGATED
 
-__all__ = ["MOST_WORDS", "in_its_places", "with_question", "without_question"]
+__all__ = ["MOST_WORDS", "answer_in", "in_its_places", "with_question", "without_question"]
 
 MOST_WORDS = 5
 """The most words of a short answer."""
+_LONGEST_STATEMENT = 20  # words
 _LONGEST_QUESTION = 400  # characters; a longer one is a task with its context
 _MOST_PLACES = 8
 _AROUND = 160  # characters on each side of an answer in a long sentence
@@ -97,6 +100,26 @@ def in_its_places(case: Case) -> list[Case]:
             found.setdefault((source.id, window), len(asked & set(word_forms(window))))
     best = sorted(found, key=lambda each: -found[each])[:_MOST_PLACES]
     return [replace(case, sources=(Source(id, window),)) for id, window in best]
+
+
+def answer_in(case: Case) -> Span | None:
+    """Return the only value or name of a short statement that its question lacks: what answers the question.
+
+    None if the response has several, a negation, several sentences, or more than `_LONGEST_STATEMENT` words.
+
+    >>> case = Case("1", "The new library opened in 1931.", question="When did the new library open?")
+    >>> answer_in(case).of(case.response)
+    '1931'
+    """
+    if not case.question or not MOST_WORDS < len(words(case.response)) <= _LONGEST_STATEMENT:
+        return None
+    if NEGATED.search(case.response) or len(sentences(case.response)) != 1:
+        return None
+    in_question = SentenceIndex((case.question,))
+    mentions = [each for sentence in SentenceIndex((case.response,)).sentences for each in sentence.mentions]
+    new = [each.span for each in mentions if not all(key in in_question for key in each.keys)]
+    span = Span(min(each.start for each in new), max(each.end for each in new)) if new else None
+    return span if span in new else None
 
 
 def _windows(text: str, pattern: re.Pattern[str]) -> Iterator[str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 
 from veridical.detectors.discrepancies.discrepancy import Discrepancy
+from veridical.detectors.discrepancies.other_values import other_values
 from veridical.detectors.discrepancies.rates import rate_discrepancies
 from veridical.detectors.discrepancies.references import identifier_discrepancies
 from veridical.detectors.discrepancies.rows import row_discrepancies
@@ -25,6 +26,7 @@ RULES: Mapping[str, tuple[Callable[[Case], Iterator[Discrepancy]], str]] = {
     "values": (value_discrepancies, "a number with another sign, unit or magnitude: 2 MB for 2 GB"),
     "rates": (rate_discrepancies, "a rate for another period: 900 euros a week for 900 euros a month"),
     "rows": (row_discrepancies, "a value from another row of a table, list or record"),
+    "other_values": (other_values, "a value that no source has, in a sentence that a source has with another value"),
     "yes_no": (yes_no_discrepancies, "a sentence that contradicts an answer or a field with yes or no"),
     "speakers": (speaker_discrepancies, "words of another speaker"),
 }

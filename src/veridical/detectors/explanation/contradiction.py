@@ -20,14 +20,13 @@ from veridical.text.counterparts import (
 )
 from veridical.text.mentions import Mention, Sentence, SentenceIndex, Token, WeightedWord
 from veridical.text.quantities import in_sentence
-from veridical.text.vocabulary import ANTONYM_PAIRS, SIMILAR
+from veridical.text.vocabulary import ANTONYM_PAIRS, NEGATIONS, SIMILAR
 
 __all__ = ["TIMES", "Contradiction", "Place", "compared", "find_contradiction", "negating", "opposites", "says_similar"]
 
 _ENOUGH = 0.5  # least share of the words around a place in a source sentence that says the same but for one word
 _LEAST_CONTEXT = 0.25
 _SHORT = 4  # most words of a place that is a negation or its subject
-_NEGATIONS = frozenset({"not", "no", "never", "neither", "nor", "none", "nobody", "nothing", "without", "cannot"})
 _OPPOSITES: defaultdict[str, set[str]] = defaultdict(set)
 for _one, _other in ANTONYM_PAIRS:
     _OPPOSITES[_one].add(_other)
@@ -244,7 +243,7 @@ def negating(sentence: Sentence) -> list[int]:
     return [
         i
         for i, token in enumerate(sentence.tokens)
-        if token.form in _NEGATIONS or (token.form == "t" and sentence.form(i - 1).endswith("n"))
+        if token.form in NEGATIONS or (token.form == "t" and sentence.form(i - 1).endswith("n"))
     ]
 
 
