@@ -36,7 +36,9 @@ done
 "$veridical" bench "$@" response_words --data jsonl:build/e2e-slots.jsonl --fit none --sample 400 --metrics "$metrics" \
   --out benchmarks/rows/yardsticks.jsonl >/dev/null
 for one in languages/xquad.en plain/qa_passages/tydiqa.goldp.en.train; do
-  "$veridical" bench "$@" response_words --data "short_answers:$data/$one.json.gz" --fit none --metrics "$metrics" \
-    --out benchmarks/rows/yardsticks-short-answers.jsonl >/dev/null
+  for set in short_answers short_answer_statements; do
+    "$veridical" bench "$@" response_words --data "$set:$data/$one.json.gz" --fit none --metrics "$metrics" \
+      --out benchmarks/rows/yardsticks-short-answers.jsonl >/dev/null
+  done
 done
 for one in yardsticks-written yardsticks yardsticks-short-answers; do "$veridical" bench table "benchmarks/rows/$one.jsonl" --format markdown; done

@@ -130,7 +130,7 @@ def test_a_right_answer_and_its_rival(tmp_path: Path) -> None:
 def test_statements_of_english_answers(tmp_path: Path) -> None:
     right, wrong = list(read(f"short_answer_statements:{folder(tmp_path)}"))[-2:]
     assert [e.case.response for e in (right, wrong)] == [f"Its predecessor opened in {year}." for year in (1913, 1931)]
-    assert right.case.question is None
+    assert right.case.question == "When did its predecessor open?"
     assert [v.span.of(wrong.case.response) for v in wrong.gold.verdicts] == ["1931"]
 
 

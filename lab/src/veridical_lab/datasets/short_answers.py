@@ -105,7 +105,7 @@ class ShortAnswers:
                         f"{id}/{version}",
                         response,
                         (Source("passage", passage),),
-                        None if self.stated else question,
+                        question,
                     )
                     gold = Judgement(case.id, f"human:{file.set}", float(version == "wrong"), verdicts=verdicts)
                     groups = group(
@@ -175,7 +175,7 @@ SHORT_ANSWER_STATEMENTS = ShortAnswers(
         levels=(Level.RESPONSE, Level.SPAN),
         pairs=True,
         document="as in short_answers",
-        notes=f"English questions that rules turn into a statement with the answer. {_RIVAL}",
+        notes=f"English questions, each with a statement that rules make of it and the answer. {_RIVAL}",
     ),
     stated=True,
 )
