@@ -87,7 +87,7 @@ def create_app(settings: ServerSettings | None = None) -> FastAPI:
     if settings.history is not None:
         try:
             from veridical.server.desk import Desk
-            from veridical.server.history_routes import ANSWERS, add_history
+            from veridical.server.history_routes import ANSWERS, router
         except ModuleNotFoundError:
             raise MissingExtraError("a history", "history") from None
         desk = Desk(service, settings.history)
@@ -140,7 +140,8 @@ def create_app(settings: ServerSettings | None = None) -> FastAPI:
     _add_status(app, service)
     _add_checks(app, service, keep)
     if desk is not None:
-        add_history(app, desk)
+        app.state.desk = desk
+        app.routes.extend(router.routes)  # `include_router` would hide them from `not_found`
     if settings.proxy is not None and upstream is not None:
         service.batchers_of(settings.proxy.detector)
         keeps_replies = settings.history is not None and settings.history.proxy
