@@ -1,4 +1,4 @@
-"""Read JSON Lines with line numbers, append to them, and recover them after a crash.
+"""Read JSON Lines with line numbers.
 
 Only a line feed ends a line, because texts may contain other Unicode line separators.
 """
@@ -6,20 +6,18 @@ Only a line feed ends a line, because texts may contain other Unicode line separ
 from __future__ import annotations
 
 import json
-import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO, TypeAlias, TypeVar
+from typing import TextIO, TypeAlias
 
-from veridical.io.files import NAME_ENCODING, decode_text, not_text, open_no_link, open_text
-from veridical.records.errors import DataError, OutputError
+from veridical.io.files import NAME_ENCODING, not_text, open_text
+from veridical.records.errors import DataError
 
-__all__ = ["Line", "OnBad", "append_lines", "is_text", "json_error", "read_json", "read_lines", "recover", "refuse"]
+__all__ = ["Line", "OnBad", "is_text", "json_error", "read_json", "read_lines", "refuse"]
 
 OnBad: TypeAlias = Callable[[DataError], None] | None
-T = TypeVar("T")
 _UNDECODABLE = re.compile("[\udc80-\udcff]")
 
 
@@ -103,47 +101,3 @@ def json_error(error: ValueError | RecursionError, path: Path, line: int) -> Dat
         message = f"not JSON: {error.msg.removesuffix(' at')} at column {error.colno}"
         return DataError(message, path=path, line=line)
     return DataError("JSON that is nested too deeply or holds too long a number", path=path, line=line)
-
-
-def append_lines(path: Path, documents: Iterable[str], *, follow_link: bool = True) -> None:
-    """Append documents to a file, one per line, and sync the file to disk.
-
-    After a crash, `recover` keeps each document whose line end was written.
-
-    Raises:
-        OutputError: The file cannot be written, or it is a symbolic link and `follow_link` is False.
-    """
-    try:
-        with open(path, "a", encoding="utf-8", newline="", opener=None if follow_link else open_no_link) as file:
-            file.write("".join(document + "\n" for document in documents))
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror or error}", hint="choose another place") from None
-
-
-def recover(path: Path, read: Callable[[Line], T | None], *, follow_link: bool = True) -> list[T]:
-    """Read back the lines that an interrupted run appended, and return the result of `read` for each line.
-
-    The file is cut before an incomplete last line, or before the first line for which `read` returns None. If there is
-    no file, the result is empty. Errors that `read` raises pass through.
-
-    Raises:
-        OutputError: The file cannot be read or cut, or it is a symbolic link and `follow_link` is False.
-    """
-    if not path.exists():
-        return []
-    records: list[T] = []
-    complete = 0
-    try:
-        with open(path, "r+b", opener=None if follow_link else open_no_link) as file:
-            for number, raw in enumerate(file, 1):
-                record = read(Line(path, number, decode_text(raw, path)[:-1])) if raw.endswith(b"\n") else None
-                if record is None:
-                    break
-                records.append(record)
-                complete += len(raw)
-            file.truncate(complete)
-    except OSError as error:
-        raise OutputError(f"cannot use {path}: {error.strerror or error}", hint="choose another --out") from None
-    return records
