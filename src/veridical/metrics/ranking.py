@@ -112,7 +112,7 @@ def ranks(values: ArrayLike) -> Floats:
     >>> ranks([10, 30, 20, 20])
     array([1. , 4. , 2.5, 2.5])
     """
-    _, place, times = np.unique(as_scores(values, "values"), return_inverse=True, return_counts=True)
+    _, inverse, times = np.unique(as_scores(values, "values"), return_inverse=True, return_counts=True)
     last = np.cumsum(times)
-    mean: Floats = (last - (times - 1) / 2)[place]
+    mean: Floats = (last - (times - 1) / 2)[inverse]
     return mean
