@@ -32,10 +32,3 @@ def test_a_bad_line_is_raised_or_handed_on_with_its_place(tmp_path: Path) -> Non
     bad: list[DataError] = []
     assert [value for _, value in read_json(path, on_bad=bad.append)] == [1, 5]
     assert [error.line for error in bad] == [2, 3, 4]
-
-
-def test_a_line_of_any_length_needs_no_memory_of_its_size(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_text("1\n" + "2" * 101 + "\n")
-    with pytest.raises(DataError, match=r"a\.jsonl:2: a line of more than 100 characters"):
-        list(read_lines(path, max_bytes=100))
