@@ -25,12 +25,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from statistics import median
 from typing import Any
 from urllib.request import urlopen
 
 from llm_peers_server import CLAIMS, SAID, document, response
-from running import emit
+from running import emit, exchange, spread
 
 TOOLS = {  # what one response gives back
     "veridical": "a verdict a claim: place in the response, P(supported), reason; score; calls and tokens",
@@ -179,23 +178,13 @@ def processes(arguments: argparse.Namespace) -> Iterator[tuple[str, dict[str, su
 def once(process: subprocess.Popen[str], base: str, path: str) -> Row:
     """One run of a tool over all responses: its seconds and processor seconds, and what the server saw."""
     urlopen(f"{base}/stats").read()
-    assert process.stdin
-    assert process.stdout
-    process.stdin.write(f"{base}/{path}/v1\n")
-    process.stdin.flush()
-    line = process.stdout.readline()
-    if not line:
-        sys.exit("a tool's process ended")
+    answer = exchange(process, f"{base}/{path}/v1")
     seen = json.loads(urlopen(f"{base}/stats").read())
-    return {**json.loads(line), **{f"server_{name}": value for name, value in seen.items()}}
+    return {**answer, **{f"server_{name}": value for name, value in seen.items()}}
 
 
 def per_call(runs: list[Row], name: str) -> list[float]:
     return [1e3 * run[name] / run["server_calls"] for run in runs]
-
-
-def spread(values: list[float]) -> list[float]:
-    return [float(f"{value:.4g}") for value in (median(values), min(values), max(values))]
 
 
 def report(tool: str, runs: list[Row], words: int, latency: int, concurrency: int) -> Row:

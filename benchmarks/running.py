@@ -10,15 +10,17 @@ import inspect
 import json
 import os
 import platform
+import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from importlib.metadata import version
 from pathlib import Path
+from statistics import median
 from types import UnionType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-__all__ = ["ROWS", "benchmark", "command", "emit", "without_folders"]
+__all__ = ["ROWS", "benchmark", "command", "emit", "exchange", "spread", "without_folders"]
 
 ROWS = Path(__file__).parent / "rows"
 PACKAGES = ("torch", "transformers", "onnxruntime", "peft", "openai", "uvicorn")
@@ -59,6 +61,24 @@ def emit(row: dict[str, Any], path: Path | None = None) -> None:
     if path is not None:
         with path.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
+
+
+def spread(values: Sequence[float]) -> list[float]:
+    """[median, least, greatest]"""
+    return [float(f"{value:.4g}") for value in (median(values), min(values), max(values))]
+
+
+def exchange(process: subprocess.Popen[str], line: str) -> dict[str, Any]:
+    """What a tool's process answers, as JSON, to a line."""
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write(f"{line}\n")
+    process.stdin.flush()
+    answer = process.stdout.readline()
+    if not answer:
+        sys.exit("a tool's process ended")
+    found: dict[str, Any] = json.loads(answer)
+    return found
 
 
 Measured = Callable[..., Iterable[dict[str, Any]]]

@@ -30,11 +30,11 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import quantiles
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from running import emit
+from running import emit, exchange, spread
 
 TOOLS = {
     "veridical": "a score per token and span",
@@ -262,29 +262,12 @@ def run(arguments: argparse.Namespace, folder: Path) -> Iterator[Row]:
             runs: dict[str, list[Row]] = {tool: [] for tool in running}
             for nth in range(arguments.rounds):
                 for tool in list(running)[:: 1 if nth % 2 == 0 else -1]:
-                    runs[tool].append(once(running[tool], file))
+                    runs[tool].append(exchange(running[tool], str(file)))
             yield from report(workload, runs)
     finally:
         for process in running.values():
             process.kill()
             process.communicate()
-
-
-def once(process: subprocess.Popen[str], file: Path) -> Row:
-    assert process.stdin
-    assert process.stdout
-    process.stdin.write(f"{file}\n")
-    process.stdin.flush()
-    line = process.stdout.readline()
-    if not line:
-        sys.exit("a tool's process ended")
-    row: Row = json.loads(line)
-    return row
-
-
-def spread(values: list[float]) -> list[float]:
-    """[median, least, greatest]"""
-    return [float(f"{value:.4g}") for value in (median(values), min(values), max(values))]
 
 
 def report(workload: str, runs: dict[str, list[Row]]) -> Iterator[Row]:

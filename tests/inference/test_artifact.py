@@ -14,10 +14,10 @@ import torch
 from veridical.inference.artifact import Artifact, load_artifact
 from veridical.inference.heads import LinearClassifier
 from veridical.inference.local_model import LocalModel
-from veridical.inference.saving import save_artifact
 from veridical.models.base_model import base_of, check_base, load_base
 from veridical.models.load import load
 from veridical.records.errors import DataError, InputError
+from veridical_lab.models.saving import save_artifact
 from veridical_lab.models.testing import tiny
 
 Get = Callable[..., LocalModel]

@@ -18,7 +18,8 @@ from veridical.records.spans import Span
 from veridical.records.strings import visible
 from veridical.records.types import Case, Checked, Evidence, Judgement, Omission, Outcome, Source, Verdict
 from veridical.report.html import render_html, render_pages
-from veridical.report.salience import hover_rules, salience_html
+from veridical.report.pages import render
+from veridical.report.salience import hover_rules, map_view
 
 VOID = {"meta", "link", "rect", "br", "img", "input"}
 
@@ -272,7 +273,7 @@ def test_each_word_lights_up_what_it_rests_on_and_the_other_way_round() -> None:
         best = {f"#m-s{i}" for i in np.argsort(-found.values[:, j])[:5]}
         assert lit[f"#m:has(#m-r{j}:is(:hover,:focus))"] == best
         assert all(f"#m-r{j}" in lit[f"#m:has({place}:hover)"] for place in best)
-    html = salience_html(found, case, id="m")
+    html = render("salience.html", map=map_view(found, case, id="m"))
     assert 'id="m-r0"' in html
     assert 'id="m-s0"' in html
     assert hover_rules(found, words=0) == []
@@ -296,7 +297,7 @@ def test_a_page_without_maps_has_nothing_of_them_and_wrong_ones_are_refused() ->
 
 def test_a_very_long_response_is_marked_in_part_and_shown_whole() -> None:
     case = Case("1", " ".join(f"word{i}" for i in range(1600)), (Source("a", "word1 word2"),))
-    html = salience_html(map_of(case), case)
+    html = render("salience.html", map=map_view(map_of(case), case))
     assert "The first 1,500 of 1,600 words are marked." in html
     assert "word1599" in html
     assert 'id="map-r1499"' in html

@@ -19,7 +19,7 @@ from veridical.records.errors import SpanError
 from veridical.records.spans import Span
 from veridical.records.strings import visible
 from veridical.records.types import Case, Edit, Judgement, Revision, Thresholds
-from veridical.report.revision import diff_parts, print_revisions, render_revisions, revision_fragment
+from veridical.report.revision import diff_parts, print_revisions, render_revisions
 from veridical.text.diff import diff
 from veridical.workflows.revise import Revised, Round
 
@@ -118,10 +118,6 @@ def test_hostile_texts_stay_texts() -> None:
     for out in (html, printed(change), printed(change, colour=True)):
         bare = re.sub(r"\x1b\[[0-9;]*m", "", out)
         assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f\u202e\x9b\ud800]", bare)
-
-
-def test_an_anchor_is_only_an_anchor() -> None:
-    assert 'id="abc-1"' in revision_fragment(TOWER, 'a"b>c-1')
 
 
 def test_edits_that_do_not_fit_are_refused() -> None:

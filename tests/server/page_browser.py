@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Dialog, Locator, Page
@@ -65,6 +69,17 @@ def until(page: Page, script: str, argument: Any = None) -> None:
     while not page.evaluate(script, argument):
         assert time.monotonic() < end, script
         page.wait_for_timeout(20)
+
+
+def axe_violations(page: Page) -> list[str]:
+    """What axe-core finds; the test is skipped where it is not installed."""
+    axe = os.environ.get("AXE")
+    if not axe:
+        pytest.skip("AXE does not name axe.min.js of axe-core (make browser fetches it)")
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(Path(axe).read_text("utf-8"))
+    results = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [f"{v['id']}: {n['html']} {n['failureSummary']}" for v in results["violations"] for n in v["nodes"]]
 
 
 def file_of(name: str, *documents: Any) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import random
 import time
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import veridical
-from tests.server.page_browser import RESPONSE, SOURCE, Opened, file_of, until
+from tests.server.page_browser import RESPONSE, SOURCE, Opened, axe_violations, file_of, until
 from tests.server.page_service import Half, Mapped, Marker, long_text, serving
 from veridical.io.serialization import encode
 from veridical.records.decide import decide, merge, overall
@@ -578,43 +577,34 @@ def test_the_theme_can_be_changed_and_is_remembered(opened: Opened) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(browser: Browser, url: str, scheme: str) -> None:
-    axe = os.environ.get("AXE")
-    if not axe:
-        pytest.skip("AXE does not name axe.min.js of axe-core (make browser fetches it)")
     opened = Opened(browser, url, ("marker", "half", "mapped", "verify:overlap"), color_scheme=scheme)
     page = opened.page
-    page.evaluate(Path(axe).read_text("utf-8"))
-
-    def violations() -> list[str]:
-        results = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-        return [f"{v['id']}: {n['html']} {n['failureSummary']}" for v in results["violations"] for n in v["nodes"]]
-
-    assert violations() == []
+    assert axe_violations(page) == []
     opened.check(must_cover="Omit nothing of it!")
     page.locator(".judges button", has_text="marker").click()
     page.locator("#view a.mark.flag").first.click()
     page.click(".sensitivity summary")
     page.mouse.move(0, 0)
-    assert violations() == []
+    assert axe_violations(page) == []
     for decision in ("a", "e"):
         page.keyboard.press(decision)
     page.keyboard.press("Escape")
     page.keyboard.press("m")
-    assert violations() == []
+    assert axe_violations(page) == []
     page.keyboard.press("Escape")
     page.click("#tab-revision")
-    assert violations() == []
+    assert axe_violations(page) == []
     for tab in ("words", "compare"):
         page.click(f"#tab-{tab}")
-        assert violations() == [], tab
+        assert axe_violations(page) == [], tab
     page.locator(".judges button", has_text="half").click()
-    assert violations() == []
+    assert axe_violations(page) == []
     page.locator(".judges button", has_text="verify:overlap").click()
     page.click("#tab-claims")
-    assert violations() == []
+    assert axe_violations(page) == []
     page.locator(".judges button", has_text="mapped").click()
     page.click("#tab-map")
-    assert violations() == []
+    assert axe_violations(page) == []
     opened.context.close()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ import httpx
 import pytest
 
 from tests.history.test_learning import Scorer
-from tests.server.page_browser import Opened, until
+from tests.server.page_browser import Opened, axe_violations, until
 from tests.server.page_service import Marker, serving
 from veridical.io.serialization import decode
 from veridical.server.settings import HistorySettings, ServerSettings
@@ -271,27 +270,18 @@ def test_a_narrow_window_needs_no_sideways_scroll(browser: Browser, url: str, tm
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_in_the_history(browser: Browser, url: str, scheme: str) -> None:
-    axe = os.environ.get("AXE")
-    if not axe:
-        pytest.skip("AXE does not name axe.min.js of axe-core (make browser fetches it)")
     opened = Opened(browser, url, color_scheme=scheme)
     page = opened.page
-    page.evaluate(Path(axe).read_text("utf-8"))
-
-    def violations() -> list[str]:
-        results = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-        return [f"{v['id']}: {n['html']} {n['failureSummary']}" for v in results["violations"] for n in v["nodes"]]
-
     imported(page)
     page.check("input[data-number='3']")
     page.click("#trend summary")
     page.wait_for_selector("#trend svg")
-    assert violations() == []
+    assert axe_violations(page) == []
     run = page.url.split("/runs/")[1]
     for address, part in ((f"#/runs?compare={run},{run}", "h2"), ("#/runs", "#import")):
         page.evaluate("address => { location.hash = address; }", address)
         page.wait_for_selector(f"#desk {part}")
-        assert violations() == [], address
+        assert axe_violations(page) == [], address
     opened.context.close()
 
 

@@ -858,7 +858,7 @@ def test_chunks_carry_what_was_found_meanwhile() -> None:
     async def run() -> list[dict[str, Any]]:
         proxy = ProxySettings(base_url="http://127.0.0.1:1/v1")
         service = Service(ServerSettings(detectors=("overlap",), proxy=proxy))
-        service.start()
+        await service.start()
 
         async def chunks() -> AsyncIterator[dict[str, Any]]:
             for part in PARTS:

@@ -476,7 +476,7 @@ def with_a_revision(test: Callable[[Service, Gated, Any], Awaitable[None]], grac
         limits = Limits(batch_wait=0, grace=grace)
         settings = ServerSettings(detectors=(), own_detectors={"gated": detector}, limits=limits)
         service = Service(settings)
-        service.start()
+        await service.start()
         revising = asyncio.create_task(service.revise(ReviseRequest(cases=[{"response": "It rains. Pigs 1."}])))
         try:
             async with asyncio.timeout(LIMIT):

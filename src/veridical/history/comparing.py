@@ -44,7 +44,7 @@ def compare(
         judged=n,
         agreement=agreement,
         kappa=None if agreement is None or by_chance > 1 - 1e-12 else (agreement - by_chance) / (1 - by_chance),
-        flagged=(_share(shares[0] * n, n), _share(shares[1] * n, n)) if n else None,
+        flagged=(_proportion(shares[0] * n, n), _proportion(shares[1] * n, n)) if n else None,
         difference=_difference(only, n) if n else None,
         only=only,
         p=mcnemar(*only) if n else None,
@@ -59,7 +59,7 @@ def trend(runs: Sequence[RunRow]) -> list[TrendPoint]:
     points = []
     for run in sorted(runs, key=lambda run: (run.created, run.id)):
         judged = sum(run.cases.get(outcome, 0) for outcome in _DECIDED)
-        share = _share(run.cases.get("flagged", 0), judged) if judged else None
+        share = _proportion(run.cases.get("flagged", 0), judged) if judged else None
         names = tuple(detector["name"] for detector in run.about.get("detectors", ()))
         points.append(TrendPoint(run=run.id, created=run.created, detectors=names, judged=judged, share=share))
     return points
@@ -74,7 +74,7 @@ def _by_name(rows: Iterable[CaseRow]) -> dict[tuple[str, int], CaseRow]:
     return by_name
 
 
-def _share(count: float, n: int) -> Share:
+def _proportion(count: float, n: int) -> Share:
     low, high = wilson_interval(count, n)
     return Share(value=count / n, low=low, high=high)
 

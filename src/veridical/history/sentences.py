@@ -39,7 +39,7 @@ def sentences_of(checked: Checked) -> list[tuple[Span, bool]]:
         spans = [Span(0, len(checked.case.response))]
     else:
         spans = []
-    return [(span, any(overlap(span, place) for place in flagged)) for span in spans]
+    return [(span, any(overlap(span, finding) for finding in flagged)) for span in spans]
 
 
 def flagged_places(checked: Checked) -> list[Span]:
@@ -65,10 +65,10 @@ def drawn(checked: Checked, sampled: Sequence[Span], decision: PlaceDecision) ->
     """Return how the place of a decision came to the person: in a random sample, as a finding, or neither."""
     if decision.source is not None or decision.start is None or decision.end is None:
         return None
-    place = Span(decision.start, decision.end)
-    if any(overlap(place, span) for span in sampled):
+    decided_span = Span(decision.start, decision.end)
+    if any(overlap(decided_span, span) for span in sampled):
         return "random"
-    return "flagged" if any(overlap(place, span) for span in flagged_places(checked)) else None
+    return "flagged" if any(overlap(decided_span, span) for span in flagged_places(checked)) else None
 
 
 def decided(
@@ -95,8 +95,8 @@ def decided(
         if any(overlap(sentence, span) for span in wrong):
             yield sentence, True, "flagged" if is_flagged else "random"
         elif is_flagged:
-            own = [place for place in findings if overlap(sentence, place)]
-            if all(any(overlap(place, span) for span in kept) for place in own):
+            own = [finding for finding in findings if overlap(sentence, finding)]
+            if all(any(overlap(finding, span) for span in kept) for finding in own):
                 yield sentence, False, "flagged"
         elif all_right or any(overlap(sentence, span) for span in kept):
             yield sentence, False, "random"

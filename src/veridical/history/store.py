@@ -435,11 +435,11 @@ class History:
             connection.execute(update(CASES).where(CASES.c.id == key).values(**values))
         return int(present) + 1
 
-    def audit(self, run: str, *, limit: int = 1000) -> list[AuditLine]:
-        """Return the last lines of the audit about a run, newest first. They are kept even if the run is deleted."""
+    def audit(self, run: str) -> list[AuditLine]:
+        """Return the last thousand lines of the audit about a run, newest first. They outlive the run."""
         wanted = select(*(AUDIT.c[each.name] for each in fields(AuditLine))).where(AUDIT.c.run == run)
         with self._read() as connection:
-            rows = connection.execute(wanted.order_by(AUDIT.c.id.desc()).limit(limit)).mappings()
+            rows = connection.execute(wanted.order_by(AUDIT.c.id.desc()).limit(1000)).mappings()
             return [AuditLine(**{**row, "in_source": bool(row["in_source"])}) for row in rows]
 
     # learning from decisions

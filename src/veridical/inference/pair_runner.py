@@ -157,7 +157,7 @@ class PairRunner:
                     f"the states of {self.model.name!r} are not finite", hint="use dtype=fp32, or another model"
                 )
             end = 0
-            for i, wanted in zip(numbers, (places for row in batch.wanted for places in row), strict=True):
+            for i, wanted in zip(numbers, (positions for row in batch.wanted for positions in row), strict=True):
                 own = states[end : end + len(wanted)]
                 end += len(wanted)
                 count = 0 if self.engine.classifies else windows[i].count
@@ -240,11 +240,11 @@ class PairRunner:
         hides = self.attention == "prefix" and (self.model.kind == "encoder" or any(len(row) > 1 for row in rows))
         if hides or self.engine.takes_mask:
             allowed = self._prefix_mask(rows, starts, width)
-        places = [list(zip(*pair, strict=True)) for pair in zip(rows, starts, strict=True)]
-        wholes = [[self._whole(*pair) for pair in row] for row in places]
+        row_starts = [list(zip(*pair, strict=True)) for pair in zip(rows, starts, strict=True)]
+        wholes = [[self._whole(*pair) for pair in row] for row in row_starts]
         wanted = [
             [self._wanted(window, start, whole) for (window, start), whole in zip(*pair, strict=True)]
-            for pair in zip(places, wholes, strict=True)
+            for pair in zip(row_starts, wholes, strict=True)
         ]
         return Batch(ids, types, positions if self.shares_prompts else None, filled, allowed, starts, wholes, wanted)
 

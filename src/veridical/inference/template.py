@@ -181,12 +181,12 @@ def render(
         return Rendered(text + case.response, Span(len(text), len(text) + len(case.response)), tuple(in_message))
     from veridical.inference.chat_template import render_chat
 
-    text, places = render_chat(tokenizer, [("user", text.rstrip("\n"))])
+    text, messages = render_chat(tokenizer, [("user", text.rstrip("\n"))])
     response = Span(len(text), len(text) + len(case.response))
-    if not places:
+    if not messages:
         note = "the chat template changed the message; sources have no place in it"
         return Rendered(text + case.response, response, (), (note,), markup=True, literal=(response,))
-    (_, message, cut) = places[0]  # chat templates often strip a message: `cut` characters at its beginning
+    (_, message, cut) = messages[0]  # chat templates often strip a message: `cut` characters at its beginning
     sources = []
     for placed in in_message:
         start = max(placed.in_text.start - cut + message.start, message.start)

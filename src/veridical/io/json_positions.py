@@ -14,7 +14,7 @@ from json import JSONDecoder
 
 from veridical.records.spans import Span
 
-__all__ = ["JsonString", "find_string", "find_value", "members", "path_of"]
+__all__ = ["JsonString", "after_space", "find_string", "find_value", "members", "path_of"]
 
 _DECODER = JSONDecoder()
 _SPACE = re.compile(r"[ \t\n\r]*")
@@ -30,17 +30,17 @@ def members(text: str, at: int = 0) -> Iterator[tuple[str | int, int]]:
     ([('a', 6), ('b', 16)], [(0, 2), (1, 4)])
     """
     is_object = text[at] == "{"
-    at = _after_space(text, at + 1)
+    at = after_space(text, at + 1)
     index = 0
     while text[at] not in "]}":
         key: str | int = index
         if is_object:
             key, at = _DECODER.raw_decode(text, at)
-            at = _after_space(text, _after_space(text, at) + 1)
+            at = after_space(text, after_space(text, at) + 1)
         yield key, at
-        at = _after_space(text, _DECODER.raw_decode(text, at)[1])
+        at = after_space(text, _DECODER.raw_decode(text, at)[1])
         if text[at] == ",":
-            at = _after_space(text, at + 1)
+            at = after_space(text, at + 1)
         index += 1
 
 
@@ -53,7 +53,7 @@ def find_value(text: str, keys: tuple[str | int, ...], at: int = 0) -> int | Non
     >>> find_value('{"sources": ["a", {"text": "b"}]}', ("sources", 1, "text")), find_value('["a"]', (0, "text"))
     (27, 1)
     """
-    at = _after_space(text, at)
+    at = after_space(text, at)
     for key in keys:
         if text[at] == '"':
             break
@@ -72,7 +72,7 @@ def find_string(text: str, value: str, at: int = 0) -> int | None:
     >>> find_string('{"b": ["a", {"c": "b"}]}', "b"), find_string('["a", "a"]', "a")
     (18, None)
     """
-    at = _after_space(text, at)
+    at = after_space(text, at)
     strings = _STRING_OR_KEY.finditer(text, at, _DECODER.raw_decode(text, at)[1])
     positions = [s.start() for s in strings if not s[1] and _DECODER.raw_decode(text, s.start())[0] == value]
     return positions[0] if len(positions) == 1 else None
@@ -87,11 +87,11 @@ def path_of(text: str, span: Span) -> str | None:
     >>> path_of(text, Span(text.index('{"id": 2'), text.index("]"))), path_of(text, Span(0, len(text)))
     ('orders[1]', None)
     """
-    path, at, start = "", _after_space(text, 0), span.start
+    path, at, start = "", after_space(text, 0), span.start
     try:
         if text[start] == '"':  # a key: what counts is its value
-            colon = _after_space(text, _DECODER.raw_decode(text, start)[1])
-            start = _after_space(text, colon + 1) if text[colon] == ":" else start
+            colon = after_space(text, _DECODER.raw_decode(text, start)[1])
+            start = after_space(text, colon + 1) if text[colon] == ":" else start
         while text[at : at + 1] in ("{", "["):
             before = [(key, place) for key, place in members(text, at) if place <= start]
             if not before or text[before[-1][1]] not in "{[" or span.end > _DECODER.raw_decode(text, before[-1][1])[1]:
@@ -141,6 +141,7 @@ class JsonString:
         return self.at + 1 + position + (self.extra[before - 1] if before else 0)
 
 
-def _after_space(text: str, position: int) -> int:
+def after_space(text: str, position: int) -> int:
+    """Return the position after the white space that begins at `position`."""
     match = _SPACE.match(text, position)
     return match.end() if match else position

@@ -111,8 +111,8 @@ class RowReader:
         else:
             yield from self._json_rows()
             return
-        for place, content in rows:
-            yield SourceRow(place, content)
+        for line, content in rows:
+            yield SourceRow(line, content)
 
     def _json_rows(self) -> Iterator[SourceRow]:
         def note() -> None:

@@ -186,8 +186,8 @@ def _batches(prompts: Sequence[Sequence[int]], limits: Sequence[int], model: Loc
 def _prompt(tokenizer: Any, request: Request) -> list[int]:
     """Return the tokens of the messages, up to the beginning of the answer."""
     if tokenizer.chat_template:
-        text, places = render_chat(tokenizer, [(m.role, m.content) for m in request.messages])
-        literal = [span for _, span, _ in places] + [Span(len(text), len(text) + len(request.prefill))]
+        text, contents = render_chat(tokenizer, [(m.role, m.content) for m in request.messages])
+        literal = [span for _, span, _ in contents] + [Span(len(text), len(text) + len(request.prefill))]
         return tokenize(tokenizer, text + request.prefill, markup=True, literal=literal).ids
     text = "".join(f"{m.role}: {m.content}\n" for m in request.messages) + "assistant:" + request.prefill
     ids = list(tokenizer(text, split_special_tokens=True)["input_ids"])

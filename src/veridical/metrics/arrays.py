@@ -55,7 +55,7 @@ def as_scores(values: ArrayLike, what: str = "scores") -> Floats:
     return array
 
 
-def as_probabilities(values: ArrayLike, what: str = "scores") -> Floats:
+def as_probabilities(values: ArrayLike) -> Floats:
     """Convert `values` to a float array of probabilities, *shape* (n,).
 
     Raises:
@@ -64,9 +64,9 @@ def as_probabilities(values: ArrayLike, what: str = "scores") -> Floats:
     >>> as_probabilities([0, 1])
     array([0., 1.])
     """
-    array = as_scores(values, what)
+    array = as_scores(values, "scores")
     if array.size and not (array.min() >= 0.0 and array.max() <= 1.0):
-        raise InputError(f"{what} run from {array.min():g} to {array.max():g}", hint="they lie in [0, 1]")
+        raise InputError(f"scores run from {array.min():g} to {array.max():g}", hint="they lie in [0, 1]")
     return array
 
 

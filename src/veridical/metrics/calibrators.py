@@ -122,21 +122,18 @@ def fit_platt(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = N
     return Platt(slope, float(model.intercept_[0]) - slope * middle)
 
 
-def fit_isotonic(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> Isotonic:
+def fit_isotonic(labels: ArrayLike, scores: ArrayLike) -> Isotonic:
     """Fit a rising line to the labels with the least squared error (pool adjacent violators).
 
     The line is flat outside the data. It overfits small samples, so prefer `fit_platt` below about a thousand items
     (Niculescu-Mizil & Caruana 2005).
     """
-    gold, score, w = two_class_sample(labels, scores, weight)
+    gold, score, _ = two_class_sample(labels, scores, None)
     try:
         from sklearn.isotonic import IsotonicRegression  # type: ignore[import-untyped]
     except ImportError:
         raise MissingExtraError("fitting a calibration", "stats") from None
-    counted = w > 0
-    model = IsotonicRegression(y_min=0.0, y_max=1.0).fit(
-        score[counted], gold[counted].astype(float), sample_weight=w[counted]
-    )
+    model = IsotonicRegression(y_min=0.0, y_max=1.0).fit(score, gold.astype(float))
     return Isotonic(tuple(model.X_thresholds_.tolist()), tuple(model.y_thresholds_.tolist()))
 
 

@@ -29,10 +29,10 @@ __all__ = [
     "Project",
     "RankingArea",
     "Statistic",
-    "difference_interval",
     "interval",
     "measure",
     "measure_rows",
+    "resampled_values",
 ]
 
 Project: TypeAlias = Callable[[Example, Judgement, float], "Floats | None"]
@@ -251,34 +251,11 @@ def interval(
     >>> interval(METRICS["accuracy"], [np.array([[1.0, 1.0]]), None, np.array([[1.0, 0.0]])], ["a", "a", "b"])
     (0.0, 1.0)
     """
-    (values,), count = _resampled(metric, [rows_per_case], documents, resamples=resamples, seed=seed, level=level)
+    (values,), count = resampled_values(metric, [rows_per_case], documents, resamples=resamples, seed=seed, level=level)
     return percentile_interval(values, count, level)
 
 
-def difference_interval(
-    metric: Metric,
-    systems: tuple[Sequence[Floats | None], Sequence[Floats | None]],
-    documents: Sequence[Hashable],
-    *,
-    resamples: int = 1000,
-    seed: int = 0,
-    level: float = 0.95,
-) -> tuple[float, float]:
-    """Compute the percentile bootstrap interval of the difference between two systems.
-
-    The difference is the second system's value minus the first system's value, on the same samples of documents.
-    `systems` holds the rows per case of both systems. All other arguments and the errors are those of `interval`.
-
-    >>> from veridical.metrics.registry import METRICS
-    >>> right, wrong = np.array([[1.0, 1.0]]), np.array([[1.0, 0.0]])
-    >>> difference_interval(METRICS["accuracy"], ([wrong, wrong], [right, right]), ["a", "b"])
-    (1.0, 1.0)
-    """
-    values, count = _resampled(metric, systems, documents, resamples=resamples, seed=seed, level=level)
-    return percentile_interval(values[1] - values[0], count, level)
-
-
-def _resampled(
+def resampled_values(
     metric: Metric,
     systems: Sequence[Sequence[Floats | None]],
     documents: Sequence[Hashable],
@@ -287,7 +264,10 @@ def _resampled(
     seed: int,
     level: float,
 ) -> tuple[list[Floats], int]:
-    """Return the values of each system in the same bootstrap samples, and the number of documents drawn from."""
+    """Return the values of each system in the same bootstrap samples, and the number of documents drawn from.
+
+    `systems` holds the rows per case of each system. All other arguments and the errors are those of `interval`.
+    """
     for rows_per_case in systems:
         if len(rows_per_case) != len(documents):
             raise InputError(f"{len(rows_per_case)} cases, {len(documents)} documents")

@@ -1,4 +1,4 @@
-"""Measure how well scores order items, without a threshold: ROC AUC, average precision and rank correlation.
+"""Measure how well scores order items, without a threshold: ROC AUC and average precision.
 
 All these measures depend only on the order of the scores. Equal scores share a rank.
 """
@@ -12,9 +12,8 @@ from numpy.typing import ArrayLike
 
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Bools, Floats, as_scores, labels_and_scores
-from veridical.records.errors import InputError
 
-__all__ = ["average_precision", "average_precisions", "ranks", "roc_auc", "roc_aucs", "spearman"]
+__all__ = ["average_precision", "average_precisions", "ranks", "roc_auc", "roc_aucs"]
 
 
 def roc_auc(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
@@ -113,28 +112,7 @@ def ranks(values: ArrayLike) -> Floats:
     >>> ranks([10, 30, 20, 20])
     array([1. , 4. , 2.5, 2.5])
     """
-    _, place, times = np.unique(as_scores(values, "values"), return_inverse=True, return_counts=True)
+    _, inverse, times = np.unique(as_scores(values, "values"), return_inverse=True, return_counts=True)
     last = np.cumsum(times)
-    mean: Floats = (last - (times - 1) / 2)[place]
+    mean: Floats = (last - (times - 1) / 2)[inverse]
     return mean
-
-
-def spearman(a: ArrayLike, b: ArrayLike) -> float:
-    """Compute Spearman's rank correlation of two sequences.
-
-    It lies in [-1, 1], where 0 means no monotone relation and negative values mean opposite orders.
-
-    Raises:
-        UndefinedMetricError: All values of one sequence are equal.
-
-    >>> spearman([1, 2, 3], [1, 8, 9])
-    1.0
-    """
-    left, right = ranks(a), ranks(b)
-    if left.size != right.size:
-        raise InputError(f"{left.size} values against {right.size}")
-    left, right = left - left.mean() if left.size else left, right - right.mean() if right.size else right
-    spread = float((left @ left) * (right @ right))
-    if spread == 0:
-        raise UndefinedMetricError(f"a rank correlation needs values that differ; one side of {left.size} is constant")
-    return float(np.clip(left @ right / np.sqrt(spread), -1.0, 1.0))

@@ -115,9 +115,9 @@ def wilson_interval(count: float, n: float, level: float = 0.95) -> tuple[float,
     [0.0, 0.161]
     """
     z2 = NormalDist().inv_cdf((1 + level) / 2) ** 2
-    share = count / n
-    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
-    half = sqrt(z2 * (share * (1 - share) + z2 / (4 * n)) / n) / (1 + z2 / n)
+    proportion = count / n
+    centre = (proportion + z2 / (2 * n)) / (1 + z2 / n)
+    half = sqrt(z2 * (proportion * (1 - proportion) + z2 / (4 * n)) / n) / (1 + z2 / n)
     return max(0.0, centre - half) if count else 0.0, min(1.0, centre + half) if count < n else 1.0
 
 

@@ -93,7 +93,7 @@ def load(
     if device != "auto" and not _DEVICE.fullmatch(device):
         raise UnknownNameError("device", device, ("auto", "cpu", "cuda", "cuda:0", "mps"))
     folder = Path(spec).expanduser()
-    place = str(folder.resolve()) if folder.exists() else str(spec)
+    name_or_path = str(folder.resolve()) if folder.exists() else str(spec)
     if folder.is_dir():
         if not (folder / "config.json").is_file():
             raise InputError(
@@ -107,27 +107,27 @@ def load(
                     "AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(NEW_FOLDER)",
                 )
             raise InputError(f"{folder} has no weights", hint="a model.safetensors is needed beside config.json")
-    elif not is_gguf(folder) and (folder.exists() or not HUB_NAME.fullmatch(place)):
+    elif not is_gguf(folder) and (folder.exists() or not HUB_NAME.fullmatch(name_or_path)):
         raise InputError(
-            f"there is no model folder {place!r}",
+            f"there is no model folder {name_or_path!r}",
             hint="name a folder with config.json and model.safetensors, a file.gguf, or a hub model as owner/name",
         )
     require_models()
     placement = _placement(device, dtype)
-    key = (place, revision, placement, trust_remote_code)
+    key = (name_or_path, revision, placement, trust_remote_code)
     with _lock:
         plain, masked, classifier = (_loaded.get((*key, head)) for head in ("", "masked", "classifier"))
         reusable = masked if "masked" in kinds and (plain is None or plain.kind == "encoder") else plain
         reusable = classifier if "classifier" in kinds else reusable
-        model = reusable or _load(place, revision, placement, trust_remote_code, kinds)
+        model = reusable or _load(name_or_path, revision, placement, trust_remote_code, kinds)
         _loaded[(*key, model.kind if model.kind in ("masked", "classifier") else "")] = model
-    _check_kind(place, model.kind, model.model.config.model_type, kinds)
+    _check_kind(name_or_path, model.kind, model.model.config.model_type, kinds)
     return model
 
 
-def is_gguf(place: str | Path) -> bool:
-    """Return whether `place` is a file whose name ends in .gguf."""
-    file = Path(place).expanduser()
+def is_gguf(name_or_path: str | Path) -> bool:
+    """Return whether `name_or_path` is a file whose name ends in .gguf."""
+    file = Path(name_or_path).expanduser()
     return file.suffix.lower() == ".gguf" and file.is_file()
 
 
@@ -148,41 +148,41 @@ def unload(model: LocalModel | None = None) -> None:
         torch.cuda.empty_cache()
 
 
-def _check_kind(place: str, kind: Kind, model_type: str, kinds: tuple[Kind, ...]) -> None:
+def _check_kind(name_or_path: str, kind: Kind, model_type: str, kinds: tuple[Kind, ...]) -> None:
     if kind not in kinds:
         wanted = " or ".join(_KINDS[wanted] for wanted in kinds)
-        raise InputError(f"{place} is {_KINDS[kind]} ({model_type})", hint=f"{wanted} is needed here")
+        raise InputError(f"{name_or_path} is {_KINDS[kind]} ({model_type})", hint=f"{wanted} is needed here")
 
 
 def _load(
-    place: str,
+    name_or_path: str,
     revision: str | None,
     placement: tuple[torch.device, torch.dtype],
     trust_remote_code: bool,
     kinds: tuple[Kind, ...],
 ) -> LocalModel:
     device, dtype = placement
-    local = Path(place).exists()
+    local = Path(name_or_path).exists()
     try:
-        config, tokenizer, model, kind, missing = _from_files(place, revision, dtype, trust_remote_code, kinds)
+        config, tokenizer, model, kind, missing = _from_files(name_or_path, revision, dtype, trust_remote_code, kinds)
     except (OSError, ValueError, KeyError, IndexError, struct.error) as error:
         if isinstance(error, InputError):
             raise
         reason = str(error).strip().split("\n", 1)[0] or type(error).__name__
         raise InputError(
-            f"the model {place!r} cannot be loaded: {reason}",
+            f"the model {name_or_path!r} cannot be loaded: {reason}",
             hint="a folder in Hugging Face format with safetensors and a fast tokenizer is needed, or a whole GGUF file"
             if local
             else "there is no such folder; as a hub name it needs the network and safetensors weights",
         ) from error
     if missing:
         raise InputError(
-            f"the weights of {place!r} lack {len(missing)} tensors, such as {missing[0]}",
+            f"the weights of {name_or_path!r} lack {len(missing)} tensors, such as {missing[0]}",
             hint=f"they do not belong to a {type(model).__name__}, or the download is incomplete",
         )
     if not tokenizer.is_fast:
         raise InputError(
-            f"the tokenizer of {place!r} gives no offsets", hint="a fast tokenizer (tokenizer.json) is needed"
+            f"the tokenizer of {name_or_path!r} gives no offsets", hint="a fast tokenizer (tokenizer.json) is needed"
         )
     model.requires_grad_(False).train(False).to(device)
     fields = config.to_diff_dict()
@@ -191,24 +191,26 @@ def _load(
     identity = json.dumps(fields, sort_keys=True, default=str) + tokenizer.backend_tokenizer.to_str()
     digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
     commit = getattr(config, "_commit_hash", None)
-    return LocalModel(model, tokenizer, place, commit, kind, positions_of(config, tokenizer), device, dtype, digest)
+    return LocalModel(
+        model, tokenizer, name_or_path, commit, kind, positions_of(config, tokenizer), device, dtype, digest
+    )
 
 
 def _from_files(
-    place: str, revision: str | None, dtype: torch.dtype, trust_remote_code: bool, kinds: tuple[Kind, ...]
+    name_or_path: str, revision: str | None, dtype: torch.dtype, trust_remote_code: bool, kinds: tuple[Kind, ...]
 ) -> tuple[Any, Any, Any, Kind, list[str]]:
     """Return the configuration, the tokenizer, the model, its kind, and the names of tensors that the files lack."""
     import transformers
 
-    common: dict[str, Any] = {"trust_remote_code": trust_remote_code, "local_files_only": Path(place).exists()}
+    common: dict[str, Any] = {"trust_remote_code": trust_remote_code, "local_files_only": Path(name_or_path).exists()}
     if revision:
         common["revision"] = revision
     weights: dict[str, Any] = {}
-    folder = place
-    if is_gguf(place):
+    folder = name_or_path
+    if is_gguf(name_or_path):
         if not all(find_spec(name) for name in ("accelerate", "gguf")):
             raise MissingExtraError("a GGUF file", "gguf")
-        folder, weights["gguf_file"] = str(Path(place).parent), Path(place).name
+        folder, weights["gguf_file"] = str(Path(name_or_path).parent), Path(name_or_path).name
     own_tokenizer = {} if (Path(folder) / "tokenizer.json").is_file() else weights
     rebuilt = _is_hhem(Path(folder))
     if rebuilt:
@@ -218,7 +220,7 @@ def _from_files(
     if commit := getattr(config, "_commit_hash", None):
         common["revision"] = commit
     kind = _kind_among(config, kinds)
-    _check_kind(place, kind, config.model_type, kinds)
+    _check_kind(name_or_path, kind, config.model_type, kinds)
     if not rebuilt:
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **common, **own_tokenizer)
     if weights and (packed := getattr(transformers, "GgufConfig", None)):  # some versions leave them quantised
@@ -262,11 +264,11 @@ def _hhem_parts(folder: Path) -> tuple[Any, Any]:
 
     foundation = str(read_object(folder / "config.json").get("foundation", "google/flan-t5-base"))
     inside = folder / Path(foundation).name
-    place = inside if inside.is_dir() else foundation
+    name_or_path = inside if inside.is_dir() else foundation
     try:
         plain = {"trust_remote_code": False}  # without it, transformers asks on the terminal whether to run code
-        config = transformers.AutoConfig.from_pretrained(place, num_labels=2, architectures=[HHEM], **plain)
-        return config, transformers.AutoTokenizer.from_pretrained(place, **plain)
+        config = transformers.AutoConfig.from_pretrained(name_or_path, num_labels=2, architectures=[HHEM], **plain)
+        return config, transformers.AutoTokenizer.from_pretrained(name_or_path, **plain)
     except (OSError, ValueError):
         raise InputError(
             f"{folder} was made from {foundation}, which cannot be had",

@@ -112,13 +112,13 @@ def _clusters(
 ) -> Iterator[tuple[Span, list[Edit], list[Edit]]]:
     """Group the edits of both lists whose spans touch; yield the joint span, the old edits and the new ones."""
     both = sorted([(*item, 0) for item in old] + [(*item, 1) for item in new], key=lambda item: (item[0], item[2]))
-    place: Span | None = None
+    joint: Span | None = None
     members: tuple[list[Edit], list[Edit]] = ([], [])
     for span, edit, side in both:
-        if place is not None and span.start > place.end:
-            yield place, *members
-            place, members = None, ([], [])
-        place = span if place is None else Span(place.start, max(place.end, span.end))
+        if joint is not None and span.start > joint.end:
+            yield joint, *members
+            joint, members = None, ([], [])
+        joint = span if joint is None else Span(joint.start, max(joint.end, span.end))
         members[side].append(edit)
-    if place is not None:
-        yield place, *members
+    if joint is not None:
+        yield joint, *members

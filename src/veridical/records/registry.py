@@ -56,8 +56,8 @@ class Registry:
         """Return the name under which the object at `target` ("module:object") is registered, or None if it has no
         name.
         """
-        for name, ours in self.table.items():  # plugins are looked up only if it is none of ours
-            if ours == target:
+        for name, registered in self.table.items():  # plugins are looked up only if it is none of ours
+            if registered == target:
                 return name
         return next((name for name, entry in self.plugins.items() if entry.value == target), None)
 

@@ -28,6 +28,7 @@ __all__ = [
     "subtract",
     "trimmed",
     "union",
+    "union_across_space",
 ]
 
 
@@ -241,6 +242,21 @@ def cut(text: str, spans: Sequence[Span]) -> list[tuple[str, bool]]:
     if position < len(text):
         pieces.append((text[position:], False))
     return pieces
+
+
+def union_across_space(spans: Iterable[Span], text: str) -> list[Span]:
+    """Return the union of spans, where those with only white space between them are one span.
+
+    >>> union_across_space([Span(0, 2), Span(3, 5), Span(6, 7)], "ab cd,e")
+    [Span(start=0, end=5), Span(start=6, end=7)]
+    """
+    joined: list[Span] = []
+    for span in union(spans):
+        if joined and not text[joined[-1].end : span.start].strip():
+            joined[-1] = Span(joined[-1].start, span.end)
+        else:
+            joined.append(span)
+    return joined
 
 
 def trimmed(span: Span, text: str) -> Span | None:

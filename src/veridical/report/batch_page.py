@@ -29,13 +29,12 @@ def write_batch_page(folder: Path, report: BatchReport) -> Path:
     return page
 
 
-def render_batch(report: BatchReport, worst: Sequence[Checked] = (), *, title: str = "Batch report") -> str:
+def render_batch(report: BatchReport, worst: Sequence[Checked] = ()) -> str:
     """Render a batch as one HTML document that has no script and loads nothing.
 
     Args:
         report: The summary of the batch.
         worst: The cases to show in full.
-        title: The title of the page.
     """
     tables = [_shares_table(report)]
     if report.kinds:
@@ -48,7 +47,7 @@ def render_batch(report: BatchReport, worst: Sequence[Checked] = (), *, title: s
     styles, values = case_sections(worst)
     styles.append(render("batch.css"))
     return render_page(
-        "batch.html", *styles, title=title, tables=tables, plots=_plots(report), generated=None, **values
+        "batch.html", *styles, title="Batch report", tables=tables, plots=_plots(report), generated=None, **values
     )
 
 

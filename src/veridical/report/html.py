@@ -27,6 +27,7 @@ __all__ = ["case_sections", "render_html", "render_pages"]
 CUT_MARKS = 400
 
 CASES_ON_PAGE = 100
+_TITLE = "Veridical report"
 
 _OUTCOMES = (Outcome.FLAGGED, Outcome.UNJUDGED, Outcome.NO_CLAIM, Outcome.CLEAR)
 
@@ -34,7 +35,7 @@ _OUTCOMES = (Outcome.FLAGGED, Outcome.UNJUDGED, Outcome.NO_CLAIM, Outcome.CLEAR)
 def render_html(
     checked: Sequence[Checked],
     *,
-    title: str = "Veridical report",
+    title: str = _TITLE,
     generated: str | None = None,
     maps: Sequence[Sequence[SalienceMap | None]] = (),
     heat: bool = False,
@@ -73,7 +74,6 @@ def render_pages(
     checked: Sequence[Checked],
     path: Path,
     *,
-    title: str = "Veridical report",
     maps: Sequence[Sequence[SalienceMap | None]] = (),
     heat: bool = False,
 ) -> dict[Path, str]:
@@ -84,12 +84,11 @@ def render_pages(
     Args:
         checked: The checked cases.
         path: The file of the first page.
-        title: The title of the pages.
         maps: As in `render_html`.
         heat: As in `render_html`.
     """
     if len(checked) <= CASES_ON_PAGE:
-        return {path: render_html(checked, title=title, maps=maps, heat=heat)}
+        return {path: render_html(checked, maps=maps, heat=heat)}
     starts = range(0, len(checked), CASES_ON_PAGE)
     files = [path, *(path.with_name(f"{path.stem}.page-{k}{path.suffix}") for k in range(2, len(starts) + 1))]
     rows: list[tuple[CaseView, str]] = []
@@ -102,7 +101,7 @@ def render_pages(
         values["rows"] = rows if file == path else []
         if file == path:
             values["counts"] = _counts(checked)
-        pages[file] = render_page("report.html", *styles, title=title, generated=None, **values)
+        pages[file] = render_page("report.html", *styles, title=_TITLE, generated=None, **values)
     return {file: pages[file] for file in files}
 
 

@@ -21,7 +21,7 @@ from veridical.workflows.revise import Revised
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["print_revisions", "render_revisions", "revision_fragment"]
+__all__ = ["print_revisions", "render_revisions"]
 
 LONG_KEPT = 400  # a terminal shows the ends only of unchanged text with more characters than this
 
@@ -141,15 +141,6 @@ def _view(result: Revised, anchor: str) -> RevisionView:
         ],
         remarks=[visible(line) for line in _remarks(result)],
     )
-
-
-def revision_fragment(result: Revised, anchor: str = "r1") -> str:
-    """Render one result as an escaped HTML article, for a page with the styles of `render_revisions`.
-
-    `anchor` is the prefix of its ids. Characters other than ASCII letters, digits and "-" are dropped from it.
-    """
-    safe = "".join(c for c in anchor if c.isascii() and (c.isalnum() or c == "-")) or "r"
-    return render("revision.html", revision=_view(result, safe))
 
 
 def render_revisions(

@@ -21,7 +21,6 @@ __all__ = [
     "MapView",
     "hover_rules",
     "map_view",
-    "salience_html",
     "salience_page",
     "salience_style",
 ]
@@ -83,13 +82,6 @@ def salience_page(salience: SalienceMap, case: Case, *, flagged: Sequence[Span] 
     """Render a map as one self-contained HTML document without a script, for light and dark mode."""
     view = map_view(salience, case, flagged=flagged)
     return render_page("salience_page.html", salience_style(hover_rules(salience)), title=title, map=view)
-
-
-def salience_html(
-    salience: SalienceMap, case: Case, *, flagged: Sequence[Span] = (), id: str = "map", heading: int = 2
-) -> str:
-    """Render a map as a <div> for your own page, whose style sheet needs `salience_style` (see `map_view`)."""
-    return render("salience.html", map=map_view(salience, case, flagged=flagged, id=id, heading=heading))
 
 
 def salience_style(rules: Sequence[str] = ()) -> str:

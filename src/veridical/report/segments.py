@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from veridical.records.errors import SpanError
-from veridical.records.spans import Span, union
+from veridical.records.spans import Span, union_across_space
 from veridical.text.segment import sentences
 
 __all__ = ["Segment", "passages", "segment", "within"]
@@ -113,10 +113,4 @@ def passages(text: str, spans: Sequence[Span], *, around: int = 200) -> list[Spa
             space = text.rfind(" ", max(end - 30, span.end), end)
             end = end if space < 0 else space
         windows.append(Span(start, end))
-    joined: list[Span] = []
-    for span in union(windows):
-        if joined and not text[joined[-1].end : span.start].strip():
-            joined[-1] = Span(joined[-1].start, span.end)
-        else:
-            joined.append(span)
-    return joined
+    return union_across_space(windows, text)

@@ -84,30 +84,28 @@ def create_app(settings: ServerSettings | None = None) -> FastAPI:
     upstream = None if settings.proxy is None else Upstream(settings.proxy)
 
     desk = None
+    requests: tuple[type[Any], ...] = (CheckRequest, ReportRequest, ReviseRequest, StreamRequest)
+    answers: tuple[type[Any], ...] = ()
     if settings.history is not None:
         try:
+            from veridical.server import history_routes
             from veridical.server.desk import Desk
-            from veridical.server.history_routes import ANSWERS, add_history
         except ModuleNotFoundError:
             raise MissingExtraError("a history", "history") from None
         desk = Desk(service, settings.history)
+        requests, answers = (*requests, DecisionsRequest), history_routes.ANSWERS
     keep = None if desk is None else desk.keep
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        if desk is not None:
-            await desk.start()
-        service.start()
-        if upstream is not None:
-            upstream.open()
+        parts = [part for part in (desk, service, upstream) if part is not None]
+        for part in parts:
+            await part.start()
         try:
             yield
         finally:
-            if desk is not None:
-                await desk.close()
-            await service.close()
-            if upstream is not None:
-                await upstream.close()
+            for part in parts:
+                await part.close()
 
     app = FastAPI(
         title="Veridical",
@@ -122,10 +120,6 @@ def create_app(settings: ServerSettings | None = None) -> FastAPI:
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
             document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-            requests: tuple[type[Any], ...] = (CheckRequest, ReportRequest, ReviseRequest, StreamRequest)
-            answers: tuple[type[Any], ...] = ()
-            if desk is not None:
-                requests, answers = (*requests, DecisionsRequest), ANSWERS
             schemas = components(requests, ("check", "revised", "judgement"), answers)
             document.setdefault("components", {})["schemas"] = schemas
             app.openapi_schema = document
@@ -140,7 +134,8 @@ def create_app(settings: ServerSettings | None = None) -> FastAPI:
     _add_status(app, service)
     _add_checks(app, service, keep)
     if desk is not None:
-        add_history(app, desk)
+        app.state.desk = desk
+        app.routes.extend(history_routes.router.routes)  # `include_router` would hide them from `not_found`
     if settings.proxy is not None and upstream is not None:
         service.batchers_of(settings.proxy.detector)
         keeps_replies = settings.history is not None and settings.history.proxy

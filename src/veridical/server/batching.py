@@ -100,7 +100,7 @@ class Worker:
 
 _THREADS = 16  # at the same time, for reading and writing requests in one event loop
 _SECONDS = 60.0  # for reading or writing one request, with the wait for a thread
-_places: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+_slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
 
 async def in_thread(function: Callable[[], T]) -> T:
@@ -109,17 +109,17 @@ async def in_thread(function: Callable[[], T]) -> T:
     Raises:
         Refused: There is no result after `_SECONDS` seconds (504).
     """
-    places = _places.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_THREADS))
+    slots = _slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_THREADS))
 
     def ended(result: asyncio.Future[T]) -> None:
-        places.release()
+        slots.release()
         if not result.cancelled():
             result.exception()  # mark the error as seen, or asyncio would report it
 
     worker = job = None
     try:
         async with asyncio.timeout(_SECONDS):
-            await places.acquire()
+            await slots.acquire()
             worker = Worker("request")
             job = worker.submit(function)
             worker.close()

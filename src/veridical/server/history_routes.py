@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any, Literal
 
-from fastapi import FastAPI, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse
 
@@ -38,7 +39,10 @@ from veridical.server.protection import key_of, read_body, role_of
 from veridical.server.requests import DecisionsRequest, HowToCheck, read_request
 from veridical.workflows.checking import check_thresholds
 
-__all__ = ["ANSWERS", "add_history"]
+__all__ = ["ANSWERS", "router"]
+
+router = APIRouter()
+"""The routes. They use the desk in the state of their application."""
 
 ANSWERS = (
     RunPage,
@@ -156,17 +160,29 @@ class ImportParams(_Params):
         return {"columns": columns, "encoding": self.encoding, "delimiter": self.delimiter}
 
 
-def _require(request: Request, role: str) -> None:
-    """Raise `Refused` (403) unless the request's key has at least `role`."""
-    if ROLES.index(role_of(request)) < ROLES.index(role):
-        raise Refused(403, f"the key {key_of(request)!r} has the role {role_of(request)}", hint=f"this needs {role}")
+def _desk_for(role: str) -> Callable[[Request], Awaitable[Desk]]:
+    """Return a dependency that is the server's desk, or `Refused` (403) for a key that has not at least `role`."""
+
+    async def desk(request: Request) -> Desk:
+        if ROLES.index(role_of(request)) < ROLES.index(role):
+            raise Refused(
+                403, f"the key {key_of(request)!r} has the role {role_of(request)}", hint=f"this needs {role}"
+            )
+        found: Desk = request.app.state.desk
+        return found
+
+    return desk
+
+
+ReviewDesk = Annotated[Desk, Depends(_desk_for("review"))]
+AdminDesk = Annotated[Desk, Depends(_desk_for("admin"))]
 
 
 def _schema(name: str) -> dict[str, Any]:
     return {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
 
 
-_RUN = {"application/json": {"schema": {"$ref": "#/components/schemas/RunRow"}}}
+_RUN = _schema("RunRow")
 _OBJECT = {"application/json": {"schema": {"type": "object"}}}
 
 
@@ -192,196 +208,185 @@ def _number(text: str) -> int:
     return int(text)
 
 
-async def _json(make: Callable[[], Any], status: int = 200) -> Response:
-    return await in_thread(lambda: JSONResponse(make(), status))
+async def _json(content: Any, status: int = 200) -> Response:
+    """Return the JSON of records, written in a thread, so that long ones do not delay other requests."""
+    write = partial(json.dumps, content, default=asdict, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Response(await in_thread(write), status, media_type="application/json")
 
 
-def add_history(app: FastAPI, desk: Desk) -> None:
-    """Add the routes of the history to `app`."""
-    history, limits = desk.history, desk.service.settings.limits
+@router.get("/v1/runs", responses=documented_responses("The runs, newest first", _schema("RunPage")))
+async def runs(desk: ReviewDesk, params: Annotated[RunParams, Query()]) -> Response:
+    """List the runs that are kept, newest first. Needs the role review."""
+    return await _json(await desk.call(desk.history.runs, limit=params.limit, cursor=params.cursor, name=params.name))
 
-    @app.get("/v1/runs", responses=documented_responses("The runs, newest first", _schema("RunPage")))
-    async def runs(request: Request, params: Annotated[RunParams, Query()]) -> Response:
-        """List the runs that are kept, newest first. Needs the role review."""
-        _require(request, "review")
-        page = await desk.call(history.runs, limit=params.limit, cursor=params.cursor, name=params.name)
-        return await _json(lambda: asdict(page))
 
-    @app.post(
-        "/v1/runs",
-        openapi_extra=_UPLOAD,
-        status_code=202,
-        responses={**documented_responses("The run", _RUN), **_ACCEPTED},
+@router.post(
+    "/v1/runs",
+    openapi_extra=_UPLOAD,
+    status_code=202,
+    responses={**documented_responses("The run", _RUN), **_ACCEPTED},
+)
+async def import_file(request: Request, desk: ReviewDesk, params: Annotated[ImportParams, Query()]) -> Response:
+    """Import a file of rows (CSV, Excel, JSON, JSON Lines, Parquet), which becomes a run. Needs the role review.
+
+    The HTTP response is sent when the file is stored. Its rows are judged in the background, and this continues
+    after a restart of the server. `GET /v1/runs/{run}` counts the rows that still wait.
+    """
+    how = HowToCheck(
+        detector=params.detector or None,
+        threshold=params.threshold,
+        flag_over=params.flag_over,
+        explain=params.explain,
     )
-    async def import_file(request: Request, params: Annotated[ImportParams, Query()]) -> Response:
-        """Import a file of rows (CSV, Excel, JSON, JSON Lines, Parquet), which becomes a run. Needs the role review.
+    check_file(params.name, params.form())
+    check_thresholds(how.threshold, how.flag_over)
+    about = {**await desk.about(how), "causes": params.causes, "form": params.form()}
+    if params.causes:
+        await desk.service.with_causes([])  # raise now if this server cannot find them
+    limits = desk.service.settings.limits
+    upload = await read_body(request, limits, kind="application/octet-stream", most=limits.document_bytes)
+    run = NewRun(origin="import", by=key_of(request), name=params.name, about=about)
+    id = await desk.begin_import(run, params.name, upload)
+    return await _json(await desk.call(desk.history.run, id), 202)
 
-        The HTTP response is sent when the file is stored. Its rows are judged in the background, and this continues
-        after a restart of the server. `GET /v1/runs/{run}` counts the rows that still wait.
-        """
-        _require(request, "review")
-        how = HowToCheck(
-            detector=params.detector or None,
-            threshold=params.threshold,
-            flag_over=params.flag_over,
-            explain=params.explain,
-        )
-        check_file(params.name, params.form())
-        check_thresholds(how.threshold, how.flag_over)
-        about = {**await desk.about(how), "causes": params.causes, "form": params.form()}
-        if params.causes:
-            await desk.service.with_causes([])  # raise now if this server cannot find them
-        upload = await read_body(request, limits, kind="application/octet-stream", most=limits.document_bytes)
-        run = NewRun(origin="import", by=key_of(request), name=params.name, about=about)
-        id = await desk.begin_import(run, params.name, upload)
-        row = await desk.call(history.run, id)
-        return await _json(lambda: asdict(row), 202)
 
-    @app.get("/v1/runs/{run}", responses=documented_responses("The run", _RUN))
-    async def one_run(request: Request, run: str) -> Response:
-        """Return a run with its number of cases by outcome. Needs the role review."""
-        _require(request, "review")
-        row = await desk.call(history.run, run)
-        return await _json(lambda: asdict(row))
+@router.get("/v1/runs/{run}", responses=documented_responses("The run", _RUN))
+async def one_run(desk: ReviewDesk, run: str) -> Response:
+    """Return a run with its number of cases by outcome. Needs the role review."""
+    return await _json(await desk.call(desk.history.run, run))
 
-    @app.delete("/v1/runs/{run}", responses=documented_responses("The run is deleted", _OBJECT))
-    async def delete_run(request: Request, run: str) -> Response:
-        """Delete a run with its cases and decisions. Needs the role admin."""
-        _require(request, "admin")
-        await desk.call(history.delete_run, run, by=key_of(request))
-        return JSONResponse({"deleted": run})
 
-    @app.get("/v1/runs/{run}/facets", responses=documented_responses("The numbers of cases by value", _OBJECT))
-    async def facets(request: Request, run: str) -> Response:
-        """Return the values by which the cases of a run can be filtered, most common first. Needs the role review."""
-        _require(request, "review")
-        await desk.call(history.run, run)
-        return JSONResponse(await desk.call(history.facets, run))
+@router.delete("/v1/runs/{run}", responses=documented_responses("The run is deleted", _OBJECT))
+async def delete_run(request: Request, desk: AdminDesk, run: str) -> Response:
+    """Delete a run with its cases and decisions. Needs the role admin."""
+    await desk.call(desk.history.delete_run, run, by=key_of(request))
+    return JSONResponse({"deleted": run})
 
-    @app.get("/v1/runs/{run}/examples", responses=documented_responses("The decisions", _EXPORTS))
-    async def examples(request: Request, run: str, params: Annotated[ExportParams, Query()]) -> Response:
-        """Return the decided cases of a run as labelled examples, for `bench`, or in another form.
 
-        "csv" has a row for each decision, and "label-studio" a task for each decided case, to import into a project.
-        Needs the role review.
-        """
-        _require(request, "review")
-        if params.form == "csv":
-            return Response(await desk.call(lambda: decisions_csv(history.decision_rows(run))), media_type="text/csv")
-        if params.form == "label-studio":
-            return await _json(partial(label_studio_tasks, await desk.call(lambda: list(history.examples(run)))))
-        text = await desk.call(lambda: "".join(f"{encode(one)}\n" for one in history.examples(run)))
-        return Response(text, media_type="application/x-ndjson")
+@router.get("/v1/runs/{run}/facets", responses=documented_responses("The numbers of cases by value", _OBJECT))
+async def facets(desk: ReviewDesk, run: str) -> Response:
+    """Return the values by which the cases of a run can be filtered, most common first. Needs the role review."""
+    await desk.call(desk.history.run, run)
+    return JSONResponse(await desk.call(desk.history.facets, run))
 
-    @app.get("/v1/runs/{run}/compare/{other}", responses=documented_responses("The comparison", _schema("Comparison")))
-    async def compare(request: Request, run: str, other: str, params: Annotated[CompareParams, Query()]) -> Response:
-        """Compare a run with another one over the same cases. Needs the role review."""
-        _require(request, "review")
-        comparison = await desk.call(history.compare, run, other, limit=params.limit, offset=params.offset)
-        return await _json(lambda: asdict(comparison))
 
-    @app.get("/v1/runs/{run}/trend", responses=documented_responses("The runs, oldest first", _POINTS))
-    async def trend(request: Request, run: str) -> Response:
-        """Return the proportion of flagged cases in the runs of the same file name. Needs the role review."""
-        _require(request, "review")
-        points = await desk.call(history.trend, run)
-        return await _json(lambda: {"points": [asdict(point) for point in points]})
+@router.get("/v1/runs/{run}/examples", responses=documented_responses("The decisions", _EXPORTS))
+async def examples(desk: ReviewDesk, run: str, params: Annotated[ExportParams, Query()]) -> Response:
+    """Return the decided cases of a run as labelled examples, for `bench`, or in another form.
 
-    @app.get("/v1/runs/{run}/audit", responses=documented_responses("The lines, newest first", _LINES))
-    async def audit(request: Request, run: str) -> Response:
-        """Return who decided, withdrew or deleted something in a run, which may itself be deleted.
+    "csv" has a row for each decision, and "label-studio" a task for each decided case, to import into a project.
+    Needs the role review.
+    """
+    if params.form == "csv":
+        return Response(await desk.call(lambda: decisions_csv(desk.history.decision_rows(run))), media_type="text/csv")
+    if params.form == "label-studio":
+        return await _json(await desk.call(lambda: label_studio_tasks(list(desk.history.examples(run)))))
+    text = await desk.call(lambda: "".join(f"{encode(one)}\n" for one in desk.history.examples(run)))
+    return Response(text, media_type="application/x-ndjson")
 
-        Needs the role admin.
-        """
-        _require(request, "admin")
-        lines = await desk.call(history.audit, run)
-        return await _json(lambda: {"lines": [asdict(line) for line in lines]})
 
-    @app.get("/v1/runs/{run}/cases", responses=documented_responses("The cases", _schema("CasePage")))
-    async def cases(request: Request, run: str, params: Annotated[CaseParams, Query()]) -> Response:
-        """List cases of a run, without their texts. Needs the role review."""
-        _require(request, "review")
-        page = await desk.call(history.cases, run, params.query())
-        return await _json(lambda: asdict(page))
+@router.get("/v1/runs/{run}/compare/{other}", responses=documented_responses("The comparison", _schema("Comparison")))
+async def compare(desk: ReviewDesk, run: str, other: str, params: Annotated[CompareParams, Query()]) -> Response:
+    """Compare a run with another one over the same cases. Needs the role review."""
+    return await _json(await desk.call(desk.history.compare, run, other, limit=params.limit, offset=params.offset))
 
-    @app.get("/v1/runs/{run}/cases/{number}", responses=documented_responses("The case", _schema("StoredCase")))
-    async def one_case(request: Request, run: str, number: str) -> Response:
-        """Return a case with its texts, its result and the decisions about it. Needs the role review."""
-        _require(request, "review")
-        stored = await desk.call(history.case, run, _number(number))
-        return await _json(lambda: asdict(stored))
 
-    @app.delete("/v1/runs/{run}/cases/{number}", responses=documented_responses("The case is deleted", _OBJECT))
-    async def delete_case(request: Request, run: str, number: str) -> Response:
-        """Delete a case and the decisions about it. Needs the role admin."""
-        _require(request, "admin")
-        await desk.call(history.delete_case, run, _number(number), by=key_of(request))
-        return JSONResponse({"deleted": number})
+@router.get("/v1/runs/{run}/trend", responses=documented_responses("The runs, oldest first", _POINTS))
+async def trend(desk: ReviewDesk, run: str) -> Response:
+    """Return the proportion of flagged cases in the runs of the same file name. Needs the role review."""
+    return await _json({"points": await desk.call(desk.history.trend, run)})
 
-    @app.put(
-        "/v1/runs/{run}/cases/{number}/decisions",
-        openapi_extra=body("DecisionsRequest", _DECISION),
-        responses=documented_responses("The decisions are stored", _OBJECT),
+
+@router.get("/v1/runs/{run}/audit", responses=documented_responses("The lines, newest first", _LINES))
+async def audit(desk: AdminDesk, run: str) -> Response:
+    """Return who decided, withdrew or deleted something in a run, which may itself be deleted.
+
+    Needs the role admin.
+    """
+    return await _json({"lines": await desk.call(desk.history.audit, run)})
+
+
+@router.get("/v1/runs/{run}/cases", responses=documented_responses("The cases", _schema("CasePage")))
+async def cases(desk: ReviewDesk, run: str, params: Annotated[CaseParams, Query()]) -> Response:
+    """List cases of a run, without their texts. Needs the role review."""
+    return await _json(await desk.call(desk.history.cases, run, params.query()))
+
+
+@router.get("/v1/runs/{run}/cases/{number}", responses=documented_responses("The case", _schema("StoredCase")))
+async def one_case(desk: ReviewDesk, run: str, number: str) -> Response:
+    """Return a case with its texts, its result and the decisions about it. Needs the role review."""
+    return await _json(await desk.call(desk.history.case, run, _number(number)))
+
+
+@router.delete("/v1/runs/{run}/cases/{number}", responses=documented_responses("The case is deleted", _OBJECT))
+async def delete_case(request: Request, desk: AdminDesk, run: str, number: str) -> Response:
+    """Delete a case and the decisions about it. Needs the role admin."""
+    await desk.call(desk.history.delete_case, run, _number(number), by=key_of(request))
+    return JSONResponse({"deleted": number})
+
+
+@router.put(
+    "/v1/runs/{run}/cases/{number}/decisions",
+    openapi_extra=body("DecisionsRequest", _DECISION),
+    responses=documented_responses("The decisions are stored", _OBJECT),
+)
+async def decide(request: Request, desk: ReviewDesk, run: str, number: str) -> Response:
+    """Store a person's decisions about a case, in place of all earlier decisions. Needs the role review."""
+    limits = desk.service.settings.limits
+    sent = await read_body(request, limits)
+    wanted = await in_thread(lambda: read_request(sent, DecisionsRequest, limits))
+    version = await desk.call(
+        desk.history.decide, run, _number(number), wanted.decisions, version=wanted.version, by=key_of(request)
     )
-    async def decide(request: Request, run: str, number: str) -> Response:
-        """Store a person's decisions about a case, in place of all earlier decisions. Needs the role review."""
-        _require(request, "review")
-        sent = await read_body(request, limits)
-        wanted = await in_thread(lambda: read_request(sent, DecisionsRequest, limits))
-        version = await desk.call(
-            history.decide, run, _number(number), wanted.decisions, version=wanted.version, by=key_of(request)
-        )
-        return JSONResponse({"version": version})
+    return JSONResponse({"version": version})
 
-    @app.post("/v1/runs/{run}/sample", responses=documented_responses("The number of sentences drawn", _OBJECT))
-    async def sample(request: Request, run: str, params: Annotated[SampleParams, Query()]) -> Response:
-        """Draw unflagged sentences of a run at random, for people to review. Needs the role review.
 
-        `sampled` of a case lists its sentences, and the cases with `sampled=true` have some.
-        """
-        _require(request, "review")
-        number = await desk.call(history.draw_sample, run, params.count, by=key_of(request))
-        return JSONResponse({"drawn": number})
+@router.post("/v1/runs/{run}/sample", responses=documented_responses("The number of sentences drawn", _OBJECT))
+async def sample(request: Request, desk: ReviewDesk, run: str, params: Annotated[SampleParams, Query()]) -> Response:
+    """Draw unflagged sentences of a run at random, for people to review. Needs the role review.
 
-    @app.get("/v1/runs/{run}/decisions", responses=documented_responses("The numbers", _schema("Decisions")))
-    async def decisions(request: Request, run: str) -> Response:
-        """Count the decided sentences of a run. `missing` says what learning still needs. Needs the role review."""
-        _require(request, "review")
-        counts, _ = await desk.call(history.decided_sentences, run)
-        needed = {"needed": NEEDED, "needed_random": min(NEEDED_AT_RANDOM, counts.all_unflagged)}
-        return JSONResponse({**asdict(counts), **needed, "missing": too_few(counts)})
+    `sampled` of a case lists its sentences, and the cases with `sampled=true` have some.
+    """
+    number = await desk.call(desk.history.draw_sample, run, params.count, by=key_of(request))
+    return JSONResponse({"drawn": number})
 
-    @app.post("/v1/runs/{run}/calibrations", responses=documented_responses("What it gains", _schema("Learning")))
-    async def learn(request: Request, run: str, params: Annotated[LearnParams, Query()]) -> Response:
-        """Fit a detector's threshold and probabilities by the decisions about a run. Needs the role review.
 
-        The `verdict` is "gain" only if they are clearly better on other documents than those they were fitted on. They
-        are then stored as a version, which checks use once it is active.
-        """
-        _require(request, "review")
-        learning = await desk.learn(run, params.name, detector=params.detector, by=key_of(request))
-        return await _json(lambda: asdict(learning))
+@router.get("/v1/runs/{run}/decisions", responses=documented_responses("The numbers", _schema("Decisions")))
+async def decisions(desk: ReviewDesk, run: str) -> Response:
+    """Count the decided sentences of a run. `missing` says what learning still needs. Needs the role review."""
+    counts, _ = await desk.call(desk.history.decided_sentences, run)
+    needed = {"needed": NEEDED, "needed_random": min(NEEDED_AT_RANDOM, counts.all_unflagged)}
+    return JSONResponse({**asdict(counts), **needed, "missing": too_few(counts)})
 
-    @app.get("/v1/calibrations", responses=documented_responses("The versions, newest first", _VERSIONS))
-    async def calibrations(request: Request) -> Response:
-        """List the versions of fitted thresholds and probabilities, and which one each detector uses.
 
-        Needs the role review.
-        """
-        _require(request, "review")
-        versions = await desk.call(history.calibrations)
-        return await _json(lambda: {"versions": [asdict(each) for each in versions], "in_use": dict(desk.in_use)})
+@router.post("/v1/runs/{run}/calibrations", responses=documented_responses("What it gains", _schema("Learning")))
+async def learn(request: Request, desk: ReviewDesk, run: str, params: Annotated[LearnParams, Query()]) -> Response:
+    """Fit a detector's threshold and probabilities by the decisions about a run. Needs the role review.
 
-    @app.get("/v1/calibrations/{name}", responses=documented_responses("The content of detector.json", _OBJECT))
-    async def calibration(request: Request, name: str) -> Response:
-        """Return a version as the `detector.json` of a folder for `calibrated:FOLDER`. Needs the role review."""
-        _require(request, "review")
-        fitted = await desk.call(history.calibration, name)
-        return Response(encode(fitted, indent=1), media_type="application/json")
+    The `verdict` is "gain" only if they are clearly better on other documents than those they were fitted on. They
+    are then stored as a version, which checks use once it is active.
+    """
+    return await _json(await desk.learn(run, params.name, detector=params.detector, by=key_of(request)))
 
-    @app.put("/v1/calibrations/{name}", responses=documented_responses("It is done", _OBJECT))
-    async def activate(request: Request, name: str, params: Annotated[ActiveParams, Query()]) -> Response:
-        """Let checks use a version (`active=true`), or the detector's own thresholds again. Needs the role admin."""
-        _require(request, "admin")
-        await desk.activate(name, active=params.active, by=key_of(request))
-        return JSONResponse({"name": name, "active": params.active})
+
+@router.get("/v1/calibrations", responses=documented_responses("The versions, newest first", _VERSIONS))
+async def calibrations(desk: ReviewDesk) -> Response:
+    """List the versions of fitted thresholds and probabilities, and which one each detector uses.
+
+    Needs the role review.
+    """
+    return await _json({"versions": await desk.call(desk.history.calibrations), "in_use": dict(desk.in_use)})
+
+
+@router.get("/v1/calibrations/{name}", responses=documented_responses("The content of detector.json", _OBJECT))
+async def calibration(desk: ReviewDesk, name: str) -> Response:
+    """Return a version as the `detector.json` of a folder for `calibrated:FOLDER`. Needs the role review."""
+    fitted = await desk.call(desk.history.calibration, name)
+    return Response(encode(fitted, indent=1), media_type="application/json")
+
+
+@router.put("/v1/calibrations/{name}", responses=documented_responses("It is done", _OBJECT))
+async def activate(request: Request, desk: AdminDesk, name: str, params: Annotated[ActiveParams, Query()]) -> Response:
+    """Let checks use a version (`active=true`), or the detector's own thresholds again. Needs the role admin."""
+    await desk.activate(name, active=params.active, by=key_of(request))
+    return JSONResponse({"name": name, "active": params.active})

@@ -29,8 +29,8 @@ def check_json(checked: Checked, offsets: Offsets, *, sources: bool) -> str:
             document[name] = with_offsets(document[name], checked.case, offsets)
     for source in document["case"].get("sources", ()):
         if "pages" in source:
-            places = _utf16(source["text"])
-            source["pages"] = [places[start] for start in source["pages"]]
+            offset_of = _utf16(source["text"])
+            source["pages"] = [offset_of[start] for start in source["pages"]]
     return json.dumps({**document, "offsets": offsets}, ensure_ascii=False)
 
 
@@ -44,8 +44,8 @@ def with_offsets(document: Any, case: Case, offsets: Offsets) -> Any:
     """
     if offsets == "code-points":
         return document
-    places: dict[str | None, list[int]] = {source.id: _utf16(source.text) for source in case.sources}
-    return _converted(document, places, _utf16(case.response))
+    of_sources: dict[str | None, list[int]] = {source.id: _utf16(source.text) for source in case.sources}
+    return _converted(document, of_sources, _utf16(case.response))
 
 
 def _utf16(text: str) -> list[int]:
@@ -53,12 +53,12 @@ def _utf16(text: str) -> list[int]:
     return list(accumulate((1 + (character > "\uffff") for character in text), initial=0))
 
 
-def _converted(value: Any, places: Mapping[str | None, list[int]], current: list[int]) -> Any:
+def _converted(value: Any, of_sources: Mapping[str | None, list[int]], current: list[int]) -> Any:
     if isinstance(value, list):
-        return [_converted(each, places, current) for each in value]
+        return [_converted(each, of_sources, current) for each in value]
     if not isinstance(value, dict):
         return value
     if value.keys() == {"start", "end"}:
         return {name: current[place] for name, place in value.items()}
-    current = places.get(value.get("source_id"), current)
-    return {name: _converted(each, places, current) for name, each in value.items()}
+    current = of_sources.get(value.get("source_id"), current)
+    return {name: _converted(each, of_sources, current) for name, each in value.items()}

@@ -84,8 +84,8 @@ def _json(status: int, answer: dict[str, Any], headers: dict[str, str]) -> Respo
 
 def _headers_on(request: Request) -> dict[str, str]:
     """Return the headers that are forwarded: those in `_FORWARDED` that hold none of our own keys."""
-    ours = request.scope["state"].get("headers_with_key", ())
-    return {name: request.headers[name] for name in _FORWARDED if name in request.headers and name not in ours}
+    with_key = request.scope["state"].get("headers_with_key", ())
+    return {name: request.headers[name] for name in _FORWARDED if name in request.headers and name not in with_key}
 
 
 async def _whole(

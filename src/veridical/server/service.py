@@ -77,7 +77,7 @@ class Service:
                 problems[name] = str(error)
         return problems
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Start the detectors, and load each with a first case, except those that would pay for a chat model."""
         for name, batcher in self.batchers.items():
             batcher.start()

@@ -35,7 +35,7 @@ _SECONDS = re.compile(r"\d{1,5}(\.\d{1,3})?", re.ASCII)
 
 
 class Upstream:
-    """Sends requests to the chat server that the settings name. Open and close it in the event loop that uses it.
+    """Sends requests to the chat server that the settings name. Start and close it in the event loop that uses it.
 
     A bad URL or a missing key raises the errors of `llm.endpoint.resolve_server`.
     """
@@ -45,7 +45,7 @@ class Upstream:
         self._server = resolve_server(settings.base_url, settings.key_env, None, os.environ)
         self._client: httpx.AsyncClient | None = None
 
-    def open(self) -> None:
+    async def start(self) -> None:
         """Create the HTTP client."""
         timeout = httpx.Timeout(self._settings.timeout, connect=10, pool=10)
         # no connection serves twice: bytes behind the end of a reply would become the reply to another client

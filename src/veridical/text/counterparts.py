@@ -302,17 +302,17 @@ def agrees(mention: Mention, bound: str, option: Mention) -> bool:
     """
     if mention.is_name:
         return False
-    ours, theirs = _amount(mention), _amount(option)
-    if ours is None or theirs is None or ours[0] != theirs[0] or len(ours) != len(theirs):
+    amount, source_amount = _amount(mention), _amount(option)
+    if amount is None or source_amount is None or amount[0] != source_amount[0] or len(amount) != len(source_amount):
         return bool(bound)
     if bound in (">", "<"):
-        return theirs >= ours if bound == ">" else theirs <= ours
-    if len(ours) != 2 or mention.kind in ("year", "age", "ordinal", "month", "weekday"):
+        return source_amount >= amount if bound == ">" else source_amount <= amount
+    if len(amount) != 2 or mention.kind in ("year", "age", "ordinal", "month", "weekday"):
         return False
     if bound:
-        return abs(ours[1] - theirs[1]) <= _NEARLY * abs(theirs[1])
-    step = _step(ours[1])
-    return abs(ours[1]) >= 10 * step > 10 * _step(theirs[1]) and abs(ours[1] - theirs[1]) <= step / 2
+        return abs(amount[1] - source_amount[1]) <= _NEARLY * abs(source_amount[1])
+    step = _step(amount[1])
+    return abs(amount[1]) >= 10 * step > 10 * _step(source_amount[1]) and abs(amount[1] - source_amount[1]) <= step / 2
 
 
 def _amount(value: Mention) -> tuple[str, Fraction] | tuple[str, Fraction, Fraction, Fraction] | None:

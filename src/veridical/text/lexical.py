@@ -129,7 +129,10 @@ def _shared_runs(sequence: Sequence[str], sources: Sequence[_SourceWords]) -> li
     for source in sources:
         unknown = len(source.numbers)  # the id of every word that the source lacks
         hashes = _hashes([source.numbers.get(form, unknown) for form in sequence])
-        for shared, ours, theirs in zip(shared_by_size, hashes, source.runs, strict=True):
-            if len(theirs):
-                shared |= theirs[np.minimum(np.searchsorted(theirs, ours), len(theirs) - 1)] == ours
+        for shared, response_runs, source_runs in zip(shared_by_size, hashes, source.runs, strict=True):
+            if len(source_runs):
+                shared |= (
+                    source_runs[np.minimum(np.searchsorted(source_runs, response_runs), len(source_runs) - 1)]
+                    == response_runs
+                )
     return [np.flatnonzero(shared) for shared in shared_by_size]

@@ -537,10 +537,10 @@ def _part_of_whole(form: str, match: re.Match[str]) -> Value:
         whole = int(named["den"]) if named["den"].isdecimal() else _CARDINAL[named["den"]]
     else:
         whole = _PARTS[named["dens"] or named["den"] or named["part"] or "half"]
-    share = Fraction(count, whole)
-    percents = [100 * share, *(Fraction(round(100 * share * 10**n), 10**n) for n in range(3))]
-    percents += [Fraction(100 * share * 10**n // 1, 10**n) for n in range(3)]
-    keys = (*dict.fromkeys(f"q:percent:{percent}" for percent in percents), f"n:{share}")
+    fraction = Fraction(count, whole)
+    percents = [100 * fraction, *(Fraction(round(100 * fraction * 10**n), 10**n) for n in range(3))]
+    percents += [Fraction(100 * fraction * 10**n // 1, 10**n) for n in range(3)]
+    keys = (*dict.fromkeys(f"q:percent:{percent}" for percent in percents), f"n:{fraction}")
     keys = (stem("half"), *keys) if match[0] == "half" else keys
     return keys, keys
 

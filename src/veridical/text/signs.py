@@ -257,32 +257,32 @@ _MATHS = frozenset(["+", "*", "/", "=", "≠", "<", ">", "≤", "≥", "^", "∧
 _CODE = re.compile(r"[A-Z][A-Za-z]?|[A-Z]{1,4}|[A-Z][A-Za-z]?[0-9]")  # "C" of "C++", "BBB", "Na", "Ca2"
 
 
-def contradicts(ours: Gap, theirs: Gap, before: str, after: str) -> str | None:
+def contradicts(gap: Gap, other_gap: Gap, before: str, after: str) -> str | None:
     """Tell whether the symbols between two words contradict the symbols between the same words in another text.
 
     A symbol that only one text has is no contradiction, unless the word means something else without it.
 
     Args:
-        ours: The symbols in one text.
-        theirs: The symbols in the other text.
+        gap: The symbols in one text.
+        other_gap: The symbols in the other text.
         before: The word before the symbols, as written. "" at the beginning of a text.
         after: The word after the symbols, as written.
 
     Returns:
         The name of the contradicting part of `Gap`, such as "operator", or None if there is no contradiction.
     """
-    if ours == theirs:
+    if gap == other_gap:
         return None
-    one, other = ours.operator, theirs.operator
+    one, other = gap.operator, other_gap.operator
     if one and other and one != other and not _is_dash(one, other, before, after):
         marks = len(one) != len(other) and set(one + other) <= {"✓", "✗"}  # a row may have more of them
         return None if marks else "operator"
-    one, other = ours.prefix, theirs.prefix
+    one, other = gap.prefix, other_gap.prefix
     if one != other and (
         (one and other) or (one or other) in ("!", "√") or ("-" in (one, other) and after[:1].isdigit())
     ):
         return "prefix"
-    one, other = ours.suffix, theirs.suffix
+    one, other = gap.suffix, other_gap.suffix
     if one != other and before:
         code = _CODE.fullmatch(before) is not None and (before.isupper() or "-" not in (one, other))
         if (one and other) or (code and (one or other) in ("+", "-", "++", "#", "♭")):

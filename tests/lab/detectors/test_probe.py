@@ -23,12 +23,12 @@ pytest.importorskip("transformers")
 from tests.lab.probes.samples import WRONG, example, examples  # noqa: E402
 from veridical.inference import template  # noqa: E402
 from veridical.inference.local_model import LocalModel  # noqa: E402
-from veridical.inference.saving import save_artifact  # noqa: E402
 from veridical.models.load import load  # noqa: E402
 from veridical_lab.detectors.local.probe import Probe  # noqa: E402
 from veridical_lab.models.encode import encode  # noqa: E402
 from veridical_lab.models.monitor import ProbeMonitor  # noqa: E402
 from veridical_lab.models.runner import RequestedOutputs, Runner, RunnerResult  # noqa: E402
+from veridical_lab.models.saving import save_artifact  # noqa: E402
 from veridical_lab.models.testing import tiny  # noqa: E402
 from veridical_lab.probes.options import ProbeOptions, TrainingConfig  # noqa: E402
 from veridical_lab.probes.training import train_probe  # noqa: E402

@@ -15,7 +15,7 @@ from veridical.records.salience_map import MapWord, SalienceMap
 from veridical.records.spans import Span
 from veridical.records.types import Case, Source
 from veridical.report.pages import render
-from veridical.report.salience import map_view, salience_html, salience_page, salience_style
+from veridical.report.salience import map_view, salience_page, salience_style
 from veridical.text.segment import words
 from veridical_lab.report.salience_plots import salience_map_svg, word_bars_svg
 
@@ -134,7 +134,7 @@ def read(html: str) -> str:
 
 
 def test_the_html_needs_no_matplotlib_and_holds_every_text(no_plots: None) -> None:
-    html = salience_html(a_map(CASE), CASE, flagged=[Span(5, 10)])
+    html = render("salience.html", map=map_view(a_map(CASE), CASE, flagged=[Span(5, 10)]))
     text = re.sub(r"attribution [\d.]+%.*?\(([^)]*)\)(?:\n[\d.]+% .*?\([^)]*\))*", "", read(html), flags=re.DOTALL)
     assert "Cats sleep & purr." in text
     assert "Cats doze. Dogs bark." in text
@@ -145,7 +145,7 @@ def test_the_html_needs_no_matplotlib_and_holds_every_text(no_plots: None) -> No
 def test_the_html_names_what_a_word_rests_on(no_plots: None) -> None:
     found = a_map(CASE)
     best = found.source_words[int(found.values[:, 1].argmax())]
-    html = salience_html(found, CASE)
+    html = render("salience.html", map=map_view(found, CASE))
     after = read(html.split("sleep", 1)[1].split("</span>", 1)[0] + "</span>")
     assert after.splitlines()[0] == f"attribution {found.attribution[1]:.1%}"
     assert after.splitlines()[1] == f"{found.values[:, 1].max():.1%} {best.text} ({best.source_id})"

@@ -103,8 +103,10 @@ def subsampling(counts: Confusion, target: float = 0.5) -> Subsampling:
         why = "below 0" if exact < 0 else f"below {least:.2g}"
         return Subsampling(exact, least, note=f"the ratio is {why}: one in twenty is a predicted hallucination")
     if exact > 1:
-        share = max(0.01, 1 / exact)
-        return Subsampling(exact, 1.0, share, note="the ratio is above 1: fewer predicted consistent ones are taken")
+        proportion = max(0.01, 1 / exact)
+        return Subsampling(
+            exact, 1.0, proportion, note="the ratio is above 1: fewer predicted consistent ones are taken"
+        )
     return Subsampling(exact, exact)
 
 
@@ -158,8 +160,8 @@ def expected_counts(annotated: Annotated, candidates: Sequence[float], threshold
         (scores >= threshold, of_pool >= threshold),
         (scores < threshold, of_pool < threshold),
     ):
-        share = (float(weights[side & wrong].sum()) + _MORE * average) / (float(weights[side].sum()) + _MORE)
-        counts += [int(candidates_here.sum()) * share, int(candidates_here.sum()) * (1 - share)]
+        proportion = (float(weights[side & wrong].sum()) + _MORE * average) / (float(weights[side].sum()) + _MORE)
+        counts += [int(candidates_here.sum()) * proportion, int(candidates_here.sum()) * (1 - proportion)]
     tp, fp, fn, tn = counts
     return Confusion(tp=tp, fp=fp, fn=fn, tn=tn)
 

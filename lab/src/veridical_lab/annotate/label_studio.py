@@ -311,9 +311,9 @@ def _task_about(task: Any, number: int) -> tuple[dict[str, str], list[Any]]:
             f"task {number} asks {kind!r} (version {version})", hint=f"one of {', '.join(QUESTION_KINDS)}, version 1"
         )
     names = {str(result.get("from_name")) for a in annotations for result in a.get("result") or () if result}
-    if foreign := sorted(names - _CONTROLS[kind] - {"None"}):
+    if unknown := sorted(names - _CONTROLS[kind] - {"None"}):
         raise InputError(
-            f"task {number}: the labelling config has {', '.join(map(repr, foreign))}, which {kind!r} does not have",
+            f"task {number}: the labelling config has {', '.join(map(repr, unknown))}, which {kind!r} does not have",
             hint=f"set the project's config to that of `veridical annotate config {kind}`",
         )
     return about, annotations

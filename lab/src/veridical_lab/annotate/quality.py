@@ -146,12 +146,12 @@ def annotator_quality(
     for i, name in enumerate(names):
         labels = ratings[i][~np.isnan(ratings[i])]
         seconds = median(times[name]) if times[name] else None
-        share = float(labels.mean()) if len(labels) else 0.0
+        positive_rate = float(labels.mean()) if len(labels) else 0.0
         signs = []
         if len(labels) >= rule.least:
             # where one label is rare, others give the same label most of the time, too
-            alike = others_of(ratings, i) if share == 1.0 else 1.0 - others_of(ratings, i)
-            if share in (0.0, 1.0) and alike ** len(labels) < rule.chance:
+            alike = others_of(ratings, i) if positive_rate == 1.0 else 1.0 - others_of(ratings, i)
+            if positive_rate in (0.0, 1.0) and alike ** len(labels) < rule.chance:
                 signs.append("always the same label")
             if conflict[i] is not None and conflict[i] > rule.conflict:  # type: ignore[operator]
                 signs.append(f"{conflict[i]:.0%} of the labels are against the majority of the others")
@@ -161,7 +161,7 @@ def annotator_quality(
             AnnotatorQuality(
                 name,
                 len(labels),
-                share,
+                positive_rate,
                 float(rates[i, 0]),
                 None if intervals is None else (float(intervals[0, i, 0]), float(intervals[1, i, 0])),
                 float(rates[i, 1]),

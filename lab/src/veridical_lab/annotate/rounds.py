@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from veridical.detectors import load_detector
-from veridical.io.jsonl import append_lines, read_json
+from veridical.io.jsonl import read_json
 from veridical.io.serialization import decode, encode
 from veridical.metrics import UndefinedMetricError
 from veridical.records.errors import InputError
@@ -19,6 +19,7 @@ from veridical_lab.annotate.balance import Annotated
 from veridical_lab.annotate.items import item_place, says_hallucinated
 from veridical_lab.annotate.scorer import PoolScores, Scorer, item_weights, score_pool
 from veridical_lab.annotate.simulate import Loop
+from veridical_lab.datasets.appending import append_lines
 
 __all__ = ["annotated_by", "append_annotation", "loop_rows", "round_scores"]
 

@@ -65,10 +65,10 @@ def similarity(replaced: str, original: str) -> float:
     >>> similarity("5 km", "5 kilometres"), similarity("the big boat", "a boat")
     (1.0, 0.5)
     """
-    ours, theirs = implied(replaced), implied(original)
-    if not ours or not theirs:
+    of_replaced, of_original = implied(replaced), implied(original)
+    if not of_replaced or not of_original:
         return float(replaced.casefold().split() == original.casefold().split())
-    return len(ours & theirs) / len(ours | theirs)
+    return len(of_replaced & of_original) / len(of_replaced | of_original)
 
 
 def embedding_similarity(replaced: Sequence[str], original: Sequence[str], embed: Embed) -> list[float]:

@@ -18,8 +18,8 @@ import numpy as np
 from veridical.io.serialization import read_documents
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Floats
-from veridical.metrics.measure import FunctionOfSums, difference_interval
-from veridical.metrics.significance import bonferroni
+from veridical.metrics.measure import FunctionOfSums, resampled_values
+from veridical.metrics.significance import bonferroni, percentile_interval
 from veridical.records.errors import InputError, UnknownNameError
 from veridical.records.spans import intersection
 from veridical.records.types import Case, Judgement, SourceSpan, judged_source_spans, judged_spans
@@ -213,7 +213,7 @@ def compare_pair(a: Evaluation, b: Evaluation, name: str, settings: BenchSetting
             value_a, value_b = (metric.value(np.concatenate(rows)) for rows in (rows_a, rows_b))
             values, difference = [value_a, value_b], value_b - value_a
             test, p = (_TESTS[name] if name in _TESTS else _sums(name))(rows_a, rows_b)
-            low, high = difference_interval(
+            (drawn_a, drawn_b), count = resampled_values(
                 metric,
                 (rows_a, rows_b),
                 documents,
@@ -221,6 +221,7 @@ def compare_pair(a: Evaluation, b: Evaluation, name: str, settings: BenchSetting
                 seed=settings.seed,
                 level=settings.level,
             )
+            low, high = percentile_interval(drawn_b - drawn_a, count, settings.level)
     except (UndefinedMetricError, InputError) as error:
         note = error.message
     return DetectorComparison(

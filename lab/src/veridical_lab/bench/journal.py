@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from veridical.io.jsonl import Line, append_lines, recover
+from veridical.io.jsonl import Line
 from veridical.io.serialization import decode, encode
 from veridical.records.errors import OutputError, WireError
 from veridical.records.types import Judgement
+from veridical_lab.datasets.appending import append_lines, recover
 
 __all__ = ["Journal"]
 

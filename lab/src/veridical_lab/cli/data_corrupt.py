@@ -211,17 +211,17 @@ def corrupt_command(
     from veridical_lab.corrupt.output import CorruptionOutput
 
     check_out(out, [data])
-    way, masked, examples = _way_and_examples(data, corruption, masked_words, options)
+    corruptor, masked, examples = _way_and_examples(data, corruption, masked_words, options)
     how = {"corruption": asdict(corruption), "options": asdict(options)}
     how["masked"] = {k: v for k, v in asdict(masked_words).items() if k not in ("batch_size", "device")}
     models = getattr(masked, "provenance", ())
-    output = CorruptionOutput(out, digest_of([data, how, models]), method=way.name, seed=corruption.seed)
+    output = CorruptionOutput(out, digest_of([data, how, models]), method=corruptor.name, seed=corruption.seed)
     if done := output.report.inputs:
         output.check_last(next(islice(examples, done - 1, None), None))
         write_line(f"goes on after {done} examples")
     size = _SAVED if masked is None else masked_words.batch_size
     stream = attempts(
-        examples, way, share=corruption.share, pairs=corruption.pairs, seed=corruption.seed, batch_size=size
+        examples, corruptor, share=corruption.share, pairs=corruption.pairs, seed=corruption.seed, batch_size=size
     )
     with progress_bar() as show:
         while made := list(islice(stream, size)):
@@ -276,11 +276,11 @@ def _way_and_examples(
             return Arguments(examples, types=types, topics=topics)
         if name == "knowledge":
             return Knowledge(examples, types=types)
-        way: Corruptor = masked if name == "masked" and masked is not None else makers[name](examples)
-        return way
+        corruptor: Corruptor = masked if name == "masked" and masked is not None else makers[name](examples)
+        return corruptor
 
-    ways = [(made(name), weight) for name, weight in weights.items()]
-    return (ways[0][0] if len(ways) == 1 else Mixture(ways)), masked, iter(examples)
+    corruptors = [(made(name), weight) for name, weight in weights.items()]
+    return (corruptors[0][0] if len(corruptors) == 1 else Mixture(corruptors)), masked, iter(examples)
 
 
 def _corruptible(data: str, options: DataOptions, corruption: CorruptionOptions) -> Iterator[Example]:

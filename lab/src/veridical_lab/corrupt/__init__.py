@@ -102,22 +102,22 @@ def corrupt(
     make = WAYS.load(how) if isinstance(how, str) else how
     if types is not None and not hasattr(make, "types"):
         raise InputError(f"{how!r} has no error types to choose from", hint="leave the types out, or take 'rules'")
-    way: Corruptor = make(examples) if types is None else make(examples, types=types)
+    corruptor: Corruptor = make(examples) if types is None else make(examples, types=types)
     skipped: Counter[str] = Counter()
     results: list[Example] = []
-    for attempt in attempts(examples, way, share=share, pairs=pairs, seed=seed):
+    for attempt in attempts(examples, corruptor, share=share, pairs=pairs, seed=seed):
         results += attempt.examples
         skipped.update([attempt.skipped] if attempt.skipped else [])
     changed = sum(not is_grounded(example) for example in results)
     if not changed:
         why = ", ".join(f"{reason} ({n})" for reason, n in skipped.most_common(3)) or "no example was drawn"
-        raise InputError(f"none of {len(examples)} examples could be corrupted by {way.name!r}", hint=why)
+        raise InputError(f"none of {len(examples)} examples could be corrupted by {corruptor.name!r}", hint=why)
     return Corrupted(tuple(results), changed, dict(skipped.most_common()))
 
 
 def attempts(
     examples: Iterable[Example],
-    way: Corruptor,
+    corruptor: Corruptor,
     *,
     share: float = 0.5,
     pairs: bool = False,
@@ -128,7 +128,7 @@ def attempts(
 
     Args:
         examples: The labelled examples, which are read as a stream, `batch_size` at a time.
-        way: The way to corrupt.
+        corruptor: The way to corrupt.
         share: The fraction of the grounded examples to corrupt, above 0 and at most 1.
         pairs: Whether to yield each corrupted example after its unchanged original, and to leave out examples that were
             not drawn.
@@ -144,10 +144,12 @@ def attempts(
         raise InputError(f"the batch size is {batch_size}", hint="at least 1")
     remaining = iter(examples)
     while batch := list(islice(remaining, batch_size)):
-        draws = {i: random.Random(f"{seed}\0{way.name}\0{example.case.id}") for i, example in enumerate(batch)}
+        draws = {i: random.Random(f"{seed}\0{corruptor.name}\0{example.case.id}") for i, example in enumerate(batch)}
         chosen = [i for i, example in enumerate(batch) if is_grounded(example) and draws[i].random() < share]
         some = [batch[i] for i in chosen], [draws[i] for i in chosen]
-        results = way.change_many(*some) if isinstance(way, CorruptsMany) else list(map(way.change, *some))
+        results = (
+            corruptor.change_many(*some) if isinstance(corruptor, CorruptsMany) else list(map(corruptor.change, *some))
+        )
         by_index = dict(zip(chosen, results, strict=True))
         for i, example in enumerate(batch):
             result = by_index.get(i)

@@ -161,14 +161,14 @@ def usable_topic(topic: Topic, *, reworded: bool) -> Topic | None:
 def _examples(
     topic: Topic, arguments: Sequence[Argument], id: str, wording: str, draw: random.Random
 ) -> Iterator[Example]:
-    response, places = _response(arguments, draw)
+    response, spans = _response(arguments, draw)
     others = {argument.id: draw.choice(argument.paraphrases or (argument.text,)) for argument in arguments}
     for name in ("same", "other") if wording == "both" else (wording,):
         sources = tuple(a.source(a.text if name == "same" else others[a.id]) for a in arguments)
         case = Case(f"{id}/{name}", response, sources, question=topic.text)
         verdicts = tuple(
             Verdict(span, 0.0, evidence=(Evidence(source.id, _whole(source)),))
-            for span, source in zip(places, sources, strict=True)
+            for span, source in zip(spans, sources, strict=True)
         )
         omissions = tuple(Omission(source.id, _whole(source), 0.0) for source in sources)
         gold = Judgement(case.id, "composed", 0.0, 0.0, verdicts, omissions)
@@ -182,7 +182,7 @@ def _whole(source: Source) -> Span:
 
 def _response(arguments: Sequence[Argument], draw: random.Random) -> tuple[str, list[Span]]:
     """Compose a passage for each perspective, with an empty line between; return the text and each argument's span."""
-    text, places = "", []
+    text, spans = "", []
     before: str | None = None
     ends = [a.perspective != b.perspective for a, b in pairwise(arguments)] + [True]
     for argument, ends_passage in zip(arguments, ends, strict=True):
@@ -198,5 +198,5 @@ def _response(arguments: Sequence[Argument], draw: random.Random) -> tuple[str, 
         before = name
         clause = clause_of(argument.text) or argument.text
         text += f"{opening} {clause}."
-        places.append(Span(len(text) - 1 - len(clause), len(text) - 1))
-    return text, places
+        spans.append(Span(len(text) - 1 - len(clause), len(text) - 1))
+    return text, spans

@@ -22,12 +22,12 @@ class Mixture:
         InputError: There are fewer than two ways, or a weight is not positive.
     """
 
-    def __init__(self, ways: Sequence[tuple[Corruptor, float]]) -> None:
-        if len(ways) < 2 or any(weight <= 0 for _, weight in ways):
-            weights = ", ".join(f"{way.name}={weight:g}" for way, weight in ways)
+    def __init__(self, corruptors: Sequence[tuple[Corruptor, float]]) -> None:
+        if len(corruptors) < 2 or any(weight <= 0 for _, weight in corruptors):
+            weights = ", ".join(f"{corruptor.name}={weight:g}" for corruptor, weight in corruptors)
             raise InputError(f"the mixture is {weights or 'empty'}", hint="two ways or more, weights above 0")
-        self._ways = list(ways)
-        self.name = ",".join(f"{way.name}={weight:g}" for way, weight in self._ways)
+        self._corruptors = list(corruptors)
+        self.name = ",".join(f"{corruptor.name}={weight:g}" for corruptor, weight in self._corruptors)
 
     def change(self, example: Example, draw: random.Random) -> Example | str:
         """Return the example changed by one of the ways, or why none can change it."""
@@ -38,19 +38,23 @@ class Mixture:
         orders: list[list[tuple[Corruptor, random.Random]]] = []
         for draw in draws:
             # each way has its own draw, so that its result does not depend on which ways were tried before
-            with_draws = [(way, random.Random(draw.getrandbits(64))) for way, _ in self._ways]
-            keys = [draw.random() ** (1 / weight) for _, weight in self._ways]
+            with_draws = [(corruptor, random.Random(draw.getrandbits(64))) for corruptor, _ in self._corruptors]
+            keys = [draw.random() ** (1 / weight) for _, weight in self._corruptors]
             orders.append([with_draws[i] for i in sorted(range(len(with_draws)), key=lambda i: -keys[i])])
         results: dict[int, Example] = {}
         reasons: Mapping[int, list[str]] = {i: [] for i in range(len(examples))}
-        for turn in range(len(self._ways)):
-            for way, _ in self._ways:
-                chosen = [i for i, order in enumerate(orders) if i not in results and order[turn][0] is way]
+        for turn in range(len(self._corruptors)):
+            for corruptor, _ in self._corruptors:
+                chosen = [i for i, order in enumerate(orders) if i not in results and order[turn][0] is corruptor]
                 some = [examples[i] for i in chosen], [orders[i][turn][1] for i in chosen]
-                made = way.change_many(*some) if isinstance(way, CorruptsMany) else list(map(way.change, *some))
+                made = (
+                    corruptor.change_many(*some)
+                    if isinstance(corruptor, CorruptsMany)
+                    else list(map(corruptor.change, *some))
+                )
                 for i, result in zip(chosen, made, strict=True):
                     if isinstance(result, Example):
                         results[i] = result
                     else:
-                        reasons[i].append(f"{way.name}: {result}")
+                        reasons[i].append(f"{corruptor.name}: {result}")
         return [results.get(i) or "; ".join(sorted(reasons[i])) for i in range(len(examples))]

@@ -14,13 +14,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from veridical.io.files import read_text, write_whole
-from veridical.io.jsonl import append_lines
 from veridical.io.serialization import decode, encode
 from veridical.io.strict_json import parse
 from veridical.records.errors import DataError, InputError, OutputError
 from veridical.records.spans import length
 from veridical.records.types import Example
 from veridical_lab.corrupt import Attempt, is_grounded
+from veridical_lab.datasets.appending import append_lines
 
 __all__ = ["CorruptionOutput", "CorruptionReport"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, jsonl_rows, read_rows, text_id
 from veridical.records.errors import InputError
-from veridical.records.spans import Span, cut, trimmed, union
+from veridical.records.spans import Span, cut, trimmed, union, union_across_space
 from veridical.records.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical_lab.datasets.consensus import majority
 from veridical_lab.datasets.files import check_split
@@ -92,13 +92,7 @@ def parse_chevrons(response: str, marked: str) -> tuple[list[Span], int]:
             raise InputError(f"the marked text differs from the response at its character {i} ({character!r})")
     if open_start >= 0:
         raise InputError("a < is never closed")
-    joined: list[Span] = []
-    for span in union(spans):
-        if joined and not response[joined[-1].end : span.start].strip():
-            joined[-1] = Span(joined[-1].start, span.end)
-        else:
-            joined.append(span)
-    return joined, end
+    return union_across_space(spans, response), end
 
 
 def mark_chevrons(response: str, spans: Sequence[Span]) -> str:

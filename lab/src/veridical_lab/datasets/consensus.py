@@ -109,6 +109,6 @@ def _agreed(k: int, marked: Sequence[Sequence[_Mark]]) -> list[_Mark]:
             agreed.append(piece)
     labelled: list[_Mark] = []
     for span in union(agreed):
-        labels = Counter(label for marks in marked for place, label in marks if place.overlaps(span))
+        labels = Counter(label for marks in marked for marked_span, label in marks if marked_span.overlaps(span))
         labelled.append((span, next(iter(labels)) if len(labels) == 1 else None))
     return labelled

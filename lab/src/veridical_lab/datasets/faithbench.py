@@ -50,7 +50,7 @@ def _example(row: Row) -> list[Example]:
     for mark in row.rows("annotations"):
         who = next((str(mark.values[key]) for key in ("annotator_id", "annotator") if mark.values.get(key)), "unknown")
         marks.setdefault(who, []).append(mark)
-    people = tuple(_annotator(who, theirs, case) for who, theirs in marks.items())
+    people = tuple(_annotator(who, marks_of_annotator, case) for who, marks_of_annotator in marks.items())
     gold = at_least(1, people, case) if people else Judgement(case.id, "human:faithbench", 0.0)
     gold = replace(gold, notes=tuple(dict.fromkeys(note for judgement in people for note in judgement.notes)))
     metadata = row.values.get("metadata")

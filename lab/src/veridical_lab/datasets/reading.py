@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from veridical.datasets.reading import Row, object_rows, shown
 from veridical.io.files import read_text
+from veridical.io.json_positions import after_space
 from veridical.io.jsonl import OnBad, json_error, refuse
 from veridical.io.tables import csv_table
 from veridical.records.errors import DataError
@@ -31,11 +31,11 @@ def json_rows(path: Path, on_bad: OnBad = None, *, key: str | None = None, names
     text = read_text(path)
     if not text.strip():
         raise DataError("the file is empty", path=path)
-    position = _next(text, 0) if key is None else _start_of_array(text, key, path)
+    position = after_space(text, 0) if key is None else _start_of_array(text, key, path)
     if text[position] != "[":
         line = 1 + text.count("\n", 0, position)
         raise DataError("not a JSON array", path=path, line=line, hint="is it JSON Lines?")
-    position = _next(text, position + 1)
+    position = after_space(text, position + 1)
     decoder = json.JSONDecoder()
     line, counted, number = 1, 0, 0
     escapes = "\\u" in text
@@ -48,9 +48,9 @@ def json_rows(path: Path, on_bad: OnBad = None, *, key: str | None = None, names
         if names and isinstance(value, list) and len(value) == len(names):
             value = dict(zip(names, value, strict=True))
         yield from object_rows(path, line, number, value, on_bad, escapes=escapes)
-        position = _next(text, end)
+        position = after_space(text, end)
         if text[position : position + 1] == ",":
-            position = _next(text, position + 1)
+            position = after_space(text, position + 1)
         elif text[position : position + 1] != "]":
             raise DataError("not JSON: the array is not closed", path=path, line=1 + text.count("\n", 0, position))
     if key is None and text[position + 1 :].strip():
@@ -67,12 +67,12 @@ def _start_of_array(text: str, key: str, path: Path) -> int:
     decoder = json.JSONDecoder()
     position = text.index("{") + 1
     while True:
-        name, end = decoder.raw_decode(text, _next(text, position))
-        position = _next(text, _next(text, end) + 1)  # after the colon
+        name, end = decoder.raw_decode(text, after_space(text, position))
+        position = after_space(text, after_space(text, end) + 1)  # after the colon
         if name == key:
             return position
         _, end = decoder.raw_decode(text, position)
-        position = _next(text, end) + 1  # after the comma
+        position = after_space(text, end) + 1  # after the comma
 
 
 def _json_object(text: str, path: Path) -> dict[str, Any]:
@@ -91,14 +91,6 @@ def read_json_object(path: Path) -> Row:
     if not text.strip():
         raise DataError("the file is empty", path=path)
     return next(object_rows(path, 1, 1, _json_object(text, path), None, escapes="\\u" in text))
-
-
-_SPACE = re.compile(r"\s*")
-
-
-def _next(text: str, position: int) -> int:
-    match = _SPACE.match(text, position)
-    return match.end() if match else position
 
 
 def csv_rows(

@@ -68,8 +68,8 @@ def _example(name: str, part: str, documents: dict[str, str], row: Row) -> list[
         text = sentence.text("summ_sent").strip()
         response += f" {text}" if response else text
         if sentence.choice("sent_label", {"yes": 0.0, "no": 1.0}):
-            place = Span(len(response) - len(text), len(response))
-            verdicts.append(Verdict(place, 1.0, sentence.optional("type"), reason=sentence.optional("exp")))
+            span = Span(len(response) - len(text), len(response))
+            verdicts.append(Verdict(span, 1.0, sentence.optional("type"), reason=sentence.optional("exp")))
     case = Case(f"{name}/{part}/{row.number}", response, (Source(document, documents[document]),), question=topic)
     gold = Judgement(case.id, "human:expert", float(bool(verdicts)), verdicts=tuple(verdicts))
     return [Example(case, gold, document, group(data=name, system=model, part=part))]

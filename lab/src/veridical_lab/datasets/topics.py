@@ -60,8 +60,8 @@ class Argument:
 
     def overlaps(self, other: Argument) -> bool:
         """Return whether a wording of one argument is part of a wording of the other, word for word."""
-        ours, theirs = ([f" {normal_form(text)} " for text in a.wordings] for a in (self, other))
-        return any(a in b or b in a for a in ours for b in theirs)
+        left, right = ([f" {normal_form(text)} " for text in a.wordings] for a in (self, other))
+        return any(a in b or b in a for a in left for b in right)
 
 
 @dataclass(frozen=True, slots=True)

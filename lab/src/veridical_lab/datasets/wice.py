@@ -63,10 +63,10 @@ def _example(part: str, seen: Counter[str], row: Row) -> list[Example]:
         seen[f"tokens/{name}"] += 1
         count = seen[f"tokens/{name}"]
         case = Case(f"tokens/{name}" + (f"#{count}" if count > 1 else ""), response, (source,))
-        places = align(response, row.texts("claim_tokens"))
-        if places is None:
+        token_spans = align(response, row.texts("claim_tokens"))
+        if token_spans is None:
             raise row.bad("the claim's tokens do not join to the claim")
-        verdicts = tuple(Verdict(span, 1.0) for span in flagged_runs(places, row.flags("non_supported_spans")))
+        verdicts = tuple(Verdict(span, 1.0) for span in flagged_runs(token_spans, row.flags("non_supported_spans")))
         score = float(bool(verdicts))
     else:
         seen[f"claims/{name}"] += 1

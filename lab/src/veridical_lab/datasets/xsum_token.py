@@ -62,10 +62,10 @@ def _example(row: Row) -> Iterator[Example]:
     flags = row.text("label").split()
     if not set(flags) <= {"0", "1"}:
         raise row.bad(f"a label is {min(set(flags) - {'0', '1'})!r}", hint="labels are 0 and 1")
-    places = tokens(response)
-    if len(flags) != len(places):
-        raise row.bad(f"{len(flags)} labels for the {len(places)} tokens of the summary")
-    spans = flagged_runs(places, [flag == "1" for flag in flags])
+    token_spans = tokens(response)
+    if len(flags) != len(token_spans):
+        raise row.bad(f"{len(flags)} labels for the {len(token_spans)} tokens of the summary")
+    spans = flagged_runs(token_spans, [flag == "1" for flag in flags])
     case = Case(f"{system}/{document}", response, (Source(document, row.text("source").replace("\\'", "'")),))
     verdicts = tuple(Verdict(span, 1.0) for span in spans)
     gold = Judgement(case.id, "human:zhou2021", float(bool(spans)), verdicts=verdicts)

@@ -49,10 +49,10 @@ def reliability(
 
 def _equal_mass(score: Floats, weight: Floats, bins: int) -> NDArray[np.int64]:
     """Return the bin of each item, found by the middle of the weight of all items with its score."""
-    _, place = np.unique(score, return_inverse=True)
-    mass = np.bincount(place, weight)
+    _, inverse = np.unique(score, return_inverse=True)
+    mass = np.bincount(inverse, weight)
     middle = (np.cumsum(mass) - mass / 2) / mass.sum()
-    binned: NDArray[np.int64] = np.minimum((middle * bins).astype(np.int64), bins - 1)[place]
+    binned: NDArray[np.int64] = np.minimum((middle * bins).astype(np.int64), bins - 1)[inverse]
     return binned
 
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Bools, Floats, as_scores, as_weight
 from veridical.metrics.confusion import Confusion
-from veridical.metrics.ranking import spearman
+from veridical.metrics.ranking import ranks
 from veridical.metrics.tokens import Units, any_in, mask
 from veridical.records.errors import InputError
 from veridical.records.spans import Span, union
@@ -242,4 +242,4 @@ def mushroom_cor(gold: ArrayLike, predicted: ArrayLike) -> float:
     constant = [np.unique(values.round(8)).size == 1 for values in (left, right)]
     if any(constant):
         return float(all(constant))
-    return spearman(left, right)
+    return float(np.clip(np.corrcoef(ranks(left), ranks(right))[0, 1], -1.0, 1.0))

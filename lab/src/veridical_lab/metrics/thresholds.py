@@ -75,12 +75,12 @@ def threshold_for_f1_sp(judged: Sequence[tuple[Example, Judgement]], *, candidat
         raise UndefinedMetricError("all scores are 0: no threshold separates them")
     if not any(text.gold_mask().any() for text in texts):
         raise UndefinedMetricError("no span is labelled as hallucinated")
-    places = np.arange(len(cuts))
+    indices = np.arange(len(cuts))
     if len(cuts) > candidates:
-        places = np.linspace(0, len(cuts) - 1, candidates).round().astype(int)
+        indices = np.linspace(0, len(cuts) - 1, candidates).round().astype(int)
     units = [text.judged_units(white_space_tokens(text.text)) for text in texts]
     best, best_value = 0.0, -1.0
-    for threshold in (flagging_from(cuts, place) for place in places.tolist()):
+    for threshold in (flagging_from(cuts, i) for i in indices.tolist()):
         rows = [coverage_rows(*text.spans(threshold), tokens) for text, tokens in zip(texts, units, strict=True)]
         value = f1_of_coverage_sums(coverage_terms(np.concatenate(rows)).sum(axis=0))
         if value > best_value + 1e-12:

@@ -146,42 +146,41 @@ def keep_tokens(model: onnx.ModelProto) -> bool:
     last = next((node for node in reversed(graph.node) if node.op_type == "MultiHeadAttention"), None)
     if last is None or any(last.input[3:_ADDED]) or _attributes(last).get("unidirectional", 0):
         return False
-    product = made_by.get(last.input[0])
-    if product is not None and product.op_type == "Add":
-        product = next((made_by[name] for name in product.input if name in made_by and name not in constants), None)
-    if product is None or product.op_type != "MatMul" or product.input[1] not in constants:
+    queries = made_by.get(last.input[0])
+    if queries is not None and queries.op_type == "Add":
+        queries = next((made_by[name] for name in queries.input if name in made_by.keys() - constants), None)
+    if queries is None or queries.op_type != "MatMul" or queries.input[1] not in constants:
         return False
-    behind, picked = set(last.output), {product.input[0]}
-    takers: list[tuple[onnx.NodeProto, int]] = [(product, 0)]
-    added = last.input[_ADDED] if len(last.input) > _ADDED else ""
+    computed = set(last.output)  # the states that the kept tokens alone will have
+    # inputs that have all tokens: the node, the input's number, the axis of the tokens
+    inputs = [(queries, 0, 1), *((last, i, 2) for i in range(_ADDED, len(last.input)) if last.input[i])]
     for node in graph.node:
-        if not behind & set(node.input):
+        if computed.isdisjoint(node.input):
             continue
-        by_token = node.op_type in _BY_TOKEN or (node.op_type == "MatMul" and node.input[1] in constants)
-        if not by_token or _attributes(node).get("axis", -1) != -1:
+        if not _computes_by_token(node, constants):
             return False
-        behind |= set(node.output)
-        for i, name in enumerate(node.input):
-            if name and name not in behind and name not in constants:
-                picked.add(name)
-                takers.append((node, i))
-    if not {output.name for output in graph.output} <= behind or not picked <= made_by.keys():
+        computed.update(node.output)
+        inputs += [(node, i, 1) for i, name in enumerate(node.input) if name and name not in computed | constants]
+    axes = {node.input[i]: axis for node, i, axis in inputs}
+    if not computed.issuperset(output.name for output in graph.output) or not axes.keys() <= made_by.keys():
         return False
-    if added and added not in made_by:
-        return False
-    for node, i in takers:
+    for node, i, _ in inputs:
         node.input[i] = f"{node.input[i]}/{KEPT}"
-    if added:
-        last.input[_ADDED] = f"{added}/{KEPT}"
     nodes = []
     for node in graph.node:
-        nodes.append(node)
-        nodes += [_node("Gather", [name, KEPT], f"{name}/{KEPT}", axis=1) for name in node.output if name in picked]
-        nodes += [_node("Gather", [name, KEPT], f"{name}/{KEPT}", axis=2) for name in node.output if name == added]
+        gathered = [name for name in node.output if name in axes]
+        nodes += [node, *(_node("Gather", [name, KEPT], f"{name}/{KEPT}", axis=axes[name]) for name in gathered)]
     del graph.node[:]
     graph.node.extend(nodes)
     graph.input.append(helper.make_tensor_value_info(KEPT, TensorProto.INT64, ["tokens"]))
     return True
+
+
+def _computes_by_token(node: onnx.NodeProto, constants: set[str]) -> bool:
+    """Whether a node computes the states of each token without those of others."""
+    if node.op_type == "MatMul":
+        return node.input[1] in constants
+    return node.op_type in _BY_TOKEN and _attributes(node).get("axis", -1) == -1
 
 
 def quantise(model: onnx.ModelProto, *, by_token: bool = False) -> None:

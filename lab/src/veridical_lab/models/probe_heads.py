@@ -163,8 +163,8 @@ class StreamingProbes:
         if attention is not None:
             # the new token's share of the softmax; in [0, 1] for any attention
             self._total = np.logaddexp(self._total, attention)
-            share = np.exp(attention - self._total)[..., None]
-            self._mean = values if self._mean is None else self._mean + share * (values - self._mean)
+            attention_weight = np.exp(attention - self._total)[..., None]
+            self._mean = values if self._mean is None else self._mean + attention_weight * (values - self._mean)
             values = self._mean
         return self.probes.combine(self.probes.finish(values))
 

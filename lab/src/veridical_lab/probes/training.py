@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from veridical.datasets.split import FRACTIONS
 from veridical.inference.artifact import Artifact
 from veridical.inference.local_model import LocalModel
-from veridical.inference.saving import save_artifact, versions
+from veridical.inference.saving import versions
 from veridical.inference.template import get_template
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.calibrators import fit_platt
@@ -27,6 +27,7 @@ from veridical_lab.detectors.local.probe import Head
 from veridical_lab.detectors.local.probe_settings import ProbeHeadSettings, ProbeSettings
 from veridical_lab.metrics.registry import METRICS
 from veridical_lab.models.probe_heads import Probes
+from veridical_lab.models.saving import save_artifact
 from veridical_lab.probes.dataset import ProbeDataset, build_dataset
 from veridical_lab.probes.evaluation import Judged, best_f1_each, fit_threshold, judgements_of, label_score_pairs
 from veridical_lab.probes.fitting import FittedProbes, fit, fit_ensemble, scores_of

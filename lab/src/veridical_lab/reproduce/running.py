@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from veridical.io.files import write_whole
-from veridical.io.jsonl import append_lines
+from veridical_lab.datasets.appending import append_lines
 from veridical_lab.reproduce.examples import Shown, examples_of
 from veridical_lab.reproduce.plan import Cell, Exhibit, Step, Version
 

@@ -135,9 +135,9 @@ def _problem(case: Case, before: Judgement, new: Case, after: Judgement, thresho
         old, now = ("–" if j.omission is None else f"{j.omission:.3f}" for j in (before, after))
         return f"no less is left out: omission {old} before, {now} after"
     # our own introductory phrases state nothing that could be unsupported
-    ours = [Span(*match.span()) for match in _FRAME.finditer(new.response)]
+    frames = [Span(*match.span()) for match in _FRAME.finditer(new.response)]
     unsupported_after = [
-        v for v in flagged(after, decide(new, after, thresholds)) if not any(span.contains(v.span) for span in ours)
+        v for v in flagged(after, decide(new, after, thresholds)) if not any(span.contains(v.span) for span in frames)
     ]
     risen = (before.hallucination or 0.0) < thresholds.response <= (after.hallucination or 0.0)
     if len(unsupported_after) > len(flagged(before, decide(case, before, thresholds))) or risen:

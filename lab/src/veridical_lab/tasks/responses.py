@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from veridical.io.jsonl import Line, append_lines, recover
+from veridical.io.jsonl import Line
 from veridical.io.serialization import decode, encode
 from veridical.records.errors import WireError
 from veridical.records.types import Example
+from veridical_lab.datasets.appending import append_lines, recover
 from veridical_lab.tasks.grounded import UNLABELLED
 
 __all__ = ["append_responses", "kept_responses"]

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from veridical.datasets.split import FRACTIONS, content_hash, document_of, split_by_document
 from veridical.inference.heads import LinearClassifier
 from veridical.inference.local_model import LocalModel
-from veridical.inference.saving import versions, write_folder
+from veridical.inference.saving import versions
 from veridical.inference.template import get_template
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Floats
@@ -39,6 +39,7 @@ from veridical_lab.detectors.features.statistics import WordStatistics, count_wo
 from veridical_lab.detectors.features.tagger import load_tagger
 from veridical_lab.metrics.unit_labels import labelled_phrase, unit_labels
 from veridical_lab.models.encode import default_template
+from veridical_lab.models.saving import write_folder
 
 __all__ = [
     "LABEL_UNITS",

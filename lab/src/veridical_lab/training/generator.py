@@ -19,7 +19,7 @@ import numpy as np
 from veridical.datasets.split import content_hash, split_by_document
 from veridical.inference.artifact import Artifact
 from veridical.inference.local_model import LocalModel
-from veridical.inference.saving import save_artifact, versions
+from veridical.inference.saving import versions
 from veridical.models.base_model import base_of
 from veridical.models.generation import end_token_ids
 from veridical.records.detector import digest_of
@@ -27,6 +27,7 @@ from veridical.records.errors import InputError
 from veridical.records.types import Example
 from veridical_lab.corrupt.argument_responses import composed
 from veridical_lab.datasets.topics import Topic
+from veridical_lab.models.saving import save_artifact
 from veridical_lab.models.tuned import GENERATOR, PROMPT, task_tokens
 from veridical_lab.models.tuning import last_logits, set_tuned_weights, tuned_weights, virtual_tokens, with_soft_prompt
 from veridical_lab.tasks.perspectives.task_format import Passages, perspectives_of, task_input, task_target

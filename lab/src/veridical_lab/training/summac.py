@@ -7,24 +7,26 @@ Applied to the histogram of one sentence, it gives the score of this sentence.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 
 from veridical.datasets.split import FRACTIONS, content_hash, split_by_document
-from veridical.detectors.entailment.artifact import TrainedLayer, layer_artifact
+from veridical.detectors.entailment.artifact import KIND
 from veridical.detectors.entailment.comparison import compare
 from veridical.detectors.entailment.forms import FORMS, Form, histograms
 from veridical.detectors.entailment.scorers import ClassifierScorer, TokensScorer
 from veridical.inference.artifact import Artifact
 from veridical.inference.heads import LogisticLayer
-from veridical.inference.saving import save_artifact, versions
+from veridical.inference.saving import versions
 from veridical.metrics.arrays import Bools, Floats
 from veridical.metrics.ranking import roc_auc
 from veridical.metrics.thresholding import pairs
 from veridical.records.errors import InputError, MissingExtraError
 from veridical.records.types import Example, Judgement, Level
+from veridical_lab.models.saving import save_artifact
 
 __all__ = ["train_summac"]
 
@@ -75,7 +77,9 @@ def train_summac(
         "versions": versions(),
     }
     figures = {"roc_auc": auc, "responses": len(tables["valid"][1])}
-    artifact = layer_artifact(TrainedLayer(scorer.base, form, "|".join(scorer.roles), layer), training, figures)
+    settings = {"form": asdict(form), "labels": "|".join(scorer.roles)}
+    tensors = {"weight": layer.weight, "bias": np.array([layer.bias])}
+    artifact = Artifact(KIND, scorer.base, settings, tensors, training, figures)
     if out is not None:
         save_artifact(artifact, out)
     return artifact

@@ -22,7 +22,7 @@ from veridical.inference.heads import PairHead
 from veridical.inference.local_model import READERS, LocalModel
 from veridical.inference.pair_runner import PairRunner, row_length
 from veridical.inference.pairs import PairEncoder
-from veridical.inference.saving import save_artifact, versions
+from veridical.inference.saving import versions
 from veridical.inference.tokenization import units_of
 from veridical.models.base_model import base_of
 from veridical.models.load import load, quiet, unload
@@ -33,6 +33,7 @@ from veridical.records.spans import Span
 from veridical.records.types import GOLD_THRESHOLD, Example
 from veridical.text.lexical import lexical_features
 from veridical_lab.metrics.unit_labels import labelled_phrase, unit_labels
+from veridical_lab.models.saving import save_artifact
 from veridical_lab.training.checkpoint import CHECKPOINT, TrainingStopped
 from veridical_lab.training.token_evaluation import (
     contradiction_target,

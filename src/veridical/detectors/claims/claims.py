@@ -62,9 +62,7 @@ def claim_sentences(text: str, *, cited: bool = False) -> list[Span]:
     return [span for span in statements(without_markup(text), cited=cited) if has_words(span.of(claimed))]
 
 
-def split_by_model(
-    model: ChatModel, cases: Sequence[Case], *, cited: bool = False, max_tokens: int = 2048
-) -> list[Claims]:
+def split_by_model(model: ChatModel, cases: Sequence[Case], *, cited: bool = False) -> list[Claims]:
     """Ask a chat model to list the claims of each case.
 
     If its reply cannot be read, the sentences are used as claims, and a note says so.
@@ -73,7 +71,7 @@ def split_by_model(
     requests = [
         Request(
             (Message("user", fill(split_claims, response=case.response)),),
-            max_tokens=max_tokens,
+            max_tokens=2048,
             stage="split",
             prompt=split_claims.hash,
         )

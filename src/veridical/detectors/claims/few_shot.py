@@ -12,9 +12,16 @@ from veridical.records.errors import DataError, InputError
 from veridical.records.types import GOLD_THRESHOLD, Example
 from veridical.text.segment import has_words
 
-__all__ = ["BUILTIN", "FewShotExample", "draw_few_shot", "few_shot_option", "read_few_shot"]
+__all__ = [
+    "FewShotExample",
+    "answered_examples",
+    "draw_few_shot",
+    "few_shot_option",
+    "read_few_shot",
+    "require_few_shot",
+]
 
-BUILTIN = "builtin"
+_BUILTIN = "builtin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +32,22 @@ class FewShotExample:
     claim: str
     supported: bool
     reasoning: str = ""
+
+
+def require_few_shot(name: str, examples: Sequence[FewShotExample], count: int) -> None:
+    """Raise `InputError` if the detector `name` still lacks few-shot examples from labelled data."""
+    if len(examples) < count:
+        raise InputError(
+            f"{name} needs {count} few-shot examples from labelled data", hint="bench --fit, or few_shot=FILE"
+        )
+
+
+def answered_examples(examples: Sequence[FewShotExample], label: str, *, reasoning: bool) -> list[tuple[str, str, str]]:
+    """Return document, claim and answer of each example. With `reasoning`, this stands before the answer to `label`."""
+    answers = ["Yes" if example.supported else "No" for example in examples]
+    if reasoning:
+        answers = [f"Reasoning: {e.reasoning}\n{label}: {word}" for e, word in zip(examples, answers, strict=True)]
+    return [(e.document, e.claim, answer) for e, answer in zip(examples, answers, strict=True)]
 
 
 def few_shot_option(text: str) -> int | tuple[FewShotExample, ...]:
@@ -48,7 +71,7 @@ def read_few_shot(path: str | Path) -> tuple[FewShotExample, ...]:
     """
     from veridical.datasets.reading import jsonl_rows
 
-    if str(path) == BUILTIN:
+    if str(path) == _BUILTIN:
         with as_file(files("veridical.llm") / "prompts" / "few_shot.jsonl") as shipped:
             return read_few_shot(shipped)
     examples = []

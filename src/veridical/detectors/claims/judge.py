@@ -16,7 +16,13 @@ from typing import Any, Literal
 from veridical.detectors.claims.aggregate import aggregate_claims
 from veridical.detectors.claims.claim_checker import ClaimResult
 from veridical.detectors.claims.claims import align_claims, claim_sentences, nothing_to_check
-from veridical.detectors.claims.few_shot import FewShotExample, draw_few_shot, few_shot_option
+from veridical.detectors.claims.few_shot import (
+    FewShotExample,
+    answered_examples,
+    draw_few_shot,
+    few_shot_option,
+    require_few_shot,
+)
 from veridical.detectors.claims.llm_checker import chat_messages, explain_quotes, read_cot, read_yes_no
 from veridical.detectors.claims.source_chunks import format_sources
 from veridical.llm.connection import OPTIONS, Connection
@@ -128,16 +134,8 @@ class Judge:
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """Judge each case; all requests go to the model in one call."""
-        if len(self.few_shot) < self.n_few_shot:
-            raise InputError(
-                f"{self.name} needs {self.n_few_shot} few-shot examples from labelled data",
-                hint="bench --fit, or few_shot=FILE",
-            )
-        answered = []
-        for example in self.few_shot:
-            word = "Yes" if example.supported else "No"
-            answer = f"Reasoning: {example.reasoning}\nConsistent: {word}" if self.method == "cot" else word
-            answered.append((example.document, example.claim, answer))
+        require_few_shot(self.name, self.few_shot, self.n_few_shot)
+        answered = answered_examples(self.few_shot, "Consistent", reasoning=self.method == "cot")
         problems = [nothing_to_check(case) for case in cases]
         requests = [
             Request(

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from veridical.detectors.claims.claim_checker import ClaimResult, Question
-from veridical.detectors.claims.few_shot import FewShotExample
+from veridical.detectors.claims.few_shot import FewShotExample, answered_examples, require_few_shot
 from veridical.detectors.claims.source_chunks import chunk_sources
 from veridical.llm.prompts import PromptTemplate, fill, prompt, read_prompt
 from veridical.llm.protocol import ChatModel, Failure, Message, Reply, Request
@@ -142,11 +142,7 @@ class LLMChecker:
 
         All requests go to the model in one call, and requests whose chunk was too long are repeated.
         """
-        if len(self.few_shot) < self.n_few_shot:
-            raise InputError(
-                f"{self.name} needs {self.n_few_shot} few-shot examples from labelled data",
-                hint="bench --fit, or few_shot=FILE",
-            )
+        require_few_shot(self.name, self.few_shot, self.n_few_shot)
         return ask_by_chunk(self.model, questions, self._request, self._read, self.window, self.claims_per_call)
 
     def _request(self, questions: Sequence[Question], document: str) -> Request:
@@ -156,11 +152,7 @@ class LLMChecker:
             messages = chat_messages(self.prompts, document, claims=numbered_claims)
             max_tokens = 16 + 8 * len(questions)
         else:
-            answered = []
-            for example in self.few_shot:
-                word = "Yes" if example.supported else "No"
-                answer = f"Reasoning: {example.reasoning}\nSupported: {word}" if self.method == "cot" else word
-                answered.append((example.document, example.claim, answer))
+            answered = answered_examples(self.few_shot, "Supported", reasoning=self.method == "cot")
             messages = chat_messages(self.prompts, document, answered, claim=questions[0].claim)
             max_tokens = 16 if self.method == "yes_no" else 1024
         return Request(

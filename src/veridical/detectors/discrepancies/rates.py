@@ -85,20 +85,24 @@ def rate_discrepancies(case: Case) -> Iterator[Discrepancy]:
         if len({other.period for other in rates}) != 1 or any(rate.period in periods for _, _, periods, _ in found):
             continue
         source, other = next((source, other) for source, _, _, other in found if other is not None)
-        ours, near = _around(case.response, rate.value), _around(source.text, other.value)
+        near_value, near_source_value = _around(case.response, rate.value), _around(source.text, other.value)
         alone = len(rates) == len(found) and _number(rate.form) > _LARGE
-        if not (_stems(rate.between) <= near and _stems(other.between) <= ours and (alone or ours & near)):
+        if not (
+            _stems(rate.between) <= near_source_value
+            and _stems(other.between) <= near_value
+            and (alone or near_value & near_source_value)
+        ):
             continue
-        place, new = rate.span, other.span.of(source.text)
+        span, new = rate.span, other.span.of(source.text)
         if rate.is_before or other.is_before:
-            place = rate.named
+            span = rate.named
             adverb = next(adverb for adverb, period in _ADVERBS.items() if period == other.period)
             new = (
-                adverb if place.of(case.response).lower() in _ADVERBS else f"a{'n' * (adverb[0] == 'h')} {other.period}"
+                adverb if span.of(case.response).lower() in _ADVERBS else f"a{'n' * (adverb[0] == 'h')} {other.period}"
             )
-        theirs = (other.named if other.is_before else other.span).of(source.text)
-        reason = f"the source has {theirs}, not {place.of(case.response)}"
-        yield Discrepancy(place, "unit", reason, new, passage(source, other.value))
+        source_rate = (other.named if other.is_before else other.span).of(source.text)
+        reason = f"the source has {source_rate}, not {span.of(case.response)}"
+        yield Discrepancy(span, "unit", reason, new, passage(source, other.value))
 
 
 def same_rates(case: Case) -> Iterator[Span]:

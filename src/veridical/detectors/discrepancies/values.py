@@ -144,7 +144,7 @@ def _by_number(text: str) -> Mapping[Fraction, list[tuple[str, bool, str]]]:
     return found
 
 
-def _other(response: str, ours: Span, form: str, text: str, profile: Profile) -> Span | None:
+def _other(response: str, span: Span, form: str, text: str, profile: Profile) -> Span | None:
     """Return the value of a source that has the number of a value of the response, but another sign or unit.
 
     None if the source has several, or the number without a unit.
@@ -154,15 +154,15 @@ def _other(response: str, ours: Span, form: str, text: str, profile: Profile) ->
     if len({(negative, other) for _, negative, other in rivals}) != 1 or not rivals:
         return None
     rival, negative, other = rivals[0]
-    theirs = profile.first_span(rival)
+    rival_span = profile.first_span(rival)
     if other == kind and negative != (number < 0):
-        passages = sentence_at(response, ours.start).of(response), sentence_at(text, theirs.start).of(text)
-        return None if any(map(_LOWERS.search, passages)) else theirs
+        passages = sentence_at(response, span.start).of(response), sentence_at(text, rival_span.start).of(text)
+        return None if any(map(_LOWERS.search, passages)) else rival_span
     if not kind or not other or negative != (number < 0):
         return None
     alike = kind == other or _GROUPS.get(kind, kind) == _GROUPS.get(other, other)
     likely = alike and (abs(number) > _SMALL or _GROUPS.get(kind, kind) != "time")  # three days here, three weeks there
-    return theirs if likely or len(_near(response, ours) & _near(text, theirs)) >= _SHARED else None
+    return rival_span if likely or len(_near(response, span) & _near(text, rival_span)) >= _SHARED else None
 
 
 @lru_cache(maxsize=1 << 12)  # a stream has the same values again with each of its sentences

@@ -1,21 +1,19 @@
-"""Read and describe the trained layer of SummaC Conv in a folder. Its base model stays where it is."""
+"""Read the trained layer of SummaC Conv in a folder. Its base model stays where it is."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from veridical.detectors.entailment.forms import Form
-from veridical.inference.artifact import DETECTOR, Artifact, Base, load_artifact
+from veridical.inference.artifact import DETECTOR, Base, load_artifact
 from veridical.inference.heads import LogisticLayer
 from veridical.records.errors import DataError, InputError
 
-__all__ = ["KIND", "TrainedLayer", "layer_artifact", "load_layer"]
+__all__ = ["KIND", "TrainedLayer", "load_layer"]
 
 KIND = "summac"
 
@@ -28,14 +26,6 @@ class TrainedLayer:
     form: Form
     labels: str
     layer: LogisticLayer
-
-
-def layer_artifact(trained: TrainedLayer, training: Mapping[str, Any], validation: Mapping[str, Any]) -> Artifact:
-    """Return the artifact of a layer, with a record of its training and its figures on validation data."""
-    layer = trained.layer
-    settings = {"form": asdict(trained.form), "labels": trained.labels}
-    tensors = {"weight": layer.weight, "bias": np.array([layer.bias])}
-    return Artifact(KIND, trained.base, settings, tensors, dict(training), dict(validation))
 
 
 def load_layer(folder: Path) -> TrainedLayer:

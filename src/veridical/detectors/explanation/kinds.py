@@ -159,22 +159,22 @@ def features(sources: SentenceIndex, sentence: Sentence, parts: Sequence[Span]) 
         "ends": len(tokens) - 1 in flagged,
         "names only": bool(mentions) and sum(m.last - m.first + 1 for m in mentions) >= len(inside) - 1,
         "several names": sum(mention.is_name for mention in sentence.mentions) > 1,
-        "all in the passages": _share(within, near) == 1,
-        "none in the passages": bool(within) and _share(within, near) == 0,
+        "all in the passages": _fraction(within, near) == 1,
+        "none in the passages": bool(within) and _fraction(within, near) == 0,
     }
     found |= {name for name, holds in facts.items() if holds}
     known = frozenset(word.key for word in words if word.key is not None)
     values = dict.fromkeys(found, 1.0) | {
-        "share in the passages": _share(within, near),
-        "share in the sources": _share(within, known),
-        "share of the rest": _share(around, near),
+        "share in the passages": _fraction(within, near),
+        "share in the sources": _fraction(within, known),
+        "share of the rest": _fraction(around, near),
         "flagged words": min(len(inside), _MANY) / _MANY,
         "flagged share": len(inside) / max(1, len(tokens)),
     }
     return {f"whole {name}": value for name, value in values.items()} if whole else values
 
 
-def _share(words: Sequence[WeightedWord], keys: frozenset[str]) -> float:
+def _fraction(words: Sequence[WeightedWord], keys: frozenset[str]) -> float:
     total = sum(word.weight for word in words)
     return sum(word.weight for word in words if word.key in keys) / total if total else 1.0
 

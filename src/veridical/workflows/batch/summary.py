@@ -137,8 +137,8 @@ class _Sums:
             self.rows,
             self.flagged,
             self.unjudged,
-            _share(*self.hallucinated),
-            _share(*self.omitted),
+            _proportion(*self.hallucinated),
+            _proportion(*self.omitted),
             _mean(*self.hallucination),
             _mean(*self.omission),
             self.no_claim,
@@ -149,7 +149,7 @@ def _mean(total: float, n: float) -> float | None:
     return total / n if n else None
 
 
-def _share(count: int, n: int) -> Measured | None:
+def _proportion(count: int, n: int) -> Measured | None:
     return Measured(count / n, *wilson_interval(count, n), n) if n else None
 
 

@@ -175,10 +175,10 @@ def _cause_of_flagged(
     response = checked.case.response
     spans = checked.flagged
     parts = [span for span in sentences(response) if has_words(span.of(response))]
-    share = sum(len(span) for span in spans) / max(1, len(response))
+    proportion = sum(len(span) for span in spans) / max(1, len(response))
     evidence = words.closest(" ".join(span.of(response) for span in marked) or response)
     denied = contradicted >= _CONTRADICTED
-    mostly = len(marked) > _MOST * len(parts) and share >= _PART and not (denied and len(marked) == 1)
+    mostly = len(marked) > _MOST * len(parts) and proportion >= _PART and not (denied and len(marked) == 1)
     if mostly or not marked or (answerability is not None and answerability < _LITTLE):
         return Cause(CauseKind.NOT_RETRIEVED, "no passage has what the response says", evidence)
     longest = max(merge(response, spans), key=len)

@@ -122,11 +122,11 @@ def estimate(
     labels = np.array([float(wrong[row.row]) if row.row in wrong else np.nan for row in rows])
     labelled = (~np.isnan(labels)).astype(np.int64)
     for outcome in Outcome:
-        places = [i for i, row in enumerate(rows) if row.outcome is outcome]
-        labels_of = int(labelled[places].sum()) if places else 0
-        if labels_of < min(2, len(places)):
+        indices = [i for i, row in enumerate(rows) if row.outcome is outcome]
+        labels_of = int(labelled[indices].sum()) if indices else 0
+        if labels_of < min(2, len(indices)):
             raise CannotJudgeError(
-                f"only {labels_of} of the {len(places):,} {outcome.value} answers has a label",
+                f"only {labels_of} of the {len(indices):,} {outcome.value} answers has a label",
                 hint="label at least two of them; --sheet chooses which",
             )
     shares = _Strata(strata(rows, labelled), labels)

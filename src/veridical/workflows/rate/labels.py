@@ -112,11 +112,11 @@ def _as_shown(id: str) -> str:
 def _read(path: Path) -> Iterator[_Label]:
     ending = path.suffix.lower()
     if ending in (".csv", ".tsv"):
-        for place, cells in csv_table(path):
+        for line, cells in csv_table(path):
             if isinstance(cells, DataError):
                 raise cells
             texts = {name: cell and text_of_cell(cell) for name, cell in cells.items()}
-            yield _label(texts, f"{path}:{place}")
+            yield _label(texts, f"{path}:{line}")
     elif ending in (".json", ".jsonl", ".ndjson"):
         for value in json_values(path, on_constant=lambda: None):
             if isinstance(value.value, DataError):

@@ -41,9 +41,9 @@ def strata(rows: Sequence[RunRow], labelled: Ints) -> Ints:
     """
     stratum = np.zeros(len(rows), dtype=np.int64)
     first = 0
-    for places in _by_outcome(rows).values():
-        for count in range(max(1, int(labelled[places].sum()) // LABELS_PER_BIN), 0, -1):
-            bins = np.array_split(places, count)
+    for indices in _by_outcome(rows).values():
+        for count in range(max(1, int(labelled[indices].sum()) // LABELS_PER_BIN), 0, -1):
+            bins = np.array_split(indices, count)
             if count == 1 or min(labelled[one].sum() for one in bins) >= 2:
                 break
         for one in bins:
@@ -77,11 +77,11 @@ def draw(rows: Sequence[RunRow], count: int, labelled: Ints, seed: int = 0) -> l
     outcomes = _by_outcome(rows)
     spreads = [_SPREAD[outcome] for outcome in outcomes]
     chosen: list[int] = []
-    for places, share in zip(
+    for indices, fraction in zip(
         outcomes.values(), allocate(list(map(len, outcomes.values())), spreads, count), strict=True
     ):
-        bins = np.array_split(places, max(1, share // LABELS_PER_BIN))
-        for one, size in zip(bins, allocate(list(map(len, bins)), [1.0] * len(bins), share), strict=True):
+        bins = np.array_split(indices, max(1, fraction // LABELS_PER_BIN))
+        for one, size in zip(bins, allocate(list(map(len, bins)), [1.0] * len(bins), fraction), strict=True):
             free = rng.permutation(one[labelled[one] == 0])
             needed = min(len(free), size - int(labelled[one].sum()))
             if needed > 0:
@@ -120,7 +120,7 @@ def _by_outcome(rows: Sequence[RunRow]) -> dict[Outcome, Ints]:
     order = sorted(range(len(rows)), key=lambda i: -1.0 if (score := rows[i].score) is None else score)
     outcome_of = [row.outcome for row in rows]
     return {
-        outcome: np.array(places, dtype=np.int64)
+        outcome: np.array(indices, dtype=np.int64)
         for outcome in Outcome
-        if (places := [i for i in order if outcome_of[i] is outcome])
+        if (indices := [i for i in order if outcome_of[i] is outcome])
     }

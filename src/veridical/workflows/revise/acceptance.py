@@ -158,14 +158,14 @@ def _misread_value(candidate: Candidate) -> str | None:
     text, folded = candidate.after.response, fold(candidate.after.response)
     old_values = _values(fold(candidate.before.response))
     new_values = _values(folded)
-    places, carry = [edit.span for edit in candidate.edits], carrier(candidate.edits)
+    edited, carry = [edit.span for edit in candidate.edits], carrier(candidate.edits)
     for edit in candidate.edits:
         replaced = overlapping(old_values, edit.span)
         written = _values(fold(edit.replacement))
         if len(replaced) != 1 or not written:  # a rewritten phrase, or no value
             continue
         whole = Span(min(replaced[0].start, edit.span.start), max(replaced[0].end, edit.span.end))
-        if not all(whole.contains(place) for place in overlapping(places, whole)):
+        if not all(whole.contains(place) for place in overlapping(edited, whole)):
             continue  # more than the value is rewritten
         place = carry(whole)
         found = overlapping(new_values, place)

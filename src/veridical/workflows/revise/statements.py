@@ -116,13 +116,13 @@ def _corrections(text: str, span: Span, flagged: Sequence[Verdict]) -> list[tupl
         return []
     if flagged[0].claim:
         return [(span, max(flagged, key=lambda verdict: verdict.score).correction or "")]
-    places: list[tuple[Span, Verdict]] = []
+    parts: list[tuple[Span, Verdict]] = []
     for verdict in sorted(flagged, key=lambda verdict: verdict.span):
-        if places:
-            place, last = places[-1]
-            between = words_of(text[place.end : verdict.span.start])
+        if parts:
+            span_so_far, last = parts[-1]
+            between = words_of(text[span_so_far.end : verdict.span.start])
             if (last.correction, last.reason) == (verdict.correction, verdict.reason) and len(between) <= _BETWEEN:
-                places[-1] = Span(place.start, max(place.end, verdict.span.end)), verdict
+                parts[-1] = Span(span_so_far.start, max(span_so_far.end, verdict.span.end)), verdict
                 continue
-        places.append((verdict.span, verdict))
-    return [(place, verdict.correction or "") for place, verdict in places]
+        parts.append((verdict.span, verdict))
+    return [(span_so_far, verdict.correction or "") for span_so_far, verdict in parts]

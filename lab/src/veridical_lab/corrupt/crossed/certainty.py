@@ -146,15 +146,15 @@ def plans(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
         if end < action or fact.opens != fact.finite or not is_simple or not (fact.subject.is_agent or fact.passive):
             continue
         who, verb, rest = fact.subject.said, tree.lower[action], f" {tree.text(action + 1, end)}".rstrip()
-        ways = [
+        paraphrases = [
             (f"‹It is not said whether› {who} really {past(verb)}{rest}.", f"{who} ‹really {past(verb)}›{rest}."),
             (f"{who} ‹may or may not have› {participle(verb)}{rest}.", f"{who} ‹has› {participle(verb)}{rest}."),
         ]
         if not fact.passive:  # "is expected to" is not the subject's own plan
             hoped = f"{who} ‹had it in mind but may not have› {participle(verb)}{rest}."
-            ways.append((hoped, f"{who} ‹{past(verb)}›{rest}."))
+            paraphrases.append((hoped, f"{who} ‹{past(verb)}›{rest}."))
         versions: list[tuple[Version, Version]] = [({}, {i: tree.replaced((fact.opens, to, draw.choice(_DONE)))})]
-        statements = [(opened(a), opened(b)) for a, b in ways]
+        statements = [(opened(a), opened(b)) for a, b in paraphrases]
         yield from crossings("certainty", "plan", scene.text, versions, statements, fact.touched, draw)
 
 
@@ -171,36 +171,36 @@ _FOUND = ("found out", "proved", "discovered", "showed")
 def reports(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
     """Set "said" against "denied", and claims against findings."""
     fact = next((fact for fact in scene.facts(i) if fact.alone), None)
-    told = None if fact is None else fact.tree.child(fact.verb, "ccomp")
-    if fact is None or told is None or fact.opens != fact.verb or not fact.follows_subject:
+    complement = None if fact is None else fact.tree.child(fact.verb, "ccomp")
+    if fact is None or complement is None or fact.opens != fact.verb or not fact.follows_subject:
         return
     tree, verb, speaker = fact.tree, fact.verb, fact.subject
-    that, subject = tree.child(told, "mark"), tree.child(told, "nsubj", "nsubjpass")
+    that, subject = tree.child(complement, "mark"), tree.child(complement, "nsubj", "nsubjpass")
     if that != verb + 1 or tree.lower[that] != "that" or subject is None or tree.first[subject] != that + 1:
         return
-    if tree.last[told] != len(tree) - 2 or len(tree) > 35:
+    if tree.last[complement] != len(tree) - 2 or len(tree) > 35:
         return
-    who, content = speaker.said, tree.text(that + 1, tree.last[told])
-    ways: list[tuple[str, str]] = []
+    who, content = speaker.said, tree.text(that + 1, tree.last[complement])
+    paraphrases: list[tuple[str, str]] = []
     new = _SAYING.get(fact.lemma, "")
-    if new and tree.child(told, "neg") is None:
+    if new and tree.child(complement, "neg") is None:
         holds, rejects = ("hold", "reject") if speaker.plural else ("holds", "rejects")
-        ways = [
+        paraphrases = [
             (f"‹According to› {who}, {content}.", f"According to {who}, ‹it is not true that› {content}."),
             (f"‹In the words of› {who}, {content}.", f"In the words of {who}, ‹it is wrong that› {content}."),
             (f"{who} ‹{holds}› that {content}.", f"{who} ‹{rejects} the view› that {content}."),
         ]
         if fact.lemma == "deny":
-            ways = [(b, a) for a, b in ways]
+            paraphrases = [(b, a) for a, b in paraphrases]
     elif fact.lemma in _CLAIMING and tree.tags[subject] != "PRP" and speaker.is_agent:
         topic = tree.text(that + 1, tree.last[subject])
-        stated = f"{topic} ‹{tree.text(tree.last[subject] + 1, tree.last[told])}›."
+        stated = f"{topic} ‹{tree.text(tree.last[subject] + 1, tree.last[complement])}›."
         new = draw.choice(_FOUND)
-        ways = [
+        paraphrases = [
             (f"‹It is merely claimed by› {who} ‹that› {content}.", stated),
             (f"‹It is no more than the opinion of› {who} ‹that› {content}.", f"‹It is a fact that› {content}."),
             (f"‹There is no proof, but it is the view of› {who} ‹that› {content}.", stated),
         ]
     versions: list[tuple[Version, Version]] = [({}, {i: tree.replaced((verb, verb, new))})]
-    statements = [(opened(a), opened(b)) for a, b in ways]
+    statements = [(opened(a), opened(b)) for a, b in paraphrases]
     yield from crossings("certainty", f"reported: {fact.lemma}", scene.text, versions, statements, fact.touched, draw)

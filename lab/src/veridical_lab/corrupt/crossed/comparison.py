@@ -98,7 +98,7 @@ def superlatives(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
     best = tree.text(word, adjective)
     ranks = ("ranked", "did not rank") if clause.tense == "past" else ("ranks", "does not rank")
     article = "an" if comparative[0] in "aeiou" else "a"
-    ways = [
+    paraphrases = [
         (f"‹No other› {thing} {be} {comparative} than {who}.", f"‹Another› {thing} {be} {comparative} than {who}."),
         (f"{who} ‹{ranks[0]} first› as the {best} {thing}.", f"{who} ‹{ranks[1]} first› as the {best} {thing}."),
         (
@@ -106,9 +106,9 @@ def superlatives(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
             f"‹There {be} {article}› {comparative} {thing} than {who}.",
         ),
     ]
-    place = draw.choice(("second", "third"))
-    versions: list[tuple[Version, Version]] = [({}, {i: tree.replaced((word, word, f"{place} {superlative}"))})]
-    statements = [(opened(a), opened(b)) for a, b in ways]
+    rank = draw.choice(("second", "third"))
+    versions: list[tuple[Version, Version]] = [({}, {i: tree.replaced((word, word, f"{rank} {superlative}"))})]
+    statements = [(opened(a), opened(b)) for a, b in paraphrases]
     yield from crossings("comparison", superlative, scene.text, versions, statements, (i,), draw)
 
 

@@ -55,20 +55,20 @@ def lists(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
         counts = found.called and fact.lemma not in ("be", "include", "feature") and draw.random() < 0.5
         if counts:
             new = left
-            ways = [
+            paraphrases = [
                 (f"‹{many}› {found.called}", f"‹{fewer}› {found.called}"),
                 (f"‹a total of {many}› {found.called}", f"‹a total of {fewer}› {found.called}"),
             ]
         else:
             comma = "," if tree.tags[found.last + 1][0].isalpha() else ""
             new = f"{left}, but not {gone}{comma}"
-            ways = [
+            paraphrases = [
                 (f"‹all {many}, namely› {_joined(members)}{comma}", f"‹just› {left}, ‹{gone} excepted›{comma}"),
                 (f"{left} ‹as well as {gone}›{comma}", f"{left} ‹rather than {gone}›{comma}"),
             ]
         form = f"{'number' if counts else 'members'} of {len(members)}"
         versions: list[tuple[Version, Version]] = [({}, {i: tree.replaced((found.first, found.last, new))})]
-        statements = [(found.statement(a), found.statement(b)) for a, b in ways]
+        statements = [(found.statement(a), found.statement(b)) for a, b in paraphrases]
         yield from crossings("count", form, scene.text, versions, statements, fact.touched, draw)
 
 

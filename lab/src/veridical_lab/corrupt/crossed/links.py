@@ -141,13 +141,13 @@ def _reversed_causes(
         return {**emptied, touched[-1]: _said(template, one, other)}
 
     given, reverse = (_CAUSE_FIRST, _EFFECT_FIRST) if cause_first else (_EFFECT_FIRST, _CAUSE_FIRST)
-    told, untold = (_SAID_EFFECT_FIRST, _SAID_CAUSE_FIRST)[:: -1 if cause_first else 1]
+    right, wrong = (_SAID_EFFECT_FIRST, _SAID_CAUSE_FIRST)[:: -1 if cause_first else 1]
     versions: list[tuple[Version, Version]] = [({}, version(template, f, g)) for template in reverse]
-    statements = [(_said(a, f, g), _said(b, f, g)) for a in told for b in untold]
+    statements = [(_said(a, f, g), _said(b, f, g)) for a in right for b in wrong]
     yield from crossings("cause", form, scene.text, versions, statements, touched, draw)
     if _is_free(f, g):  # the clauses may change places
         template = draw.choice(given)
-        said = re.sub(r"\b[FG]\b", r"‹\g<0>›", re.sub("[‹›]", "", draw.choice(untold)))
+        said = re.sub(r"\b[FG]\b", r"‹\g<0>›", re.sub("[‹›]", "", draw.choice(wrong)))
         versions = [(version(template, f, g), version(template, g, f))]
         statements = [(_said(said, g, f), _said(said, f, g))]
         yield from crossings("cause", f"{form}, exchanged", scene.text, versions, statements, touched, draw)
@@ -218,9 +218,9 @@ def orders(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
         word = _word(tree, link.conjunction)
         other = {i: tree.replaced((link.conjunction, link.conjunction, _OTHER[word]))}
         first_earlier = (word.lower() == "before") != link.sub_first
-        told, untold = (_SAID_FIRST_EARLIER, _SAID_SECOND_EARLIER)[:: 1 if first_earlier else -1]
+        right, wrong = (_SAID_FIRST_EARLIER, _SAID_SECOND_EARLIER)[:: 1 if first_earlier else -1]
         clauses = link.first, link.second
-        statements = [(_said(a, *clauses), _said(b, *clauses)) for a in told for b in untold]
+        statements = [(_said(a, *clauses), _said(b, *clauses)) for a in right for b in wrong]
         yield from crossings("order", word.lower(), scene.text, [({}, other)], statements, (i,), draw)
     for fact in scene.facts(i):
         if fact.is_main and fact.tense == "past":

@@ -52,13 +52,13 @@ def moved_negations(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
     if not choices:
         return
     second = draw.choice(choices)
-    told, rival = draw.choice(((first, second), (second, first)))
-    tree, clause = scene.trees[told[0]], told[1]
+    right, rival = draw.choice(((first, second), (second, first)))
+    tree, clause = scene.trees[right[0]], right[1]
     if tree is None:
         return
-    versions: list[tuple[Version, Version]] = [(_negated(scene, told, rival), _negated(scene, rival, told))]
+    versions: list[tuple[Version, Version]] = [(_negated(scene, right, rival), _negated(scene, rival, right))]
     statements = [(_said(a, tree, clause), _said(b, tree, clause)) for a, b in _WAYS]
-    form, touched = ("moved" if moved else "put in"), tuple(sorted({told[0], rival[0]}))
+    form, touched = ("moved" if moved else "put in"), tuple(sorted({right[0], rival[0]}))
     yield from crossings("negation", form, scene.text, versions, statements, touched, draw)
 
 

@@ -19,10 +19,11 @@ from typing import IO, Any
 from veridical.datasets import load_reader, read
 from veridical.datasets.split import split_by_document
 from veridical.io.files import read_text, write_whole
-from veridical.io.jsonl import Line, append_lines, recover
+from veridical.io.jsonl import Line
 from veridical.records.errors import DataError, InputError, OutputError
 from veridical.text.segment import sentences, words
 from veridical_lab.corrupt.rules import text_examples
+from veridical_lab.datasets.appending import append_lines, recover
 
 __all__ = ["PARTS", "Document", "ParsedSentence", "TextDocument", "documents_of", "parse", "read_parsed"]
 

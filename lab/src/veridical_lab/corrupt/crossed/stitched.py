@@ -129,9 +129,9 @@ def stitched_values(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
         version = _with_parts(
             (value.fact, value.first, value.last, other.text), (other.fact, other.first, other.last, value.text)
         )
-        told, rival = draw.choice(((value, other), (other, value)))
-        statements = (told.statement(told.text), told.statement(rival.text))
-        touched = tuple(sorted({*told.fact.touched, rival.fact.sentence}))
+        right, rival = draw.choice(((value, other), (other, value)))
+        statements = (right.statement(right.text), right.statement(rival.text))
+        touched = tuple(sorted({*right.fact.touched, rival.fact.sentence}))
         yield Crossing("stitched", f"value: {value.kind.lower()}", ({}, version), statements, touched)
         return
 

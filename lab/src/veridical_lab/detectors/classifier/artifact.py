@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from veridical.detectors.calibrated import Scale
 from veridical.inference.artifact import DETECTOR, Artifact, load_artifact
 from veridical.inference.local_model import LocalModel
-from veridical.inference.saving import save_artifact
 from veridical.metrics.calibrators import Platt
 from veridical.models.base_model import base_of
 from veridical.records.errors import DataError, InputError, UnknownNameError
 from veridical.records.types import Level
 from veridical_lab.detectors.classifier.presentation import CLASSIFIER_TASKS, READING_UNITS
+from veridical_lab.models.saving import save_artifact
 
 __all__ = ["KIND", "TUNING_METHODS", "ClassifierSettings", "load_classifier", "save_classifier"]
 

@@ -146,13 +146,13 @@ class FeatureExtractor:
     def extract(self, cases: Sequence[Case], units: Sequence[Sequence[Span]] | None = None) -> list[Extracted]:
         """Return the features of the `units` of each response, in order; by default the units are its words."""
         settings = self.settings
-        places = [words(case.response) for case in cases]
-        of_cases = places if units is None else [list(spans) for spans in units]
+        word_spans = [words(case.response) for case in cases]
+        of_cases = word_spans if units is None else [list(spans) for spans in units]
         count = len(settings.names)
         in_use = [settings.all_names.index(name) for name in settings.names]
         problems = [
             NO_WORDS if not spans else "the case has no sources" if settings.sources and not case.sources else None
-            for case, spans in zip(cases, places, strict=True)
+            for case, spans in zip(cases, word_spans, strict=True)
         ]
         usable = [i for i, problem in enumerate(problems) if problem is None]
         notes: dict[int, tuple[str, ...]] = {}
@@ -162,7 +162,7 @@ class FeatureExtractor:
             for i, extracted in zip(usable, of_model, strict=True):
                 problems[i], notes[i], model_values[i] = extracted.problem, extracted.notes, extracted.values
         usable = [i for i in usable if problems[i] is None]
-        tags = self.tags_of([cases[i].response for i in usable], [places[i] for i in usable])
+        tags = self.tags_of([cases[i].response for i in usable], [word_spans[i] for i in usable])
         read: dict[str, ReadSource] = {}
         results = [
             Extracted(np.full((len(spans), count), np.nan), problem=p)
@@ -170,17 +170,19 @@ class FeatureExtractor:
         ]
         for i, word_tags in zip(usable, tags, strict=True):
             case = cases[i]
-            columns = [self.word_features(case.response, places[i])]
+            columns = [self.word_features(case.response, word_spans[i])]
             if settings.sources:
                 if sum(map(len, read)) > _KEPT_CHARACTERS:
                     read.clear()
                 for source in case.sources:
                     if source.text not in read:
                         read[source.text] = ReadSource.of(source.text)
-                columns.append(self.source_features([read[source.text] for source in case.sources], case, places[i]))
+                columns.append(
+                    self.source_features([read[source.text] for source in case.sources], case, word_spans[i])
+                )
             columns.append(one_hot([pos for pos, _ in word_tags], PARTS_OF_SPEECH))
             columns.append(one_hot([entity for _, entity in word_tags], ENTITIES))
-            pooled = pool_words(np.column_stack(columns), places[i], of_cases[i])
+            pooled = pool_words(np.column_stack(columns), word_spans[i], of_cases[i])
             parts = [pooled, model_values[i]] if settings.probability else [pooled]
             if settings.token_scores:
                 parts.append(self.own_features(case, of_cases[i]))
@@ -191,24 +193,24 @@ class FeatureExtractor:
 
     # --- from the words alone -----------------------------------------------------------------------------------
 
-    def tags_of(self, texts: Sequence[str], places: Sequence[Sequence[Span]]) -> list[list[Tag]]:
+    def tags_of(self, texts: Sequence[str], word_spans: Sequence[Sequence[Span]]) -> list[list[Tag]]:
         """Return the tag of each word; with left context only, as the last word of its text."""
         if self.settings.context == "both":
-            return self.tagger.tag(texts, places)
+            return self.tagger.tag(texts, word_spans)
         tails: list[str] = []
         spans: list[list[Span]] = []
-        for text, of_text in zip(texts, places, strict=True):
+        for text, of_text in zip(texts, word_spans, strict=True):
             for span in of_text:
                 start = tail_start(text, span)
                 tails.append(text[start : span.end])
                 spans.append([span.shift(-start)])
         tags = iter(self.tagger.tag(tails, spans))
-        return [[next(tags)[0] for _ in of_text] for of_text in places]
+        return [[next(tags)[0] for _ in of_text] for of_text in word_spans]
 
-    def word_features(self, text: str, places: Sequence[Span]) -> Floats:
+    def word_features(self, text: str, word_spans: Sequence[Span]) -> Floats:
         """Return TF-IDF, IDF, PPMI, and the form of each word. *Shape:* (words, features)"""
         left = self.settings.context == "left"
-        forms = [span.of(text) for span in places]
+        forms = [span.of(text) for span in word_spans]
         folded = [form.lower() for form in forms]
         numbers = self.statistics.numbers(folded)
         idf = self.statistics.idf(numbers)
@@ -240,28 +242,28 @@ class FeatureExtractor:
 
     # --- against the sources ------------------------------------------------------------------------------------
 
-    def source_features(self, sources: Sequence[ReadSource], case: Case, places: Sequence[Span]) -> Floats:
+    def source_features(self, sources: Sequence[ReadSource], case: Case, word_spans: Sequence[Span]) -> Floats:
         """Return whether the sources contain words, names, numbers and pairs of words. *Shape:* (words, features)"""
         profiles = [source.profile for source in sources]
         text = case.response
         left = self.settings.context == "left"
         # with left context only, each word is looked up in a text that ends with it
-        parts = [(text[(start := tail_start(text, s)) : s.end], [s.shift(-start)]) for s in places]
+        parts = [(text[(start := tail_start(text, s)) : s.end], [s.shift(-start)]) for s in word_spans]
         support = [
             word
-            for part, words in (parts if left else [(text, places)])
+            for part, words in (parts if left else [(text, word_spans)])
             for word in word_support(Profile(part, WORDS["values"]), words, profiles)
         ]
         counted, supported, _ = np.array(support, dtype=bool).reshape(-1, 3).T
         missing = (counted & ~supported).astype(np.float64)
-        folded = [quantities.fold(span.of(text)) for span in places]
+        folded = [quantities.fold(span.of(text)) for span in word_spans]
         source_counts = [sum(profile.types.get(form, 0) for profile in profiles) for form in folded]
-        names = np.array([is_name(text[: span.end], span) for span in places])
+        names = np.array([is_name(text[: span.end], span) for span in word_spans])
         values = np.array([quantities.is_value(form) for form in folded])
         content = np.flatnonzero(counted)
-        pairs = np.zeros(len(places))
-        before, after, earlier = (np.full(len(places), np.nan) for _ in range(3))
-        for i in range(len(places)):
+        pairs = np.zeros(len(word_spans))
+        before, after, earlier = (np.full(len(word_spans), np.nan) for _ in range(3))
+        for i in range(len(word_spans)):
             previous = content[content < i]
             if len(previous):
                 before[i], earlier[i] = missing[previous[-_NEIGHBOURS:]].mean(), missing[previous].mean()
@@ -271,7 +273,7 @@ class FeatureExtractor:
                 pairs[i] = 1.0
         whole = missing[content].mean() if len(content) else np.nan
         columns = [missing, missing * names, missing * values, np.log1p(source_counts), pairs, before, earlier]
-        return np.column_stack(columns if left else [*columns, after, np.full(len(places), whole)])
+        return np.column_stack(columns if left else [*columns, after, np.full(len(word_spans), whole)])
 
     # --- from language models -----------------------------------------------------------------------------------
 
@@ -378,7 +380,7 @@ def one_hot(values: Sequence[str], known: Sequence[str]) -> Floats:
     return np.array([[float(value == name) for name in known] for value in values]).reshape(-1, len(known))
 
 
-def pool_words(rows: Floats, places: Sequence[Span], units: Sequence[Span]) -> Floats:
+def pool_words(rows: Floats, word_spans: Sequence[Span], units: Sequence[Span]) -> Floats:
     """Return the mean over the words of each unit, ignoring NaN.
 
     The result has *shape* (units, features).
@@ -386,9 +388,9 @@ def pool_words(rows: Floats, places: Sequence[Span], units: Sequence[Span]) -> F
     >>> pool_words(np.array([[1.0], [3.0]]), [Span(0, 2), Span(3, 5)], [Span(0, 5), Span(2, 3)]).tolist()
     [[2.0], [nan]]
     """
-    if list(places) == list(units):
+    if list(word_spans) == list(units):
         return rows
-    starts, ends = (np.array([getattr(span, side) for span in places]) for side in ("start", "end"))
+    starts, ends = (np.array([getattr(span, side) for span in word_spans]) for side in ("start", "end"))
     pooled = np.full((len(units), rows.shape[1]), np.nan)
     for row, unit in zip(pooled, units, strict=True):
         inside = rows[(ends > unit.start) & (starts < unit.end)]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from veridical.io.strict_json import record_of
 from veridical.metrics.calibrators import Isotonic, Platt, calibrator
 from veridical.records.errors import DataError, InputError, VeridicalError
 from veridical.records.types import Level
@@ -57,16 +57,7 @@ class DetectorSettings:
     @classmethod
     def from_json(cls, settings: object, path: Path) -> DetectorSettings:
         """Read the settings of an artifact; `DataError` names `path` and the first missing or invalid field."""
-        from pydantic import TypeAdapter, ValidationError
-
-        hint = "copy or train the detector again"
-        try:
-            plain = dict(settings) if isinstance(settings, Mapping) else {}
-            loaded = TypeAdapter(cls).validate_json(json.dumps(plain), strict=True)
-        except ValidationError as error:
-            problem = error.errors(include_url=False)[0]
-            place = ".".join(str(part) for part in ("settings", *problem["loc"]))
-            raise DataError(f"{place}: {problem['msg']}", path=path, hint=hint) from None
+        loaded = record_of(cls, settings if isinstance(settings, Mapping) else {}, path, "settings")
 
         def require(valid: bool, name: str, value: object, allowed: str) -> None:
             if not valid:
@@ -86,7 +77,7 @@ class DetectorSettings:
             load_tagger(loaded.tagger)
             calibrator(loaded.calibration)
         except (VeridicalError, InputError, TypeError, ValueError) as error:
-            raise DataError(f"settings: {error}", path=path, hint=hint) from None
+            raise DataError(f"settings: {error}", path=path, hint="copy or train it again") from None
         return loaded
 
     @property

@@ -79,9 +79,9 @@ class WordStatistics:
         if not len(self.pair_keys):
             return np.zeros(a.shape)
         keys = a * len(self.words) + b
-        place = np.minimum(np.searchsorted(self.pair_keys, keys), len(self.pair_keys) - 1)
-        counted = (a >= 0) & (self.pair_keys[place] == keys)
-        joint = np.where(counted, self.pair_counts[place] * np.where(a == b, 2.0, 1.0), 1.0)
+        index = np.minimum(np.searchsorted(self.pair_keys, keys), len(self.pair_keys) - 1)
+        counted = (a >= 0) & (self.pair_keys[index] == keys)
+        joint = np.where(counted, self.pair_counts[index] * np.where(a == b, 2.0, 1.0), 1.0)
         expected = np.where(counted, self.pair_totals[a].astype(np.float64) * self.pair_totals[b], 1.0)
         total = float(self.pair_totals.sum())
         values: NDArray[np.float64] = np.where(counted, np.maximum(np.log(joint * total / expected), 0.0), 0.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from veridical.inference.template import TEMPLATES
+from veridical.io.strict_json import record_of
 from veridical.metrics.calibrators import calibrator
 from veridical.records.errors import DataError, InputError
 from veridical_lab.models.probe_heads import OBJECTIVES, PROBE_KINDS
@@ -63,14 +63,7 @@ class ProbeSettings:
     @classmethod
     def from_json(cls, settings: Mapping[str, Any], path: Path) -> ProbeSettings:
         """Read the settings of an artifact; `DataError` names `path` and the first missing or invalid field."""
-        from pydantic import TypeAdapter, ValidationError
-
-        try:
-            loaded = TypeAdapter(cls).validate_json(json.dumps(dict(settings)), strict=True)
-        except ValidationError as error:
-            problem = error.errors(include_url=False)[0]
-            field = ".".join(str(part) for part in ("settings", *problem["loc"]))
-            raise DataError(f"{field}: {problem['msg']}", path=path, hint="copy or train the probe again") from None
+        loaded = record_of(cls, settings, path, "settings")
 
         def require(valid: bool, field: str, value: object, allowed: str) -> None:
             if not valid:

@@ -378,17 +378,17 @@ def _window_map(
     values = np.zeros((len(rows), len(targets)), dtype=np.float32)
     if not tokens:
         return rows, columns, values
-    shares = np.abs(gradients(window.ids, tokens, encoder_ids=window.encoder_ids, notes=notes).astype(np.float64))
-    peak = shares.max(axis=0, initial=0.0)
+    fractions = np.abs(gradients(window.ids, tokens, encoder_ids=window.encoder_ids, notes=notes).astype(np.float64))
+    peak = fractions.max(axis=0, initial=0.0)
     sound = np.isfinite(peak) & (peak > 0)
-    shares = np.where(sound, shares, 0.0) / np.where(sound, peak, 1.0)  # before squaring, which might underflow
-    shares **= 2
-    shares /= np.where(sound, shares.sum(axis=0), 1.0)  # each column sums to one
+    fractions = np.where(sound, fractions, 0.0) / np.where(sound, peak, 1.0)  # before squaring, which might underflow
+    fractions **= 2
+    fractions /= np.where(sound, fractions.sum(axis=0), 1.0)  # each column sums to one
     column_of = {token: i for i, token in enumerate(tokens)}
     by_token = np.zeros((len(rows), len(tokens)))
     index = {row: i for i, row in enumerate(rows.tolist())}
     if shown:
-        np.maximum.at(by_token, [index[row] for _, row in shown], shares[[token for token, _ in shown]])
+        np.maximum.at(by_token, [index[row] for _, row in shown], fractions[[token for token, _ in shown]])
     broken = {word for token, word in pairs if token in column_of and not sound[column_of[token]]} | unpredicted
     for token, word in pairs:
         if word not in broken:
@@ -409,8 +409,8 @@ def _aggregated(values: np.ndarray, how: str) -> np.ndarray:
     totals = values.sum(axis=1, dtype=np.float64)
     if how == "sum":
         return totals
-    shares = values / np.where(totals > 0, totals, 1.0)[:, None]
-    entropy = -(shares * np.log(np.where(shares > 0, shares, 1.0))).sum(axis=1)
+    fractions = values / np.where(totals > 0, totals, 1.0)[:, None]
+    entropy = -(fractions * np.log(np.where(fractions > 0, fractions, 1.0))).sum(axis=1)
     return np.where(totals > 0, 1.0 - entropy / np.log(max(values.shape[1], 2)), 0.0)
 
 

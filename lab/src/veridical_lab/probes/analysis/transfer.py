@@ -129,12 +129,12 @@ def training_mixture(
     train = [m.labelled(m.train, objective) for m in members]
     valid = [m.labelled(m.valid, objective) for m in members]
     if count is not None or len(members) > 1:
-        share = min(len(part) for part in train) if count is None else count // len(members)
-        train = [sample_documents(m, part, share, seed) for m, part in zip(members, train, strict=True)]
+        count_each = min(len(part) for part in train) if count is None else count // len(members)
+        train = [sample_documents(m, part, count_each, seed) for m, part in zip(members, train, strict=True)]
     if len(members) == 1:
         return replace(members[0], train=train[0], valid=valid[0])
-    share = min(len(part) for part in valid)
-    valid = [sample_documents(m, part, share, seed) for m, part in zip(members, valid, strict=True)]
+    count_each = min(len(part) for part in valid)
+    valid = [sample_documents(m, part, count_each, seed) for m, part in zip(members, valid, strict=True)]
     first_sequence = np.r_[0, np.cumsum([len(m.sequences.encoded) for m in members])].tolist()
     first_example = np.r_[0, np.cumsum([len(m.sequences.examples) for m in members])].tolist()
     sequences = EncodedExamples(

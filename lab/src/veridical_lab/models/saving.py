@@ -1,0 +1,63 @@
+"""Write a trained detector to a folder that `veridical.inference.artifact` reads, each file whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridical.inference.artifact import DETECTOR, FORMAT, WEIGHTS, Artifact
+from veridical.inference.saving import make_folder
+from veridical.io.files import write_whole
+
+__all__ = ["save_artifact", "write_folder"]
+
+
+def write_folder(folder: str | Path, kind: str, fields: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> Path:
+    """Write a detector to a folder and return the folder.
+
+    Weights come first, and each file is written whole or not at all.
+
+    Args:
+        folder: The folder to write. It is created if it is missing.
+        kind: The kind of detector, which `description` and `read_folder` check.
+        fields: Further content for `detector.json`.
+        tensors: The content of `weights.safetensors`, whose hash is written to `detector.json`.
+
+    Raises:
+        OutputError: The folder cannot be written.
+    """
+    from safetensors.numpy import save
+
+    data = save({name: np.ascontiguousarray(array) for name, array in tensors.items()})
+    document = {
+        "veridical": f"detector/{FORMAT}",
+        "kind": kind,
+        **fields,
+        "weights": hashlib.sha256(data).hexdigest(),
+    }
+    folder = make_folder(folder)
+    write_whole(folder / WEIGHTS, data, follow_link=False)
+    text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
+    write_whole(folder / DETECTOR, f"{text}\n", follow_link=False)
+    return folder
+
+
+def save_artifact(artifact: Artifact, folder: str | Path) -> Path:
+    """Write an artifact to a folder and return the folder.
+
+    Weights come first, and each file is written whole or not at all.
+    """
+    about = {
+        "base": asdict(artifact.base),
+        "settings": artifact.settings,
+        "training": artifact.training,
+        "validation": artifact.validation,
+    }
+    return write_folder(folder, artifact.kind, about, artifact.tensors)
