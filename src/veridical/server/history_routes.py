@@ -327,7 +327,7 @@ def add_history(app: FastAPI, desk: Desk) -> None:
         """Store a person's decisions about a case, in place of all earlier decisions. Needs the role review."""
         _require(request, "review")
         sent = await read_body(request, limits)
-        wanted = await in_thread(lambda: read_request(sent, DecisionsRequest, limits))
+        wanted = await in_thread(lambda: read_request(sent, DecisionsRequest, limits), size=len(sent))
         version = await desk.call(
             history.decide, run, _number(number), wanted.decisions, version=wanted.version, by=key_of(request)
         )
