@@ -412,7 +412,7 @@ def test_a_time_limit_that_ends_together_with_the_reading_is_504(monkeypatch: py
         reading = asyncio.ensure_future(batching.in_thread(lambda: 1))
         for _ in range(3):
             await asyncio.sleep(0)
-        time.sleep(0.2)  # noqa: ASYNC251 - the event loop is late
+        time.sleep(0.2)
         with pytest.raises(Refused) as late:
             await reading
         assert late.value.status == 504

@@ -136,7 +136,7 @@ async def in_thread(function: Callable[[], T], *, size: int = 0) -> T:
             result = asyncio.wrap_future(job)
             result.add_done_callback(ended)
             return await asyncio.shield(result)  # it keeps its place until its thread has ended
-    except (TimeoutError, asyncio.CancelledError) as error:
+    except (TimeoutError, asyncio.CancelledError):
         if worker is not None and job is not None:
             worker.interrupt(job)
         if not time.expired():
