@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -79,3 +81,17 @@ def test_a_command_of_the_laboratory_says_how_to_install_it(
 
 def test_nothing_shows_the_help_and_is_wrong_usage() -> None:
     assert main([]) == 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such names")
+def test_no_file_name_adds_a_line(command: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+    named = str(tmp_path / "a\tb\nveridical: all is well.txt")
+    Path(named).write_bytes(b"The tower is 330 m tall.")
+    Path(f"{named}.pdf").write_bytes(b"%PDF-1.4")
+    check = ("check", "-d", "overlap", named)
+    written = command(*check, named, "--html", f"{named}.html")
+    assert written[0] == 0
+    assert "a␉b␊veridical: all is well.txt.html" in written[2]
+    unread = command(*check, f"{named}.pdf"), command(*check, "none"), command("batch", named, "--out", f"{named}.out")
+    for _, _, stderr in (written, *unread):
+        assert len(stderr.splitlines()) == 1, stderr

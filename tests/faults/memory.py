@@ -32,9 +32,12 @@ from tests.faults.harness import (
     until,
 )
 from tests.io.test_documents import bombs
+from veridical.server.settings import Limits
 
 MOST_MEMORY = 1_500_000  # kB, of the service and its children together
 SERVE = ("-d", "default", "-d", "overlap", "-d", "overlap:values")
+MOST_SECONDS = 1.0  # of an answer to /health
+_VALUES = (b"{},", b"[],", b'{"a":1},', b'"ab",', b"1.5,")
 _MB = 1024 * 1024
 
 
@@ -90,8 +93,19 @@ def _head(service: Served, length: int) -> bytes:
 
 def objects(service: Served, held: ExitStack) -> list[int]:
     """Send 15 bodies of 8 MB at once that would grow 25-fold as objects."""
-    values = (b"{},", b"[],", b'{"a":1},', b'"ab",', b"1.5,")
-    bodies = [b'{"cases": [%b1]}' % (value * (8 * _MB // len(value) - 10)) for value in values * 3]
+    bodies = [b'{"cases": [%b1]}' % (value * (8 * _MB // len(value) - 10)) for value in _VALUES]
+    return _posted(service, bodies * 3)
+
+
+def just_allowed(service: Served, held: ExitStack) -> list[int]:
+    """Send 18 bodies at once with just as many values as a request may have."""
+    most = Limits().values - 10
+    bodies = [b'{"cases": [%b1]}' % (value * (most // sum(map(value.count, b",[{")))) for value in _VALUES]
+    bodies.append(b'{"cases": [{%b"a":1}]}' % b"".join(b'"%d":1,' % i for i in range(most)))
+    return _posted(service, bodies * 3)
+
+
+def _posted(service: Served, bodies: list[bytes]) -> list[int]:
     headers = {"Content-Type": "application/json"}
     with ThreadPoolExecutor(len(bodies)) as pool:
         post = partial(httpx.post, f"{service.url}/v1/check", headers=headers, timeout=LIMIT)
@@ -144,7 +158,14 @@ def trickled(service: Served, held: ExitStack) -> list[int]:
     return []
 
 
-SHAPES: tuple[Callable[[Served, ExitStack], list[int]], ...] = (objects, documents, imports, unread, trickled)
+SHAPES: tuple[Callable[[Served, ExitStack], list[int]], ...] = (
+    objects,
+    just_allowed,
+    documents,
+    imports,
+    unread,
+    trickled,
+)
 
 
 @fault("requests that grow in memory, answers that nobody reads, bodies without an end")
@@ -166,6 +187,7 @@ def memory(rng: Random, folder: Path) -> Found:
     found.tried += statuses.total()
     found.check(set(statuses) <= ALLOWED - {200}, f"statuses {dict(statuses)}")
     found.check(seen.memory < MOST_MEMORY, f"{seen.memory // 1000} MB")
+    found.check(seen.slowest < MOST_SECONDS, f"/health in {seen.slowest:.2f} s")
     found.check(not service.failures(), f"failures: {service.failures()[:1]}")
     found.notes.append(f"at most {seen.memory // 1000:,} MB; /health in {seen.slowest:.2f} s at most")
     return found

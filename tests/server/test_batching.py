@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
+import weakref
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -381,3 +384,61 @@ def test_only_so_many_requests_are_read_at_once_and_one_that_is_given_up_keeps_i
         assert await batching.in_thread(read) == 3
 
     asyncio.run(test())
+
+
+def test_large_requests_are_read_two_at_a_time_and_delay_no_small_one() -> None:
+    gate, running, most = threading.Event(), list[int](), list[int]()
+
+    def read() -> None:
+        running.append(1)
+        most.append(len(running))
+        gate.wait(LIMIT)
+        running.pop()
+
+    async def test() -> None:
+        large = [asyncio.ensure_future(batching.in_thread(read, size=1_000_000)) for _ in range(6)]
+        assert await batching.in_thread(lambda: "small", size=1000) == "small"
+        gate.set()
+        await asyncio.gather(*large)
+
+    asyncio.run(test())
+    assert max(most) <= 2
+
+
+def test_a_time_limit_that_ends_together_with_the_reading_is_504(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batching, "_SECONDS", 0.05)
+
+    async def test() -> None:
+        reading = asyncio.ensure_future(batching.in_thread(lambda: 1))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        time.sleep(0.2)
+        with pytest.raises(Refused) as late:
+            await reading
+        assert late.value.status == 504
+
+    asyncio.run(test())
+
+
+def test_a_refused_request_is_freed_with_its_answer() -> None:
+    class Body(set[int]):  # takes weak references
+        pass
+
+    def parse(body: Body) -> None:
+        values = Body(body | {2})
+        freed.append(weakref.ref(values))
+        raise Refused(413, f"{len(values)} values")
+
+    async def test() -> None:
+        body = Body({1})
+        freed.append(weakref.ref(body))
+        with pytest.raises(Refused):
+            await batching.in_thread(partial(parse, body))
+
+    freed = list[weakref.ref[Body]]()
+    gc.disable()
+    try:
+        asyncio.run(test())
+        assert [each() for each in freed] == [None, None]
+    finally:
+        gc.enable()

@@ -477,7 +477,7 @@ def with_a_revision(test: Callable[[Service, Gated, Any], Awaitable[None]], grac
         settings = ServerSettings(detectors=(), own_detectors={"gated": detector}, limits=limits)
         service = Service(settings)
         await service.start()
-        revising = asyncio.create_task(service.revise(ReviseRequest(cases=[{"response": "It rains. Pigs 1."}])))
+        revising = asyncio.create_task(service.revise_cases([Case("1", "It rains. Pigs 1.")], ReviseRequest(cases=[])))
         try:
             async with asyncio.timeout(LIMIT):
                 assert await asyncio.to_thread(detector.entered.wait, LIMIT)
@@ -495,7 +495,7 @@ def test_the_end_finishes_revisions_and_begins_no_further_one() -> None:
         end = asyncio.create_task(service.close())
         await asyncio.sleep(0)
         with pytest.raises(Refused, match="shutting down"):
-            await service.revise(ReviseRequest(cases=[{"response": "1"}]))
+            await service.revise_cases([Case("1", "1")], ReviseRequest(cases=[]))
         detector.gate.set()
         await end
         (revised,) = await revising

@@ -25,7 +25,7 @@ from veridical.cli.settings import add_variables, options_of, read_settings
 from veridical.io.files import NAME_ENCODING
 from veridical.records.errors import InputError, VeridicalError
 from veridical.records.registry import Registry
-from veridical.records.strings import visible
+from veridical.records.strings import visible_line
 
 __all__ = ["COMMANDS", "LAB_COMMANDS", "app", "main", "settable_options"]
 
@@ -98,7 +98,7 @@ def _app(names: Iterable[str] = ()) -> typer.Typer:
         except InputError as error:  # a broken plugin must not hide the other commands
             if names:
                 raise
-            sys.stderr.write(f"veridical: {error}\n")
+            sys.stderr.write(f"veridical: {visible_line(str(error))}\n")
             continue
         panel = None if name in COMMANDS.table else f"Commands of {COMMANDS.package(name)}"
         if isinstance(command, typer.Typer):
@@ -233,7 +233,7 @@ def _origin(error: Any) -> str:
 
 def _fail(line: str, code: int) -> int:
     try:
-        sys.stderr.write(f"veridical: {visible(line)}\n")
+        sys.stderr.write(f"veridical: {visible_line(line)}\n")
         sys.stderr.flush()
     except OSError:  # standard error is closed: only the exit code can tell
         _discard(sys.stderr)

@@ -111,7 +111,7 @@ def write_texts(texts: Iterable[tuple[str, str]]) -> None:
 
     A single text is written unchanged, and several texts are each written under a line `==> ID <==`.
     """
-    from veridical.records.strings import visible
+    from veridical.records.strings import visible_line
 
     first: tuple[str, str] | None = None
     several = False
@@ -120,7 +120,7 @@ def write_texts(texts: Iterable[tuple[str, str]]) -> None:
             first = pair
             continue
         for id, text in (pair,) if several else (first, pair):
-            sys.stdout.write(f"==> {visible(id)} <==\n{text}\n\n")
+            sys.stdout.write(f"==> {visible_line(id)} <==\n{text}\n\n")
         several = True
         sys.stdout.flush()
     if first is not None and not several:

@@ -14,6 +14,7 @@ def detectors_command() -> None:
     Choose one with `--detector NAME`. To set options, write `--detector NAME:VALUE,OPTION=VALUE`, such as
     logprob:models/reader,template=tldr. Each detector's page in the documentation lists its options.
     """
+    from veridical.cli.options import write_line
     from veridical.detectors import DETECTORS
     from veridical.records.detector import info_of
     from veridical.records.errors import InputError
@@ -23,7 +24,7 @@ def detectors_command() -> None:
         try:
             detector = DETECTORS.load(name)
         except InputError as error:  # a broken plugin must not hide the other detectors
-            sys.stderr.write(f"veridical: {error}\n")
+            write_line(f"veridical: {error}")
             continue
         summary = (inspect.getdoc(detector) or "").partition("\n")[0]
         info = info_of(detector)

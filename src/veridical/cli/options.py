@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from typer import Argument, Option
 
 from veridical.cli.settings import PREFIX, read_settings, use_settings
-from veridical.records.strings import visible
+from veridical.records.strings import visible_line
 
 if TYPE_CHECKING:
     from veridical.io.rows import RowForm
@@ -98,8 +98,8 @@ OutFolder = Annotated[
 
 
 def write_line(line: str) -> None:
-    """Write a line to standard error, with control and hidden characters made visible."""
-    sys.stderr.write(visible(line) + "\n")
+    """Write one line to standard error, with control and hidden characters made visible, line feeds too."""
+    sys.stderr.write(visible_line(line) + "\n")
 
 
 def check_share(option: str, share: float) -> None:

@@ -21,6 +21,7 @@ import typer
 
 from veridical.io.files import read_text
 from veridical.records.errors import DataError, UnknownNameError
+from veridical.records.strings import visible_line
 
 __all__ = [
     "COMMANDS",
@@ -176,7 +177,7 @@ def use_settings(context: typer.Context, named: Path | None) -> Path | None:
             others = {option: each for of_one in context.obj().values() for option, each in of_one.items()}
         context.default_map = settings.defaults(name, options, others)
     if settings.path and not settings.named and (context.default_map or settings.chat()):
-        sys.stderr.write(f"veridical: settings from {settings.path}\n")
+        sys.stderr.write(f"veridical: settings from {visible_line(str(settings.path))}\n")
     return named
 
 

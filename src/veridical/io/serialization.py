@@ -30,6 +30,7 @@ __all__ = [
     "CONVERSATION_FIELDS",
     "HALF_CHARACTER",
     "KINDS",
+    "MOST_PROBLEMS",
     "TAG",
     "decode",
     "decode_case",
@@ -303,10 +304,13 @@ def _validator(kind: str) -> SchemaValidator:
 
 
 _UNKNOWN = ("unexpected_keyword_argument", "invalid_key")
+MOST_PROBLEMS = 1000  # that pydantic lists: it takes seconds for a hundred thousand, in one step
 
 
 def _first_problem(error: ValidationError, kind: str) -> str:
     """Describe one problem in one line; an unknown field comes first, because it often explains a missing one."""
+    if error.error_count() > MOST_PROBLEMS:
+        return f"{kind}: {error.error_count():,} values are unknown or of another type"
     problems = error.errors(include_url=False, include_context=False, include_input=False)
     stray = (p for p in problems if p["type"] in _UNKNOWN)
     problem = next(stray, problems[0])

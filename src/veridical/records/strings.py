@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Iterable
 from itertools import chain, count, islice
 
-__all__ = ["answer_start", "is_blank", "join_halves", "shorten", "unique_names", "visible"]
+__all__ = ["answer_start", "is_blank", "join_halves", "shorten", "unique_names", "visible", "visible_line"]
 
 # Characters that must not reach a terminal or a page unchanged: controls (escape sequences start with one), line and
 # paragraph separators, bidirectional embeddings, overrides and isolates, invisible spaces, tag characters, lone
@@ -82,6 +82,15 @@ def visible(text: str, start: int = 0, end: int | None = None) -> str:
     if stop > start and text[stop - 1] == "\r" and text[stop : stop + 1] == "\n":
         stop -= 1  # its line feed is in the next piece
     return _HIDDEN.sub(_sign, text[start:stop])
+
+
+def visible_line(text: str) -> str:
+    r"""Return `text` as `visible` does, with symbols for line feeds and tabs, too, so that it stays one line.
+
+    >>> visible_line("a\nveridical: b")
+    'a␊veridical: b'
+    """
+    return visible(text).replace("\n", "␊").replace("\t", "␉")
 
 
 def _sign(match: re.Match[str]) -> str:

@@ -251,7 +251,7 @@ def _described(name: str, service: Service) -> dict[str, Any]:
 async def _read(request: Request, cls: type[R], limits: Limits) -> R:
     """Read the request in a body, in a thread, so that a large one does not delay other requests."""
     body_bytes = await read_body(request, limits)
-    return await in_thread(lambda: read_request(body_bytes, cls, limits))
+    return await in_thread(lambda: read_request(body_bytes, cls, limits), size=len(body_bytes))
 
 
 async def _answer(results: Sequence[object], write: Callable[[Any], str], run: str | None = None) -> Response:
@@ -286,7 +286,7 @@ def _add_checks(app: FastAPI, service: Service, keep: Keep | None) -> None:
     async def check(request: Request) -> Response:
         """Check one or more cases."""
         wanted = await _read(request, CheckRequest, limits)
-        results = [checked for checked, _ in await service.check(wanted)]
+        results = [checked for checked, _ in await service.check_cases(wanted.cases, wanted)]
         if wanted.causes:
             results = await service.with_causes(results)
         _note(request, service, [checked.case for checked in results], [checked.outcome for checked in results])
@@ -304,7 +304,7 @@ def _add_checks(app: FastAPI, service: Service, keep: Keep | None) -> None:
         A map is null if the detector makes none.
         """
         wanted = await _read(request, CheckRequest, limits)
-        results = await service.check(wanted)
+        results = await service.check_cases(wanted.cases, wanted)
         _note(request, service, [checked.case for checked, _ in results], [])
         return await in_thread(
             lambda: JSONResponse(
@@ -331,7 +331,7 @@ def _add_checks(app: FastAPI, service: Service, keep: Keep | None) -> None:
     async def revise(request: Request) -> Response:
         """Revise the unsupported parts of one or more cases. A revision is kept only if it is better."""
         wanted = await _read(request, ReviseRequest, limits)
-        results = await service.revise(wanted)
+        results = await service.revise_cases(wanted.cases, wanted)
         _note(request, service, [revised.case for revised in results], [revised.outcome for revised in results])
         return await _answer(results, lambda revised: encode(revised, sources=wanted.with_sources))
 

@@ -19,6 +19,7 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
+from veridical.records.errors import VeridicalError
 from veridical.records.judging import JudgementWithMap, judge_with_maps
 from veridical.records.types import Case
 from veridical.server.errors import Refused
@@ -83,6 +84,8 @@ class Worker:
                 self._settle()
         except BaseException as error:  # noqa: BLE001 - a detector may raise anything, and the caller gets it
             self._settle()  # the interruption may have come during the first call
+            if isinstance(error, VeridicalError):  # expected, so nobody needs its frames, which hold the whole request
+                error.__traceback__ = error.__context__ = None
             future.set_exception(error)
         else:
             future.set_result(result)
@@ -99,26 +102,33 @@ class Worker:
 
 
 _THREADS = 16  # at the same time, for reading and writing requests in one event loop
+_LARGE_THREADS = 2  # for large requests: each thread delays the event loop, because only one runs Python at a time
+_LARGE = 100_000  # bytes
 _SECONDS = 60.0  # for reading or writing one request, with the wait for a thread
-_slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+_slots: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[bool, asyncio.Semaphore]] = WeakKeyDictionary()
 
 
-async def in_thread(function: Callable[[], T]) -> T:
+async def in_thread(function: Callable[[], T], *, size: int = 0) -> T:
     """Run a function in its own thread and return its result. The thread is interrupted if the caller is cancelled.
+
+    Give the `size` of what the function reads or writes in bytes: only a few large requests are handled at a time.
 
     Raises:
         Refused: There is no result after `_SECONDS` seconds (504).
     """
-    slots = _slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_THREADS))
+    loop = asyncio.get_running_loop()
+    if loop not in _slots:
+        _slots[loop] = {False: asyncio.Semaphore(_THREADS), True: asyncio.Semaphore(_LARGE_THREADS)}
+    slots = _slots[loop][size > _LARGE]
 
     def ended(result: asyncio.Future[T]) -> None:
         slots.release()
         if not result.cancelled():
             result.exception()  # mark the error as seen, or asyncio would report it
 
-    worker = job = None
+    worker = job = result = None
     try:
-        async with asyncio.timeout(_SECONDS):
+        async with asyncio.timeout(_SECONDS) as time:
             await slots.acquire()
             worker = Worker("request")
             job = worker.submit(function)
@@ -126,13 +136,15 @@ async def in_thread(function: Callable[[], T]) -> T:
             result = asyncio.wrap_future(job)
             result.add_done_callback(ended)
             return await asyncio.shield(result)  # it keeps its place until its thread has ended
-    except (TimeoutError, asyncio.CancelledError) as error:
+    except (TimeoutError, asyncio.CancelledError):
         if worker is not None and job is not None:
             worker.interrupt(job)
-        if not isinstance(error, TimeoutError) or (job is not None and job.done()):
+        if not time.expired():
             raise
         hint = "send less at once, or try again"
         raise Refused(504, f"the request could not be read or answered in {_SECONDS:g} s", hint=hint) from None
+    finally:
+        del function, job, result  # an error has this frame, and the frame would keep the error and the request
 
 
 @dataclass(eq=False, slots=True)

@@ -334,7 +334,7 @@ async def decide(request: Request, desk: ReviewDesk, run: str, number: str) -> R
     """Store a person's decisions about a case, in place of all earlier decisions. Needs the role review."""
     limits = desk.service.settings.limits
     sent = await read_body(request, limits)
-    wanted = await in_thread(lambda: read_request(sent, DecisionsRequest, limits))
+    wanted = await in_thread(lambda: read_request(sent, DecisionsRequest, limits), size=len(sent))
     version = await desk.call(
         desk.history.decide, run, _number(number), wanted.decisions, version=wanted.version, by=key_of(request)
     )

@@ -58,12 +58,12 @@ def add_proxy(
     async def chat(request: Request) -> Response:
         """Forward a chat completion to the server behind the proxy, and check the reply."""
         body = await read_body(request, service.settings.limits)
-        document = await in_thread(lambda: parse_body(body, service.settings.limits))
+        document = await in_thread(lambda: parse_body(body, service.settings.limits), size=len(body))
         if isinstance(n := document.get("n"), int) and n > MOST_CHOICES:
             raise WireError(f"n is more than {MOST_CHOICES}", hint="ask for fewer replies at once")
         keep_replies = None if keep is None else partial(keep, "proxy", key_of(request))
         checker = await in_thread(
-            lambda: ReplyChecker(service, settings, document, request_id_of(request), keep_replies)
+            lambda: ReplyChecker(service, settings, document, request_id_of(request), keep_replies), size=len(body)
         )
         answer = _streamed if document.get("stream") is True else _whole
         return await answer(checker, upstream, document, _headers_on(request))

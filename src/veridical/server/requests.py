@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast
 
@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field, StrictBool, StrictFloat, StrictInt, Type
 from veridical.history.records import PlaceDecision
 from veridical.io.columns import Columns, source_fields
 from veridical.io.conversations import named_messages
-from veridical.io.serialization import decode, decode_cases
+from veridical.io.serialization import MOST_PROBLEMS, decode, decode_cases
 from veridical.io.strict_json import most_values, parse
 from veridical.records.errors import InputError, UnknownNameError, WireError
 from veridical.records.types import Case, Checked, Source
@@ -43,6 +43,7 @@ Keep: TypeAlias = "Callable[[str, str, HowToCheck, Sequence[Checked]], Awaitable
 """Keeps results in the history, given where they come from, who asked and how: returns the run, if there is one."""
 
 _URL = re.compile(r"\s*(?:[a-z][a-z0-9+.-]{1,20}://|www\.)\S+\s*", re.IGNORECASE)
+_MOST_NAMES = 10_000  # of an object, because pydantic makes an error of each that is unknown
 _FORM = '"cases": [{"response": "…", "sources": ["…"]}]'
 _CONFIG = ConfigDict(extra="forbid", allow_inf_nan=False)
 Text = Annotated[str, Field(min_length=0)]  # without a limit, pydantic accepts half of a surrogate pair
@@ -163,17 +164,17 @@ def _adapter(cls: type[Any]) -> TypeAdapter[Any]:
 
 
 def read_request(body: bytes, cls: type[R], limits: Limits) -> R:
-    """Parse the JSON body of a request into an instance of `cls`.
+    """Parse the JSON body of a request into an instance of `cls`, with its cases and results.
 
-    The cases in it stay JSON objects, which are read later, one by one. A request with one case can have the fields of
-    this case (`response`, `sources` …) in place of the list `cases`.
+    A request with one case can have the fields of this case (`response`, `sources` …) in place of the list `cases`.
 
     Raises:
         WireError: The body is not JSON or not such a request.
-        Refused: The body has more values than `limits.values`, or is nested more deeply than `limits.depth`.
+        InputError: There are no cases, both cases and results, or a case is not valid.
+        Refused: The body or a case exceeds a limit.
     """
     document = parse_body(body, limits)
-    _check_depth(document, limits.depth)
+    _check_form(document, limits)
     names = [field.name for field in fields(cast(Any, cls))]
     if "cases" in names and "cases" not in document and not {"response", "messages"}.isdisjoint(document):
         case = {name: document.pop(name) for name in list(document) if name not in names}
@@ -182,9 +183,14 @@ def read_request(body: bytes, cls: type[R], limits: Limits) -> R:
         if name in document and not isinstance(document[name], kind):
             raise WireError(f"{name} is not {'a list' if kind is list else 'an object'}", hint=_FORM)
     try:
-        return cast(R, _adapter(cast(Any, cls)).validate_python(document))
+        request = _adapter(cast(Any, cls)).validate_python(document)
     except ValidationError as error:
         raise WireError(_first_problem(error, cls), hint=_FORM if "cases" in names else None) from None
+    if isinstance(request, ReportRequest) and request.results:
+        if request.cases:
+            raise InputError("both cases and results", hint="send cases to check, or results of an earlier check")
+        return cast(R, replace(request, results=read_results_of(request.results, limits)))
+    return cast(R, replace(request, cases=read_cases_of(request.cases, limits)) if "cases" in names else request)
 
 
 def parse_body(body: bytes, limits: Limits) -> dict[str, Any]:
@@ -204,6 +210,8 @@ def parse_body(body: bytes, limits: Limits) -> dict[str, Any]:
 
 def _first_problem(error: ValidationError, cls: type[Any]) -> str:
     """Return pydantic's error as one line; an unknown field comes before all other problems."""
+    if error.error_count() > MOST_PROBLEMS:
+        return f"{error.error_count():,} values are unknown or of another type"
     problems = error.errors(include_url=False, include_context=False, include_input=False)
     unknown_fields = (p for p in problems if p["type"] in ("unexpected_keyword_argument", "extra_forbidden"))
     problem = next(unknown_fields, problems[0])
@@ -214,9 +222,12 @@ def _first_problem(error: ValidationError, cls: type[Any]) -> str:
     return f"{place or 'the request'}: {message[:1].lower()}{message[1:]}"
 
 
-def _check_depth(value: Any, most: int) -> None:
+def _check_form(value: Any, limits: Limits) -> None:
+    """Raise `Refused` if lists and objects are nested too deeply, or an object has too many names."""
     level = [value]
-    for _ in range(most):
+    for _ in range(limits.depth):
+        if any(isinstance(each, dict) and len(each) > _MOST_NAMES for each in level):
+            raise Refused(413, f"an object of the JSON has more than {_MOST_NAMES:,} fields")
         level = [
             inner
             for each in level
@@ -224,7 +235,7 @@ def _check_depth(value: Any, most: int) -> None:
         ]
         if not level:
             return
-    raise Refused(400, f"the JSON is nested more deeply than {most} levels")
+    raise Refused(400, f"the JSON is nested more deeply than {limits.depth} levels")
 
 
 def read_cases_of(items: Sequence[Any], limits: Limits) -> list[Case]:

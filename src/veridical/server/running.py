@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import faulthandler
+import gc
 import logging
 import signal
 import socket
@@ -129,9 +130,15 @@ class UvicornServer(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, on_start: Callable[[str], None]) -> None:
         super().__init__(config)
         self._on_start = on_start
+        self._set_aside = False
 
     async def on_tick(self, counter: int) -> bool:
-        """Restart the timer that ends a frozen process, once a second."""
+        """Restart the timer that ends a frozen process, once a second, and set aside what startup has made."""
+        if not self._set_aside and not self.config.app.state.service.loading:  # type: ignore[union-attr]
+            # a full collection would look at each object of each library again, and nothing else runs meanwhile
+            gc.collect()
+            gc.freeze()
+            self._set_aside = True
         if self.frozen_after is not None and counter % 10 == 0:
             faulthandler.dump_traceback_later(self.frozen_after, exit=True, file=sys.__stderr__ or sys.stderr)
         return await super().on_tick(counter)

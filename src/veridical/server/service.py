@@ -23,14 +23,7 @@ from veridical.server.batching import Batcher, Worker, in_thread
 from veridical.server.errors import Refused
 from veridical.server.extraction import Extraction
 from veridical.server.observation import Metrics
-from veridical.server.requests import (
-    CheckRequest,
-    HowToCheck,
-    ReportRequest,
-    ReviseRequest,
-    read_cases_of,
-    read_results_of,
-)
+from veridical.server.requests import HowToCheck, ReportRequest, ReviseRequest
 from veridical.server.settings import ServerSettings
 from veridical.workflows.causes import with_causes
 from veridical.workflows.checking import Maps, check_thresholds, decide_batch
@@ -76,6 +69,11 @@ class Service:
             elif (error := self._failure(name)) is not None:
                 problems[name] = str(error)
         return problems
+
+    @property
+    def loading(self) -> bool:
+        """Whether a detector is being loaded."""
+        return not all(loading.done() for loading in self._loading.values())
 
     async def start(self) -> None:
         """Start the detectors, and load each with a first case, except those that would pay for a chat model."""
@@ -128,16 +126,8 @@ class Service:
             raise UnknownNameError("detector of this server", spec, self.batchers)
         return self.batchers[name]
 
-    async def check(self, request: CheckRequest | ReportRequest) -> list[tuple[Checked, Maps]]:
-        """Check the cases of a request, and return each result with the salience maps of its judgements."""
-        cases = await in_thread(lambda: read_cases_of(request.cases, self.settings.limits))
-        return await self.check_cases(cases, request)
-
     async def check_cases(self, cases: Sequence[Case], how: HowToCheck) -> list[tuple[Checked, Maps]]:
-        """Check cases that are already read, and return each result with the salience maps of its judgements.
-
-        `how` holds the other fields of the request.
-        """
+        """Check cases as a request says, and return each result with the salience maps of its judgements."""
         batchers = self.batchers_of(how.detector)
         detectors = [batcher.detector for batcher in batchers]  # their scores and thresholds belong together
         check_thresholds(how.threshold, how.flag_over)  # raise for a bad threshold before the work
@@ -187,27 +177,19 @@ class Service:
 
     async def report(self, request: ReportRequest) -> str:
         """Return the HTML page of the cases of `request`, or of its results."""
-        if request.results and request.cases:
-            raise InputError("both cases and results", hint="send cases to check, or results of an earlier check")
         if request.results:
-            earlier = await in_thread(lambda: read_results_of(request.results, self.settings.limits))
-            return await in_thread(lambda: render_html(earlier, title=request.title, heat=request.heat))
-        results = await self.check(request)
+            return await in_thread(lambda: render_html(request.results, title=request.title, heat=request.heat))
+        results = await self.check_cases(request.cases, request)
         checked, maps = [item for item, _ in results], [case_maps for _, case_maps in results]
         return await in_thread(lambda: render_html(checked, title=request.title, maps=maps, heat=request.heat))
 
-    async def revise(self, request: ReviseRequest) -> list[Revised]:
-        """Revise the cases of a request. The texts are judged in batches that are shared with other requests.
+    async def revise_cases(self, cases: Sequence[Case], how: ReviseRequest) -> list[Revised]:
+        """Revise cases as a request says. The texts are judged in batches that are shared with other requests.
 
         Raises:
             Refused: `limits.revisions` requests are already being revised (429), the time limit `limits.timeout` is
                 exceeded (504), or the server shuts down (503).
         """
-        cases = await in_thread(lambda: read_cases_of(request.cases, self.settings.limits))
-        return await self.revise_cases(cases, request)
-
-    async def revise_cases(self, cases: Sequence[Case], how: ReviseRequest) -> list[Revised]:
-        """Revise cases that are already read, as `revise` does. `how` holds the other fields of the request."""
         limits = self.settings.limits
         detector = _Shared(self.batcher(how.detector), asyncio.get_running_loop())
         reviser = make_reviser(how.reviser or self.settings.reviser, self.settings.connection)

@@ -139,14 +139,14 @@ async def open_stream(request: Request, service: Service, keep: Keep | None = No
             first = await anext(further_lines, b"")
     else:
         first = await read_body(request, limits)
-    stream_request = await in_thread(lambda: read_request(first, StreamRequest, limits))
+    stream_request = await in_thread(lambda: read_request(first, StreamRequest, limits), size=len(first))
     if "messages" in stream_request.case:
         raise WireError("the case has messages", hint="a stream is one response; send its sources")
     begun = {"response": "", **stream_request.case}
     half = ""
     if isinstance(begun["response"], str):
         begun["response"], half = join_halves(begun["response"])
-    (case,) = await in_thread(lambda: read_cases_of([begun], limits))
+    (case,) = await in_thread(lambda: read_cases_of([begun], limits), size=len(first))
     service.batchers_of(stream_request.detector)  # raise for an unknown detector before the answer begins
 
     async def parts() -> AsyncIterator[str]:
@@ -156,7 +156,7 @@ async def open_stream(request: Request, service: Service, keep: Keep | None = No
         if further_lines is not None:
             async for line in further_lines:
                 read = partial(parse_body, line, limits)
-                document = await in_thread(read) if len(line) > _LONG else read()
+                document = await in_thread(read, size=len(line)) if len(line) > _LONG else read()
                 if set(document) != {"text"} or not isinstance(document["text"], str):
                     raise WireError("a line after the first is not a text", hint='{"text": "…"}')
                 part, waiting = join_halves(waiting + document["text"])

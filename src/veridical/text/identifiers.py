@@ -71,7 +71,16 @@ _FORMS = {
     "item": r"(?<![\w-])(?!(?:FY|CY|AD|EUR|USD|GBP|CHF|JPY|SEK|NOK|DKK|AUD|CAD)[0-9])[A-Z]{1,5}-?[0-9]{3}[A-Z0-9]*+"
     r"(?:-[A-Z0-9]++)*+(?![\w-])",
 }
-_PATTERN = re.compile("|".join(f"(?P<{kind}>{form})" for kind, form in _FORMS.items()))
+_ANYWHERE = ("code", "url", "windows_path", "section")  # all others never begin inside a word
+
+
+def _any_of(kinds: Iterable[str]) -> str:
+    return "|".join(f"(?P<{kind}>{_FORMS[kind]})" for kind in kinds)
+
+
+_PATTERN = re.compile(
+    rf"{_any_of(_ANYWHERE)}|(?<!\w)(?=\S)(?:{_any_of(kind for kind in _FORMS if kind not in _ANYWHERE)})"
+)
 _LEAD = re.compile(rf"^(?:(?:versions?|release)\s+|v\.?\s?(?=[0-9])|{_CALLED}(?=\(?[0-9]))", re.IGNORECASE)
 
 
