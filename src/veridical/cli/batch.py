@@ -1,6 +1,6 @@
 """`veridical batch`: check the rows of files of any size, and write a folder of results.
 
-A killed run can be resumed.
+You can resume a run that was killed.
 """
 
 from __future__ import annotations

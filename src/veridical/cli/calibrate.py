@@ -99,9 +99,9 @@ def calibrate_command(
 ) -> int:
     """Fit the thresholds of a detector on labelled data, and calibrate its scores to probabilities.
 
-    The data are split by document into training, validation and test parts (70/10/20). The command fits on the
-    validation part; `veridical bench --fit none` with the same seed measures on the test part. Responses, spans and
-    coverage are fitted separately.
+    The command splits the data by document into a training, a validation and a test part (70/10/20), and fits on the
+    validation part. To measure the result on the test part, run `veridical bench --fit none` with the same seed.
+    Thresholds for responses, spans and coverage are fitted separately.
 
     [bold]veridical calibrate logprob:models/reader,template=tldr xsum_token:data/xsum_token --out fitted[/bold]
     [bold]veridical calibrate verify:overlap wice:data/wice --out fitted --criterion precision@0.8[/bold]

@@ -149,7 +149,7 @@ def report_files(output: CheckOutputOptions, inputs: InputOptions) -> dict[Path,
 
 
 def counts(outcomes: Counter[Outcome], shares: ExitOptions) -> str:
-    """Return one line with the numbers of flagged and unjudged cases, and the proportion of each that is allowed."""
+    """Return a line that says how many cases were flagged or unjudged, and what proportion of each is allowed."""
     from veridical.records.types import Outcome
 
     total, flagged, unjudged = outcomes.total(), outcomes[Outcome.FLAGGED], outcomes[Outcome.UNJUDGED]

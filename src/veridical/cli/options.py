@@ -1,7 +1,7 @@
 """Declare the options that several commands share. Each group of options builds the object that they describe.
 
-An API key is never an option, because everyone on a machine can see the arguments of a process. It comes from the
-environment or a file.
+An API key is never an option, because everyone on a machine can see the arguments of a process. Veridical reads keys
+from the environment or from a file.
 """
 
 from __future__ import annotations
@@ -299,9 +299,9 @@ class InputOptions(CaseFiles, ColumnOptions):
             return None
 
     def locations(self) -> Iterator[CaseLocations]:
-        """Yield, for each case of `read`, where its texts are in the files.
+        """Yield where the texts of each case are in the files, in the order of `read`.
 
-        Nothing is yielded if they can be read only once.
+        If the files can be read only once, nothing is yielded.
         """
         from veridical.report.locations import FileLocations, locate_cases
 
@@ -444,9 +444,10 @@ class ServedChatOptions:
     ] = field(default=None, compare=False)
 
     def connection(self, *, cache: Path | None = None) -> Connection:
-        """Return the connection to every chat model of the command. `cache` is the default of `--cache`.
+        """Return the connection to every chat model of the command.
 
-        Further settings come from the table `[chat]` of the settings file.
+        The `cache` argument is the default of `--cache`. Further settings come from the table `[chat]` of the settings
+        file.
         """
         from veridical.llm.connection import Connection, read_prices
 
@@ -455,9 +456,9 @@ class ServedChatOptions:
         return Connection(**{**values, **read_settings(self.settings).chat(), "cache": self.cache or cache})
 
     def chosen(self) -> Connection | None:
-        """Return the connection to the chat model that the user configured.
+        """Return the connection to the chat model that the user configured, or None if there is none.
 
-        If the user configured none, return None. Detectors that ask a chat model then make their own connection.
+        With None, detectors that ask a chat model make their own connection.
         """
         return self.connection() if self != type(self)() or read_settings(self.settings).chat() else None
 
@@ -536,9 +537,8 @@ class DataOptions:
     def read(self, spec: str, *, unlabelled: bool = False) -> Iterator[Iterator[Example]]:
         """Yield the examples of SET:PATH.
 
-        At the end, write the number of skipped rows, and the first of them, to stderr.
-
-        `unlabelled` accepts rows without gold.
+        After the last example, the number of skipped rows and the first of these rows are written to stderr. Set
+        `unlabelled` to accept rows that have no gold label.
         """
         from veridical.datasets import read
 

@@ -108,9 +108,11 @@ def rate_command(
     [bold]veridical rate results/ --labels to_label.csv --by model --by created:week[/bold]
     [bold]veridical rate results/ --labels to_label.csv --fail-over 0.1 --prometheus rate.prom[/bold]
 
-    The first form chooses answers at random among flagged, clear and unjudged answers. The other forms use people's
-    labels to correct the detector's false alarms and misses. Exit codes: 0 done, 1 over --fail-over, 2 usage or input
-    error, 3 too few labels.
+    First draw a sheet of answers to label, as in the first example. The answers are chosen at random from the flagged,
+    the clear and the unjudged ones. Then run the command with the labelled sheet, as in the other examples. It uses
+    your labels to correct for the detector's false alarms and misses.
+
+    Exit codes: 0 done, 1 over --fail-over, 2 usage or input error, 3 too few labels.
     """
     import numpy as np
 

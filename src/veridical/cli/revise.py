@@ -113,13 +113,14 @@ def revise_command(
     output: TextOutputOptions,
     threshold: Threshold = None,
 ) -> int:
-    """Revise the claims of a response that its sources do not support; each edit comes with its critique.
+    """Revise the claims of a response that its sources do not support, and explain each edit.
 
     [bold]veridical revise answer.txt article.txt --reviser delete[/bold]
     [bold]veridical revise answer.txt article.txt --model gpt-4o-mini --checker cot --html changes.html[/bold]
     [bold]veridical revise cases.jsonl --json > revisions.jsonl[/bold]
 
-    The revised text is checked again. It is kept only if it is better and loses nothing that was supported.
+    The revised text is checked again. It is kept only if it is better and still says everything that was supported.
+
     Exit codes, for the final text: 0 nothing flagged, 1 something flagged, 2 usage or input error, 3 could not be
     judged.
     """

@@ -1,4 +1,4 @@
-"""Read and describe the trained layer of SummaC Conv in a folder. Its base model stays where it is."""
+"""Read and describe the trained layer of SummaC Conv in a folder. The base model is not copied into the folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KIND = "summac"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainedLayer:
-    """A layer with its base model, the meanings of that model's classes (separated by "|"), and the form."""
+    """A trained layer, with its base model, the meanings of that model's classes (separated by "|"), and the form."""
 
     base: Base
     form: Form
