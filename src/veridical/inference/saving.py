@@ -1,4 +1,4 @@
-"""Write a trained detector to a folder that `artifact` reads, each file whole or not at all."""
+"""Write a trained detector to a folder that `artifact` reads. Each file is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def versions() -> dict[str, str]:
 def write_folder(folder: str | Path, kind: str, fields: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> Path:
     """Write a detector to a folder and return the folder.
 
-    Weights come first, and each file is written whole or not at all.
+    The weights are written first. Each file is written completely or not at all.
 
     Args:
         folder: The folder to write. It is created if it is missing.
@@ -89,7 +89,7 @@ def _made(folder: str | Path) -> Path:
 def save_artifact(artifact: Artifact, folder: str | Path) -> Path:
     """Write an artifact to a folder and return the folder.
 
-    Weights come first, and each file is written whole or not at all.
+    The weights are written first. Each file is written completely or not at all.
     """
     about = {
         "base": asdict(artifact.base),

@@ -1,6 +1,6 @@
 """Read JSON Lines with line numbers, append to them, and recover them after a crash.
 
-Only a line feed ends a line, because texts may contain other Unicode line separators.
+Lines are split only at line feeds, because texts may contain other Unicode line separators.
 """
 
 from __future__ import annotations
@@ -125,8 +125,8 @@ def append_lines(path: Path, documents: Iterable[str], *, follow_link: bool = Tr
 def recover(path: Path, read: Callable[[Line], T | None], *, follow_link: bool = True) -> list[T]:
     """Read back the lines that an interrupted run appended, and return the result of `read` for each line.
 
-    The file is cut before an incomplete last line, or before the first line for which `read` returns None. If there is
-    no file, the result is empty. Errors that `read` raises pass through.
+    If the last line is incomplete, it is removed from the file. If `read` returns None for a line, the file is cut
+    before this line. Errors that `read` raises are not caught. If there is no file, the result is empty.
 
     Raises:
         OutputError: The file cannot be read or cut, or it is a symbolic link and `follow_link` is False.

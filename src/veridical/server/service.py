@@ -1,6 +1,6 @@
 """Do the work of the server: ask its detectors, turn their judgements into results, and revise cases.
 
-`server.app` reads requests and writes responses.
+Requests are read and responses are written by `server.app`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _WARM_UP = Case("warm-up", "The tower is tall.", (Source("1", "The tower is 330 
 class Service:
     """Loads the detectors of a server, and runs checks and revisions with them for all requests.
 
-    Call `start` and `close` in the event loop. Errors that `load_detector` and `make_reviser` raise pass through.
+    Call `start` and `close` in the event loop. Errors of `load_detector` and `make_reviser` are not caught.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
@@ -67,7 +67,7 @@ class Service:
 
     @property
     def unready(self) -> dict[str, str]:
-        """For each detector that cannot be used at present, the reason why."""
+        """The detectors that cannot be used at present, each with the reason."""
         problems = {name: batcher.problem for name, batcher in self.batchers.items() if batcher.problem}
         for name, loading in self._loading.items():
             if not loading.done():
@@ -78,7 +78,10 @@ class Service:
         return problems
 
     def start(self) -> None:
-        """Start the detectors, and load each with a first case, except those that would pay for a chat model."""
+        """Start the detectors, and load each of them with a first case.
+
+        Detectors that would pay for a chat model are not loaded.
+        """
         for name, batcher in self.batchers.items():
             batcher.start()
             if not info_of(batcher.detector).needs_chat_model:
@@ -113,7 +116,7 @@ class Service:
         await asyncio.gather(*self._loading.values(), return_exceptions=True)
 
     def batcher(self, spec: str | None = None) -> Batcher:
-        """Return the detector that a request names. Without a name, this is the first detector.
+        """Return the detector that a request names, or the first detector if it names none.
 
         A request cannot add a detector, because a spec may name a file on this machine, or a server and its key.
 
@@ -136,7 +139,7 @@ class Service:
     async def check_cases(self, cases: Sequence[Case], how: HowToCheck) -> list[tuple[Checked, Maps]]:
         """Check cases that are already read, and return each result with the salience maps of its judgements.
 
-        `how` holds the other fields of the request.
+        `how` contains the other fields of the request.
         """
         batchers = self.batchers_of(how.detector)
         detectors = [batcher.detector for batcher in batchers]  # their scores and thresholds belong together
@@ -172,7 +175,7 @@ class Service:
         return await batcher.call(lambda _: list(with_causes(results, detector=reader)))
 
     def batchers_of(self, specs: str | Sequence[str] | None) -> list[Batcher]:
-        """Return the detectors that a request names. Without names, this is only the first detector.
+        """Return the detectors that a request names, or only the first detector if it names none.
 
         Raises:
             InputError: A detector is named twice.
@@ -207,7 +210,10 @@ class Service:
         return await self.revise_cases(cases, request)
 
     async def revise_cases(self, cases: Sequence[Case], how: ReviseRequest) -> list[Revised]:
-        """Revise cases that are already read, as `revise` does. `how` holds the other fields of the request."""
+        """Revise cases that are already read, in the same way as `revise`.
+
+        `how` contains the other fields of the request.
+        """
         limits = self.settings.limits
         detector = _Shared(self.batcher(how.detector), asyncio.get_running_loop())
         reviser = make_reviser(how.reviser or self.settings.reviser, self.settings.connection)
