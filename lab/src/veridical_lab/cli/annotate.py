@@ -79,7 +79,7 @@ class SelectionOptions:
     seed: Annotated[int, Option(help="Random seed.")] = 0
 
     def embed(self) -> Embed | None:
-        """Return the function that turns phrases into vectors; None for word overlap."""
+        """Return the function that turns phrases into vectors, or None if word overlap is used."""
         from veridical_lab.annotate.phrase_vectors import phrase_vectors
 
         return None if self.encoder is None else phrase_vectors(self.encoder)
@@ -88,13 +88,13 @@ class SelectionOptions:
 @annotate_app.command("select")
 @option_groups
 def select_command(data: LabelledData, options: SelectionOptions, reading: DataOptions, out: OutJsonl) -> None:
-    """Choose the items of the next round from changed texts: no trivial ones, about as many right as wrong.
-
-    Each place that `veridical data corrupt` changed is an item. The detector's scores decide which items are left out
-    and what proportion of the predicted hallucinations is taken (Liu et al. 2022, §3.3).
+    """Choose the items of the next round from changed texts, without trivial ones and about as many right as wrong.
 
     [bold]veridical annotate select jsonl:pool.jsonl --count 200 --out round-1.jsonl[/bold]
     [bold]veridical annotate select jsonl:pool.jsonl --labelled jsonl:agreed.jsonl -n 300 --out round-2.jsonl[/bold]
+
+    Each place that `veridical data corrupt` changed is an item. The detector's scores decide which items are left out,
+    and how many of the predicted hallucinations are taken (Liu et al. 2022, §3.3).
     """
     from veridical.datasets import read
     from veridical_lab.annotate.items import grouped, items_of
@@ -153,9 +153,9 @@ def mark_command(
 ) -> None:
     """Annotate in the terminal, line by line: type < and > around words that the sources do not support.
 
-    Each case is saved at once, and nobody is asked about the same case twice. Items are yes/no questions.
-
     [bold]veridical annotate mark jsonl:answers.jsonl --by ann --out ann.jsonl[/bold]
+
+    Each case is saved at once, and you are never asked about the same case twice. Items are shown as yes/no questions.
     """
     from veridical_lab.annotate.marking import MarkingPrompt, mark_examples
     from veridical_lab.annotate.rounds import annotated_by, append_annotation
@@ -259,9 +259,11 @@ def quiz_command(
     reading: DataOptions,
     needed: Annotated[int | None, Option(help="Right answers that a candidate needs. Default: 8 in 10.", min=1)] = None,
 ) -> int:
-    """Score candidates' answers to questions whose gold labels are known. Exit code 1 if any candidate fails.
+    """Score candidates' answers to questions whose gold labels are known.
 
     [bold]veridical annotate quiz jsonl:quiz-answers.jsonl --needed 8[/bold]
+
+    The exit code is 1 if any candidate fails.
     """
     from veridical.report.terminal_tables import print_tables
     from veridical_lab.annotate.quality import score_quiz
@@ -301,7 +303,7 @@ def release_command(
     options: ReleaseOptions,
     reading: DataOptions,
 ) -> None:
-    """Write agreed examples as a data set: parts by document, a card with statistics, licence, hashes.
+    """Write agreed examples as a data set, split by document, with a card that has statistics, licence and hashes.
 
     [bold]veridical annotate release jsonl:agreed.jsonl my-set --name "My set" --licence CC-BY-SA-4.0[/bold]
     """

@@ -1,4 +1,4 @@
-"""`veridical data`: lists, shows, counts and converts labelled data, and makes synthetic data."""
+"""`veridical data`: list, show, count and convert labelled data, and make synthetic data."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def statistics_command(
     ],
     out: Annotated[Path, Option(metavar="FILE", help="The file to write (.npz).", rich_help_panel=OUTPUT)],
 ) -> int:
-    """Count words, and pairs of nearby words, in any texts, for the TF-IDF and PPMI of word features.
-
-    The file holds words and counts, no running text.
+    """Count words, and pairs of nearby words, in any texts. Word features use the counts for TF-IDF and PPMI.
 
     [bold]veridical data statistics wikipedia:data/wikipedia --out words.npz[/bold]
     [bold]veridical train features xsum_token:data/xsum_token --statistics words.npz --out words[/bold]
+
+    The file contains words and counts, but no running text.
     """
     from veridical_lab.detectors.features.statistics import count_words
 
@@ -136,7 +136,7 @@ def convert_command(
         bool, Option("--cases", help="Write cases without labels, as `veridical check` and `analyse map` read them.")
     ] = False,
 ) -> None:
-    """Write labelled data as JSON Lines, one example per line, which jsonl:FILE reads back.
+    """Write labelled data as JSON Lines, with one example per line. You can read the file with jsonl:FILE.
 
     [bold]veridical data convert bump:data/bump bump.jsonl[/bold]
     [bold]veridical data convert bump:data/bump bump-train.jsonl --part train[/bold]
@@ -177,12 +177,12 @@ def label_command(
 ) -> None:
     """Write data with the scores of a detector as labels, to train another one on them (distillation).
 
-    Cases that the detector could not judge are left out. `train tokens --soft-labels` uses the scores as targets. With
-    --weight below 1 they are mixed with the data's own labels; where a word or response has no label, only the
-    detector's score counts.
-
     [bold]veridical data label wice:data/wice --detector tokens:teacher --weight 0.7 --out soft.jsonl[/bold]
     [bold]veridical train tokens jsonl:soft.jsonl --model models/minilm --soft-labels --out student[/bold]
+
+    `train tokens --soft-labels` uses the scores as targets. If you set --weight below 1, they are mixed with the labels
+    of the data. A word or response without a label always has the detector's score. Cases that the detector could not
+    judge are left out.
     """
     import hashlib
 
@@ -270,13 +270,13 @@ def generate_command(
     options: DataOptions,
     local: LocalModelOptions,
 ) -> None:
-    """Generate responses to the inputs of a data set with a local model, to label their natural errors.
-
-    Each case keeps its prompt. Responses have no labels unless you name a detector with --label; such labels carry its
-    name. The same seed gives the same responses; an interrupted run continues when it is started again.
+    """Generate responses to the inputs of a data set with a local model, so that you can label their natural errors.
 
     [bold]veridical data generate bump:data/bump --model models/reader --task summarise --sample 50 --out s.jsonl[/bold]
     [bold]veridical data generate e2e:data/e2e --model m --task data-to-text --label overlap --out d.jsonl[/bold]
+
+    Each case contains the prompt that was used. The responses have no labels unless you name a detector with --label.
+    The same seed gives the same responses. If the command is interrupted, run it again and it continues.
     """
     from veridical.cli.progress import progress_bar
     from veridical.detectors import load_detector

@@ -1,4 +1,4 @@
-"""`veridical data corrupt`: makes synthetic errors."""
+"""`veridical data corrupt`: make synthetic errors."""
 
 from __future__ import annotations
 
@@ -178,21 +178,30 @@ def corrupt_command(
 ) -> None:
     """Make labelled synthetic errors from grounded examples.
 
-    Methods: arguments removes one of the arguments that an answer was given, or adds one that it leaves out; for data
-    with topics (perspectrum, argkp, .json, .csv) the answers are composed first.
-    attributes removes or changes attributes of the source. knowledge changes a name, number or time in the source, or
-    with --types a predicate or pronouns, too, or leaves something open there.
-    entities changes one in the response. rules makes errors in the response: another number, date, unit or name, an
-    added or removed negation, an antonym, the two sides of a relation swapped, an invented clause, or a foreign
-    sentence. masked replaces words, names and values from the third sentence on by those that a language model expects
-    there (--fill-model), and keeps the most fluent of several candidates (--rank-model).
+    Choose one of these methods:
 
-    Every unsupported span of the response is marked; changes that cannot be located are skipped and counted. Both
-    versions of a text stay in the same part of a split. The same seed gives the same file, whatever the batch size; an
-    interrupted run continues when it is started again.
+    arguments: Remove one of the arguments that an answer was given, or add one that it leaves out. For data with topics
+    (perspectrum, argkp, .json, .csv), answers are composed first.
 
-    For training, add harmless changes: --rewrite changes words, forms of numbers, dates and names, voice and order,
-    and cuts responses lightly, in faithful and corrupted responses alike.
+    attributes: Remove or change attributes of the source.
+
+    knowledge: Change a name, number or time in the source. With --types, also a predicate or pronouns, or leave
+    something open there.
+
+    entities: Change a name, number or time in the response.
+
+    rules: Make errors in the response: another number, date, unit or name, an added or removed negation, an antonym,
+    the two sides of a relation swapped, an invented clause, or a foreign sentence.
+
+    masked: Replace words, names and values from the third sentence on by those that a language model expects there
+    (--fill-model), and keep the most fluent of several candidates (--rank-model).
+
+    Every unsupported span of the response is marked. Changes that cannot be located are skipped and counted. Both
+    versions of a text stay in the same part of a split. The same seed gives the same file, whatever the batch size. If
+    the command is interrupted, run it again and it continues.
+
+    For training, also add harmless changes with --rewrite. It changes words, forms of numbers, dates and names, voice
+    and order, and shortens some responses a little, both faithful and corrupted ones.
 
     [bold]veridical data corrupt e2e:data/e2e --method attributes --share 1 --pairs --out e2e-pairs.jsonl[/bold]
     [bold]veridical train probe jsonl:e2e-pairs.jsonl --model models/reader --template data-to-text-bare --out p[/bold]

@@ -1,4 +1,4 @@
-"""`veridical guard`: a local language model generates text with a detector in the loop."""
+"""`veridical guard`: generate text with a local language model and a detector in the loop."""
 
 from __future__ import annotations
 
@@ -49,7 +49,11 @@ class PromptOptions:
     max_mb: Annotated[int, Option(help="Refuse files, and lines of a file of cases, that are larger.", min=1)] = 256
 
     def read(self) -> Iterator[Case]:
-        """Yield the cases; raise `InputError` unless there is either a file of cases or something to write about."""
+        """Yield the cases.
+
+        Raises:
+            InputError: There is neither a file of cases nor anything to write about, or there are both.
+        """
         from veridical.io.documents import read_document
         from veridical.io.rows import RowForm, read_cases
         from veridical.records.errors import InputError
@@ -170,13 +174,14 @@ def guard_command(
     budget: BudgetOptions,
     output: TextOutputOptions,
 ) -> int:
-    """Generate with a local model while a detector monitors the output; flagged spans are cut, resampled or avoided.
+    """Generate with a local model while a detector monitors the output. Flagged spans are cut, resampled or avoided.
 
     [bold]veridical guard --source article.txt --model models/reader --template tldr --detector overlap[/bold]
     [bold]veridical guard cases.jsonl --detector probe:my-probe --strategy suppress --compare --json[/bold]
     [bold]veridical guard --source a.txt --prompt "{source} In short: " -m models/reader -d rank --threshold 0.9[/bold]
 
     The final text is checked again as a whole.
+
     Exit codes (for that text): 0 nothing flagged, 1 something flagged, 2 usage or input error, 3 could not be judged.
     """
     from veridical.records.decide import decide

@@ -64,7 +64,7 @@ def write_counts(what: str, counts: Mapping[str, int]) -> None:
 def texts_of(names: Sequence[str]) -> Iterator[str]:
     """Yield the texts in text files and data sets.
 
-    A name is a text file, or a data set as SET:PATH, whose texts are yielded once each.
+    A name can be a text file, or a data set as SET:PATH. Each text of a data set is yielded only once.
     """
     from veridical.datasets import DATASETS, load_reader, read
     from veridical.io.files import read_text

@@ -1,4 +1,4 @@
-"""`veridical train default`: trains the default detector again."""
+"""`veridical train default`: train the default detector again."""
 
 from __future__ import annotations
 
@@ -60,15 +60,16 @@ def default_command(
     out: OutFolder,
     options: DefaultTrainingOptions,
 ) -> int:
-    """Train the default detector, which `veridical check` uses if no detector is named.
-
-    FOLDER holds the public sets by name (wice, summedits …), with entailment/, plain/, wikipedia/ and written/ beside
-    them. The encoder learns from labelled pairs and responses, and from text with errors made by rules. Regressions on
-    validation documents turn its scores into probabilities. Every pass over the data draws other examples and makes
-    other errors. An interrupted training continues when the same command is run again.
+    """Train the default detector, which `veridical check` uses if you do not name a detector.
 
     [bold]veridical train default data --model models/mpnet --out detector[/bold]
     [bold]veridical check answer.txt article.txt --detector default:detector[/bold]
+
+    FOLDER contains the public sets by name (wice, summedits …), and also entailment/, plain/, wikipedia/ and written/.
+
+    The encoder learns from labelled pairs and responses, and from text with errors made by rules. Each pass over the
+    data draws other examples and makes other errors. Regressions on validation documents turn its scores into
+    probabilities. If the command is interrupted, run it again and it continues.
     """
     from veridical_lab.training.default import DefaultTraining, train_default
 

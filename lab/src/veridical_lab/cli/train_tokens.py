@@ -1,4 +1,4 @@
-"""`veridical train tokens`: trains token and span classifiers."""
+"""`veridical train tokens`: train token and span classifiers."""
 
 from __future__ import annotations
 
@@ -101,15 +101,15 @@ def tokens_command(
     options: TokenTrainingOptions,
     validation: ValidationSets = None,
 ) -> int:
-    """Train a token or span classifier on an encoder or decoder, with sources or reference-free.
-
-    Without --validation, data are split by document into training, validation and test (70/10/20). MODEL is a Hugging
-    Face folder, or a folder that this command wrote, to train its classifier further. An interrupted training continues
-    when the same command is run again.
+    """Train a token or span classifier on an encoder or decoder, with or without sources.
 
     [bold]veridical train tokens xsum_token:data/xsum_token --model models/minilm --out classifier[/bold]
     [bold]veridical train tokens hades:data/hades --model models/gpt2 --out online --mode online --no-sources[/bold]
     [bold]veridical check answer.json --detector tokens:classifier[/bold]
+
+    MODEL is a Hugging Face folder. It can also be a folder that this command wrote, whose classifier is then trained
+    further. Unless you set --validation, the data are split by document into a training, a validation and a test part
+    (70/10/20). If the command is interrupted, run it again and it continues.
     """
     from dataclasses import asdict
 

@@ -1,4 +1,4 @@
-"""Options that several training commands share, each group declared once."""
+"""Declare the options that several training commands share."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class ProbeTrainingOptions(LocalModelOptions):
 
     @property
     def objectives(self) -> tuple[str, ...] | None:
-        """The named objectives; None for all that have labels."""
+        """The named objectives, or None for all that have labels."""
         return None if self.objective is None else tuple(parse_names(self.objective))
 
     def training(self, *, hidden: int = 16) -> ProbeOptions:

@@ -1,7 +1,8 @@
 """Encode texts of any length as one contextual embedding per token, in windows.
 
-Windows overlap, and each token's embedding comes from the window that gives it most context, so time grows linearly
-with the text. Windows of all texts are batched by length, and the result does not depend on the batch.
+The windows overlap, and the embedding of a token is taken from the window that gives it most context. The time
+therefore grows linearly with the text. The windows of all texts are batched by length, and the results do not depend on
+the batch.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def _evaluation(
 
 
 def all_positive(dataset: ProbeDataset, objective: str) -> Evaluation:
-    """Return the evaluation of flagging everything, the baseline that a probe must exceed."""
+    """Return the evaluation of a baseline that flags everything. A probe must be better than this."""
     judgements = {}
     for example in dataset.parts["test"]:
         case = example.case
@@ -90,7 +90,7 @@ class ProbeSubset:
 
     @property
     def sublayer(self) -> int | None:
-        """The sublayer of a single probe; None for an ensemble."""
+        """The sublayer of a single probe, or None for an ensemble."""
         return self.probes.sublayers[0] if len(self.indices) == 1 else None
 
     def scores(self, each: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -129,7 +129,7 @@ class SublayerProbes:
         return ProbeSubset(name or f"sublayer {sublayer}", (index,), type_of(sublayer), self.probes.only(sublayer))
 
     def ensemble(self, sublayer_type: str = "all") -> ProbeSubset | None:
-        """Return the ensemble of all probes or of one type; None for fewer than two probes."""
+        """Return the ensemble of all probes or of one type, or None if there are fewer than two probes."""
         sublayers = self.probes.sublayers
         indices = [i for i, s in enumerate(sublayers) if sublayer_type in (type_of(s), "all")]
         if len(indices) < 2:
@@ -174,7 +174,7 @@ class SublayerProbes:
 
 
 def fit_sublayers(dataset: ProbeDataset, objective: str, config: AnalysisConfig, **about: Any) -> SublayerProbes:
-    """Fit a probe on every sublayer; `about` is added to the record of the training."""
+    """Fit a probe on every sublayer. `about` is added to the record of the training."""
     options = replace(config.options, objective=objective)
     train, valid = dataset.train, dataset.valid
     started = time.perf_counter()
