@@ -143,7 +143,10 @@ class SublayerProbes:
         return ProbeSubset(f"ensemble of {sublayer_type}", tuple(indices), sublayer_type, probes)
 
     def subsets(self, *, by_type: bool = True) -> list[ProbeSubset]:
-        """Return each probe, the ensembles of attention and of feed-forward sublayers (`by_type`), and that of all."""
+        """Return each probe and the ensemble of all probes.
+
+        If `by_type` is set, also return the ensembles of attention and of feed-forward sublayers.
+        """
         ensembles = [self.ensemble(t) for t in (*(SUBLAYER_TYPES if by_type else ()), "all")]
         return [*(self.single(i) for i in range(len(self.f1))), *(e for e in ensembles if e is not None)]
 
