@@ -73,8 +73,12 @@ def check_command(
     [bold]veridical check answer.txt article.txt -d judge:cot -d verify --model gpt-4o-mini --cache replies.db[/bold]
 
     Each line of cases.jsonl is one case: {"response": "…", "sources": ["…", {"text": "…", "must_cover": true}]}.
-    Exit codes: 0 nothing flagged, 1 something flagged, 2 usage or input error, 3 could not be judged. --fail-over and
-    --allow-unjudged set the proportions above which the command exits with 1 and 3.
+
+    Exit codes: 0 nothing flagged, 1 something flagged, 2 usage or input error, 3 could not be judged. Use --fail-over
+    and --allow-unjudged to allow a proportion of flagged and of unjudged cases. An answer that makes no claim, such as
+    "I don't know.", does not change the exit code.
+
+    To read the result, see docs/findings.md. It explains outcomes, thresholds, labels and kinds of errors.
     """
     from veridical.detectors import load_detector
     from veridical.report.html import render_pages
