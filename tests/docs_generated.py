@@ -111,8 +111,8 @@ def which_detector() -> str:
     return table(
         f"detector | use it for | it needs | seconds a response :| {' :| '.join(FIGURES.values())} :|",
         [(*use, *("" for _ in range(7 - len(use)))) for use in uses],
-        f"The figures are means over {len({row.data for row in rows})} public sets of real outputs, with 95 % intervals, "
-        f"on documents that training has not seen; times on {rows[0].machine}.",
+        f"The figures are means over {len({row.data for row in rows})} public sets of real outputs (95 % intervals), "
+        f"on documents that training has not seen. Times were measured on {rows[0].machine}.",
         f"Published figures of checkpoints that `hf` reads: {published}.",
     )
 

@@ -1,6 +1,6 @@
 """Run the program `veridical`, also as `python -m veridical`.
 
-Importing this module loads the standard library only; `main` imports the rest.
+If you import this module, only the standard library is loaded. `main` imports the rest.
 """
 
 import sys

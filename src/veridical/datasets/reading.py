@@ -210,7 +210,8 @@ def jsonl_rows(path: Path, on_bad: OnBad = None) -> Iterator[Row]:
 def object_rows(path: Path, line: int, number: int, value: object, on_bad: OnBad, *, escapes: bool) -> Iterator[Row]:
     """Yield `value` as a row.
 
-    Raise an error if the value has half of a surrogate pair, which only JSON with `\\u` escapes can hold.
+    If the value has half of a surrogate pair, it is treated as a bad row. This can happen because JSON can write such
+    halves as `\\u` escapes.
     """
     try:
         if escapes:

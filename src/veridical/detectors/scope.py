@@ -1,7 +1,7 @@
 """Find out whether a case is unlike a detector's training data, from its texts alone, in less than 1 ms.
 
-The checks look at the language of the texts, and find code, tables, texts in capitals, and texts of one word or no
-words. A text that is too short for a check passes it.
+For example, a text may be in another language, it may be code or a table, or it may have only one word. A text that is
+too short for a check passes it.
 """
 
 from __future__ import annotations

@@ -46,9 +46,10 @@ def delete(connection: Connection, ids: Sequence[int]) -> None:
 
 
 def purge(connection: Connection, *, begin: bool) -> bool:
-    """Remove some of the words of deleted cases, which SQLite only marks as deleted. Return whether more are left.
+    """Remove some of the words of deleted cases, and return whether more are left.
 
-    Set `begin` in the first call, which merges all parts of the index into one. Further calls continue.
+    SQLite only marks such words as deleted. Set `begin` in the first call, which merges all parts of the index into
+    one, and call the function again until nothing is left.
     """
     if connection.dialect.name != "sqlite":
         return False

@@ -89,7 +89,7 @@ class FastTokenizer:
 
     @cached_property
     def added_tokens_decoder(self) -> dict[int, Any]:
-        """The added tokens by id; each has an attribute `special`."""
+        """The added tokens by id. Each of them has an attribute `special`."""
         return dict(self._backend.get_added_tokens_decoder())
 
     def __call__(

@@ -72,7 +72,7 @@ class Fetched:
 
     @property
     def name(self) -> str:
-        """Its name in the catalogue, else that of its repository."""
+        """Its name in the catalogue, or else the name of its repository."""
         names = [name for name, entry in catalogue().items() if entry.part.repository == self.repository]
         return names[0] if names else self.repository
 

@@ -1,6 +1,6 @@
 """Run backbones and sequence classifiers from ONNX files with numpy, onnxruntime and tokenizers, without torch.
 
-This module reads and runs the files; `veridical_lab.models.onnx` writes them.
+This module reads and runs the files. They are written by `veridical_lab.models.onnx`.
 """
 
 from __future__ import annotations

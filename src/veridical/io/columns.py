@@ -327,7 +327,7 @@ def _is_misspelt(name: str) -> bool:
 
 
 def group_of(row: Mapping[str, Any], columns: Columns) -> str | None:
-    """Return the group of a row; None without one."""
+    """Return the group of a row, or None if it has no group."""
     group = row.get(columns.group) if columns.group is not None else None
     return None if group is None else _name(group, columns.group)
 
@@ -368,7 +368,7 @@ def _sources(row: Mapping[str, Any], column: str, must_cover: bool, notes: Count
 
 
 def source_fields(item: Any) -> Any:
-    """Turn a document of another tool into a source if it has its text in a field with another name.
+    """Turn a document of another tool into a source, even if its text is not in a field called `text`.
 
     Any other value is returned unchanged.
 

@@ -66,7 +66,7 @@ def load_document(
 def document_of(data: bytes, path: Path, *, encoding: str = "utf-8", max_characters: int = MAX_BYTES) -> Document:
     """Convert the bytes of a source document to text.
 
-    `path` is not opened; only its file extension determines the format.
+    `path` is not opened. Only its file extension is used, to choose the format.
 
     Raises:
         DataError: One of the errors of `load_document`, or the text has more than `max_characters` characters. An

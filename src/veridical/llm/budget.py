@@ -97,7 +97,7 @@ class Budget:
     def settle(self, reserved: float, usage: Usage | None) -> None:
         """Replace a reserved amount by the amount that was spent.
 
-        If `usage` or its cost is unknown, the whole reserved amount counts as spent.
+        If `usage` or its cost is unknown, the whole reserved amount is treated as spent.
         """
         spent = reserved if usage is None or (usage.calls and usage.cost is None) else usage.cost or 0.0
         with self._changed:

@@ -30,7 +30,7 @@ ROLES = ("system", "user", "assistant")
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn of a chat; `role` is "system", "user" or "assistant"."""
+    """One turn of a chat. Its `role` is "system", "user" or "assistant"."""
 
     role: str
     content: str

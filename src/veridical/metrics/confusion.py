@@ -35,7 +35,7 @@ class Confusion:
 
     @classmethod
     def of(cls, labels: ArrayLike, flagged: ArrayLike, weight: ArrayLike | None = None) -> Confusion:
-        """Count how decisions agree with labels; `weight` says how often each item counts.
+        """Count how decisions agree with labels. `weight` says how often each item counts.
 
         >>> Confusion.of([1, 1, 0, 0], [1, 0, 0, 0])
         Confusion(tp=1.0, fp=0.0, fn=1.0, tn=2.0)

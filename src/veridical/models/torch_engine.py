@@ -145,8 +145,8 @@ class AnswerEngine(TorchEngine):
 def outputs_of(model: LocalModel, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
     """Return the last hidden states of a batch, or the logits of a classifier.
 
-    The states have *shape* (rows, width, size), and the logits (rows, 1, classes). HHEM-2 has logits at every token, of
-    which the first are those of the pair.
+    The states have *shape* (rows, width, size), and the logits (rows, 1, classes). HHEM-2 has logits at every token.
+    The first ones are the logits of the pair.
     """
     if model.kind == "classifier":
         logits: torch.Tensor = model.model(**inputs).logits

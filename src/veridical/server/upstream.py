@@ -78,9 +78,10 @@ class Upstream:
     async def stream(
         self, path: str, document: Mapping[str, Any], headers: Mapping[str, str]
     ) -> httpx.Response | tuple[int, dict[str, Any], dict[str, str]]:
-        """Send a JSON document, and return the open HTTP response for `chunks`, or an error as in `send`.
+        """Send a JSON document and open the HTTP response, so that you can read it with `chunks`.
 
-        The caller has to close the HTTP response. The exceptions are the same as for `send`.
+        If the server answers with an error, the error is returned as in `send`. The caller has to close the HTTP
+        response. The exceptions are the same as for `send`.
         """
         async with self._in_time():
             response = await self._request(path, document, headers)

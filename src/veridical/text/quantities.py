@@ -312,7 +312,7 @@ def numeral(word: str) -> int:
 
 
 def in_sentence(word: str) -> str:
-    """Rewrite a value or a time stamp of a record as it would stand in a sentence, without note marks.
+    """Rewrite a value or a time stamp of a record as it would be written in a sentence, without note marks.
 
     >>> in_sentence('eur": 40'), in_sentence('price": 40'), in_sentence("T19:05:00Z"), in_sentence("330¹ m")
     ('40 eur', '40', '19:05', '330 m')

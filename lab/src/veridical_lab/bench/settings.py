@@ -65,11 +65,11 @@ class BenchSettings:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """One data set in memory.
+    """One data set in memory, with the levels that it labels.
 
-    It has the examples to measure on, those to fit on, the levels that the set labels, and the hash of all examples as
-    read (with foreign sources, if any), before the split. `training` returns examples to train on. These are examples
-    of other documents, which are neither measured nor fitted on, and the training split of the set.
+    There are examples to measure on and examples to fit on. `training` returns further examples to train on, which are
+    from other documents or from the training split of the set. `hash` is the hash of all examples as read, before the
+    split. If there are foreign sources, it includes them.
     """
 
     name: str

@@ -34,11 +34,16 @@ def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Itera
 
 
 def read_texts(path: Path, split: str | None = None) -> Iterator[str]:
-    """Yield the documents of one file, or of all .txt, .jsonl, .json and .zip files in a folder, in order of name.
+    """Yield the documents of one file, or of all files in a folder in order of name.
 
-    Each text file is one document, and so is each text file in a zip (zips with `_tagged` in their name are left out).
-    In JSON Lines, the text is under `text`, and in SQuAD files under `data`, `paragraphs`, `context`. All files except
-    zips may be gzipped.
+    These kinds of files are read:
+
+    * .txt: The file is one document.
+    * .zip: Each text file inside is one document. Zips with `_tagged` in their name are left out.
+    * .jsonl: Each line has the text of a document under `text`.
+    * .json: SQuAD files, with the texts under `data`, `paragraphs`, `context`.
+
+    All files except zips may be gzipped.
 
     Raises:
         DataError: A file cannot be read, or there are no files.

@@ -62,15 +62,15 @@ def hanley_mcneil(labels: ArrayLike, scores_a: ArrayLike, scores_b: ArrayLike) -
 
 
 def area_correlation(rating: float, area: float) -> float:
-    """Compute the correlation r of two areas under ROC curves.
+    """Compute the correlation r of two areas under ROC curves from the correlation of their scores.
 
-    It is computed from the mean correlation of the scores and the mean area, and replaces the table of Hanley & McNeil
-    1983. For two normal classes of equal spread and large samples, the covariance of the areas is proportional to P(c)
-    - A². P(c) is the probability that two standard normals of correlation c are both below z, the A-quantile. Between
-    the two systems, c is `rating` / 2, and within one system it is 1/2. By Plackett's identity, P(c) - A² is, up to a
-    factor, the integral of exp(-z² / (1 + t)) / sqrt(1 - t²) from 0 to c.
+    Pass the mean correlation of the scores and the mean area. You can use this instead of the table of Hanley & McNeil
+    1983. The printed table differs by at most 0.015 up to an area of 0.95, and by at most 0.022 at 0.975.
 
-    The printed table differs by at most 0.015 up to an area of 0.95, and by at most 0.022 at 0.975.
+    For two normal classes of equal spread and large samples, the covariance of the areas is proportional to P(c) - A².
+    P(c) is the probability that two standard normals of correlation c are both below z, the A-quantile. Between the two
+    systems, c is `rating` / 2, and within one system it is 1/2. By Plackett's identity, P(c) - A² is, up to a factor,
+    the integral of exp(-z² / (1 + t)) / sqrt(1 - t²) from 0 to c.
 
     >>> round(area_correlation(0.5, 0.9), 2)  # the table prints 0.41
     0.42

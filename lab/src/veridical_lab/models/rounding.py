@@ -25,10 +25,11 @@ _BLOCK = 128  # columns whose errors reach the columns behind them together
 
 @contextmanager
 def rounded_matrices(runner: PairRunner, windows: Sequence[Window], largest: int) -> Iterator[None]:
-    """Make the weights of the model's linear layers multiples of a scale for each output, while the context lasts.
+    """Round the weights of the model's linear layers while the context lasts.
 
-    The scale is the largest weight of the output / `largest`. This weight does not change, so rounding each weight
-    again has no effect. Layers that `windows` do not reach are not changed.
+    Each output has a scale, which is its largest weight divided by `largest`, and its weights become multiples of this
+    scale. Rounding them again has no effect, because the largest weight does not change. Layers that `windows` do not
+    reach are not changed.
 
     Args:
         runner: The runner of the model, in fp32 on the CPU.

@@ -1,7 +1,7 @@
 """Tune a frozen language model with small sets of weights, by `peft`: soft prompts and LoRA.
 
-The vectors of a soft prompt have token ids from the vocabulary's size on. In this way, any code that runs token ids
-(with a cache, with shared beginnings) can also run a tuned model.
+The vectors of a soft prompt are used like tokens: they have ids after those of the vocabulary. Any code that runs token
+ids (with a cache, with shared beginnings) can therefore also run a tuned model.
 """
 
 from __future__ import annotations

@@ -176,11 +176,11 @@ def study(
     judges: Sequence[SummaryJudge],
     options: StudyOptions | None = None,
 ) -> Study:
-    """Let each judge count hallucinations in every generator's summaries, unrevised and revised after each critic.
+    """Let each judge count hallucinations in every generator's summaries, before and after their revision.
 
-    A critic that is a chat model writes a critique of each cited sentence (A.3.1), and a judge that is a chat model
-    checks the sentence by reasoning (A.1.3). A detector is used without changes. The generator revises its own summary
-    in a follow-up turn (A.3.2).
+    There is one revision for each critic. A critic that is a chat model writes a critique of each cited sentence
+    (A.3.1), and the generator revises its own summary in a follow-up turn (A.3.2). A judge that is a chat model checks
+    each sentence by reasoning (A.1.3). Detectors are used without changes.
 
     Args:
         questions: The questions, with abstracts as sources and an empty response.

@@ -122,8 +122,8 @@ class TokenNetwork:
     def loss(self, rows: Sequence[Sequence[Item]], class_weights: tuple[float, float]) -> torch.Tensor:
         """Return the loss of a batch, which is the weighted sum of up to four cross-entropies.
 
-        They are those of units, of responses, of the worst unit of responses whose wrong words are unknown, and of
-        contradiction against absence.
+        There is one for units, one for responses, one for the worst unit of responses whose wrong words are unknown,
+        and one for contradiction against absence.
 
         Args:
             rows: The items of each row of the batch. Items of a row share a prompt.

@@ -86,7 +86,7 @@ class Judge:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Judge:
-        """Make the detector for `judge[:METHOD][,OPTION=VALUE,…]`; options of the connection may follow.
+        """Make the detector for `judge[:METHOD][,OPTION=VALUE,…]`. You can add options of the connection.
 
         Options:
             few_shot: Examples for yes_no and cot: a file, "builtin" (the four examples in the package), or the number
@@ -128,7 +128,7 @@ class Judge:
         }
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """Judge each case; all requests go to the model in one call."""
+        """Judge each case. All requests are sent to the model in one call."""
         if len(self.few_shot) < self.n_few_shot:
             raise InputError(
                 f"{self.name} needs {self.n_few_shot} few-shot examples from labelled data",

@@ -86,7 +86,7 @@ class SelfCheck:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> SelfCheck:
-        """Make the detector for `selfcheck[:CHECKER][,OPTION=VALUE,…]`; options of the connection may follow.
+        """Make the detector for `selfcheck[:CHECKER][,OPTION=VALUE,…]`. You can add options of the connection.
 
         Options:
             samples, temperature, max_tokens, seed: As in `SelfCheck`.

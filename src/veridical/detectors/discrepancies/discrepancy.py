@@ -66,9 +66,9 @@ def with_verdicts(
 ) -> tuple[tuple[Verdict, ...], tuple[Verdict, ...]]:
     """Add the verdicts on discrepancies to the verdicts on words and on sentences.
 
-    A discrepancy has the score of its sentence. If this score is below `at_least`, it is raised to `at_least`, and if
-    no sentence has a score, 1 is used. The new verdict replaces the verdicts on the words inside it. Its sentence is
-    extended if the discrepancy goes beyond it.
+    The score of a discrepancy is the score of its sentence, but at least `at_least`. If no sentence has a score, it is
+    1. The verdict on the discrepancy replaces the verdicts on the words inside it. If the discrepancy goes beyond its
+    sentence, the sentence is extended.
     """
     spans = sentences(text)
     sentences_scored: list[Verdict] = []

@@ -230,7 +230,7 @@ class TokensScorer:
         return len(words(text))
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> PairScores:
-        """Return the probabilities for (premise, hypothesis) pairs; equal pairs are run once."""
+        """Return the probabilities for (premise, hypothesis) pairs. Equal pairs are run only once."""
         if self.expected is not None and self.expected.weights != self.tokens.fingerprint()["tokens"]:
             raise InputError(
                 f"{self.tokens.path} is not the classifier that the layer was trained on: the weights differ",

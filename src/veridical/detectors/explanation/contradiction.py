@@ -36,7 +36,7 @@ for _one, _other in ANTONYM_PAIRS:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Flagged words of one sentence of the response, which get one explanation.
+    """Flagged words of one sentence of the response that share one explanation.
 
     Attributes:
         sentence: The sentence with the flagged words.

@@ -42,7 +42,7 @@ _QUOTE = 60  # most characters that a reason quotes
 
 
 def likely_label(contradicted: float) -> str | None:
-    """Turn the probability that the sources contradict an unsupported text into a label.
+    """Turn the probability in [0, 1] that the sources contradict an unsupported text into a label.
 
     The label is `CONTRADICTION` if the probability is high, `ABSENCE` if it is low, and None in between.
 

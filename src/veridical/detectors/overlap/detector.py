@@ -66,7 +66,7 @@ class Overlap:
         return cls(words=spec.accept(values=1).value or "content")
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """Judge each case; sources that cases share are analysed once."""
+        """Judge each case. If cases share a source, it is analysed only once."""
         normalization = WORDS[self.words]
         cached: dict[str, Profile] = {}
         cached_characters = 0

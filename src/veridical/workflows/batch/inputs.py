@@ -65,7 +65,7 @@ class ShardRange:
 
 
 def input_paths(given: Sequence[Path]) -> list[Path]:
-    """Return the files to read. A folder stands for its files with one of `ENDINGS`, sorted by name.
+    """Return the files to read. For a folder, these are its files with one of `ENDINGS`, sorted by name.
 
     Raises:
         DataError: A file is missing or of another kind, or a folder contains no such files.

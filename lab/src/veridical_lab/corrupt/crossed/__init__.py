@@ -97,7 +97,7 @@ def relation_examples(
 
 
 def crossed_examples(document: Document, *, seed: int = 0, kinds: Sequence[str] = tuple(KINDS)) -> Iterator[Example]:
-    """Yield the cases of one parsed document; see `relation_examples`."""
+    """Yield the cases of one parsed document. See `relation_examples`."""
     draw = Random(f"{seed}\0crossed\0{document.id}")
     scene = Scene(document)
     rules = [rule for kind in kinds for rule in KINDS[kind]]

@@ -201,9 +201,9 @@ class Tree:
         return self.inside(text) if first == 0 else text
 
     def inside(self, text: str) -> str:
-        """Return a text from the beginning of this sentence as it would be inside a sentence.
+        """Change the beginning of this sentence so that it can stand inside another sentence.
 
-        It is in lower case unless it is a name.
+        The first letter becomes lower case unless the first word is a name.
         """
         tag = self.tags[0]
         is_entity = self.kinds[0] in _ENTITIES or self.kinds[0] in ("EVENT", "WORK_OF_ART", "LANGUAGE")

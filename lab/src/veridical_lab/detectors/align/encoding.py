@@ -55,9 +55,10 @@ class AlignWindow:
 
 
 def windows_of(count: int, size: int) -> list[AlignWindow]:
-    """Return evenly spaced, overlapping windows of at most `size` tokens over `count` tokens.
+    """Divide `count` tokens into evenly spaced, overlapping windows of at most `size` tokens.
 
-    Each token belongs to the window in which it is furthest from an edge that cuts the text.
+    A token may be in several windows. Its embedding is taken from the one in which it is furthest from an edge that
+    cuts the text.
 
     >>> windows_of(10, 8)
     [AlignWindow(start=0, end=8, first=0, last=5), AlignWindow(start=2, end=10, first=5, last=10)]

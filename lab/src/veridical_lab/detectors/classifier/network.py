@@ -106,7 +106,7 @@ class ClassifierNetwork:
 
     @property
     def weights(self) -> dict[str, torch.Tensor]:
-        """The tuned weights by name; not copied."""
+        """The tuned weights by name. They are not copied."""
         if self.settings.answers:
             return tuned_weights(self._tuned)
         weights = {f"head.{name}": weight for name, weight in self._head.state_dict().items()}

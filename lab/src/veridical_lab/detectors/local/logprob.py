@@ -1,8 +1,9 @@
-"""Score a response by the length-normalised log-probability that a local language model gives it, given its sources.
+"""Score a response by how probable a local language model finds it, given its sources.
 
-This is Seq-Logprob, the model-uncertainty baseline of CH-Wang et al. 2024, §5.2. The response is scored by teacher
-forcing, and nothing is generated. If there are no sources, the score measures how likely the text is by itself. With an
-encoder-decoder that was trained to summarise, this is BARTScore (Yuan et al. 2021).
+The score is the length-normalised log-probability (Seq-Logprob), the model-uncertainty baseline of CH-Wang et al. 2024,
+§5.2. The response is scored by teacher forcing, and nothing is generated. If there are no sources, the score measures
+how likely the text is by itself. With an encoder-decoder that was trained to summarise, this is BARTScore (Yuan et al.
+2021).
 """
 
 from __future__ import annotations

@@ -199,11 +199,9 @@ def revise_answer(
 ) -> tuple[Revised, Revised]:
     """Revise the unsupported parts of a written case, then insert the arguments that it leaves out.
 
-    `passages` are those of the response, and each argument is inserted in the passage on its perspective. `checker`
-    finds both the unsupported parts and the omitted arguments. `threshold` is the same as for `revise`. The second
-    revision starts from the text of the first one, and its text is final.
-
-    The size of a knowledge base. `one_sided` is the number of topics that have arguments for one perspective only.
+    `passages` are the passages of the response, and each argument is inserted in the passage on its perspective.
+    `checker` finds both the unsupported parts and the omitted arguments. `threshold` is the same as for `revise`. The
+    second revision starts from the text of the first one, and its text is final.
     """
     (first,) = revise([case], checker, reviser, threshold=threshold)
     places = {name: carry(span, first.revision.edits) for name, span in passages.spans.items()}

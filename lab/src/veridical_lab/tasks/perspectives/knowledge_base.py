@@ -52,7 +52,10 @@ _DEMANDS = frozenset(  # words for what should be done about a topic; they weigh
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The size of a knowledge base; `one_sided` topics have arguments for one perspective only."""
+    """The size of a knowledge base.
+
+    `one_sided` is the number of topics that have arguments for one perspective only.
+    """
 
     topics: int
     arguments: int
