@@ -28,8 +28,9 @@ def causes_command(
         list[Path] | None,
         Option(
             metavar="FILE",
-            help="Passages that could have been retrieved: a .jsonl file with one passage a line (a text, or an object "
-            "with id and text), or a document, of which each paragraph is a passage. Repeatable.",
+            help="Passages that could have been retrieved. This can be a .jsonl file with one passage per line (a "
+            "text, or an object with id and text), or a document in which each paragraph is a passage. "
+            "Repeatable.",
         ),
     ] = None,
     results: Annotated[

@@ -34,9 +34,9 @@ DetectorNames = Annotated[
         "--detector",
         "-d",
         metavar="SPEC",
-        help="The detector to use; `veridical detectors` lists them. Write its options after a colon: "
-        "NAME:VALUE,OPTION=VALUE. Repeatable. Default: default, which comes with the package. judge, verify and "
-        "selfcheck ask a language model (--model).",
+        help="The detector to use. To list the detectors, run `veridical detectors`. You can add options after a "
+        "colon: NAME:VALUE,OPTION=VALUE. judge, verify and selfcheck ask a language model (--model). "
+        "Repeatable. Default: the detector called default, which comes with the package.",
         rich_help_panel=DETECTION,
     ),
 ]

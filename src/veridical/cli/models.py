@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 models_app = typer.Typer(
     no_args_is_help=True,
-    help="Published checkpoints for `hf:NAME`: list, get, remove, verify. They lie in $VERIDICAL_HOME/models.",
+    help="List, download, remove and verify published checkpoints for `hf:NAME`. They are kept in "
+    "$VERIDICAL_HOME/models.",
 )
 
 _MEGABYTE = 1_000_000
@@ -63,17 +64,20 @@ def list_command() -> None:
 def get_command(
     name: Annotated[
         str,
-        Argument(metavar="NAME", help="A name in `veridical models list`, or that of a model on the hub, owner/model."),
+        Argument(
+            metavar="NAME", help="A name in `veridical models list`, or the name of a model on the hub, owner/model."
+        ),
     ],
     revision: Annotated[
         str | None,
-        Option(metavar="COMMIT", help="Commit, branch or tag. Default: the recommended commit, else the newest."),
+        Option(metavar="COMMIT", help="A commit, branch or tag. Default: the recommended commit, or else the newest."),
     ] = None,
     onnx: Annotated[
-        bool, Option("--onnx", help="Take the publisher's ONNX file, which runs without torch and transformers.")
+        bool, Option("--onnx", help="Download the publisher's ONNX file, which runs without torch and transformers.")
     ] = False,
     accept_licence: Annotated[
-        bool, Option("--accept-licence", help="Accept a licence that forbids commercial use without being asked.")
+        bool,
+        Option("--accept-licence", help="Accept a licence that forbids commercial use, so that you are not asked."),
     ] = False,
 ) -> None:
     """Download a checkpoint, so that you can use it without a network afterwards.

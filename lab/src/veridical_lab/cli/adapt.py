@@ -25,17 +25,26 @@ class AdaptingOptions:
 
     PANEL: ClassVar[str] = "Training"
 
-    tokens: Annotated[int, Option(help="Tokens to train on; a processor core trains about 400 a second.", min=1)] = (
-        300_000
-    )
-    rate: Annotated[float, Option(help="Peak learning rate of the encoder; the heads' is eight times that.")] = 2e-5
+    tokens: Annotated[
+        int,
+        Option(help="The number of tokens to train on. A processor core trains on about 400 tokens per second.", min=1),
+    ] = 300_000
+    rate: Annotated[
+        float, Option(help="The peak learning rate of the encoder. The rate of the heads is eight times as high.")
+    ] = 2e-5
     general: Annotated[
         float,
-        Option(help="General examples beside each example about the documents, so that nothing is forgotten.", min=0),
+        Option(
+            help="The number of general examples for each example about the documents, so that the detector forgets "
+            "nothing.",
+            min=0,
+        ),
     ] = 0.5
     bf16: Annotated[
         bool,
-        Option("--bf16/--no-bf16", help="Compute matrix products in bf16 if the device has it; weights stay in fp32."),
+        Option(
+            "--bf16/--no-bf16", help="Compute matrix products in bf16 if the device has it. The weights stay in fp32."
+        ),
     ] = True
     seed: Annotated[int, Option(help="Random seed.")] = 0
 

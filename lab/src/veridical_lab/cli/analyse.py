@@ -151,7 +151,10 @@ def labels_command(
 def transfer_command(
     data: Annotated[
         list[str],
-        Argument(metavar="[NAME=]SET:PATH…", help="Two or more labelled data sets; NAME= gives one another name."),
+        Argument(
+            metavar="[NAME=]SET:PATH…",
+            help="Two or more labelled data sets. Write NAME= before one to give it another name.",
+        ),
     ],
     model: ModelFolder,
     options: AnalysisOptions,

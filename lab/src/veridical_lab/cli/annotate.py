@@ -54,12 +54,16 @@ class SelectionOptions:
         str | None,
         Option(
             metavar="SPEC",
-            help="The detector that scores the pool; do not train it on the items of the last round. Default: a "
+            help="The detector that scores the pool. Do not train it on the items of the last round. Default: a "
             "classifier of word features, trained on --labelled.",
         ),
     ] = None
     sure: Annotated[
-        float, Option(help="Leave out items whose score is this sure, either way (above 0.5; 1: none).")
+        float,
+        Option(
+            help="Leave out items that the detector is sure of. These have this score or a higher one, or 1 minus this "
+            "score or a lower one. 1 leaves out none."
+        ),
     ] = 0.95
     similar: Annotated[float, Option(help="Leave out paraphrases of the original above this similarity.")] = 0.9
     encoder: Annotated[
@@ -70,7 +74,9 @@ class SelectionOptions:
             "overlap.",
         ),
     ] = None
-    obvious: Annotated[float, Option(help="Take this proportion of dates and names replaced by others (0 to 1).")] = 0.0
+    obvious: Annotated[
+        float, Option(help="The proportion to keep of dates and names that were replaced by others (0 to 1).")
+    ] = 0.0
     target: Annotated[
         float | None,
         Option(help="The proportion of hallucinated items to aim at. Default: what evens out all rounds (0.3 to 0.7)."),
@@ -185,7 +191,7 @@ class ConsensusOptions:
     ] = False
     first: Annotated[int | None, Option(help="Annotators of each case. Default: 4, or 3 with --spans.", min=1)] = None
     block: Annotated[
-        str | None, Option(metavar="NAMES", help="Leave out these annotators' labels; names separated by commas.")
+        str | None, Option(metavar="NAMES", help="Leave out the labels of these annotators. Separate names by commas.")
     ] = None
 
     def rule(self) -> ConsensusRule:

@@ -51,7 +51,9 @@ def list_command() -> None:
 def statistics_command(
     files: Annotated[
         list[str],
-        Argument(metavar="FILE…", help="Text files, one document each; or a data set as SET:PATH (wikipedia:FOLDER)."),
+        Argument(
+            metavar="FILE…", help="Text files with one document each, or a data set as SET:PATH (wikipedia:FOLDER)."
+        ),
     ],
     out: Annotated[Path, Option(metavar="FILE", help="The file to write (.npz).", rich_help_panel=OUTPUT)],
 ) -> int:
@@ -125,7 +127,9 @@ def stats_command(
 @option_groups
 def convert_command(
     data: LabelledData,
-    out: Annotated[Path, Argument(metavar="FILE", help="The file to write (JSON Lines); read it as jsonl:FILE.")],
+    out: Annotated[
+        Path, Argument(metavar="FILE", help="The file to write (JSON Lines). You can read it as jsonl:FILE.")
+    ],
     options: DataOptions,
     part: Annotated[
         str | None, Option(metavar="PART", help="Write one part of a 70/10/20 split by document: train, valid or test.")
@@ -166,13 +170,21 @@ def convert_command(
 def label_command(
     data: LabelledData,
     detector: Annotated[
-        str, Option(metavar="DETECTOR", help="The detector whose scores become the labels; see: veridical detectors.")
+        str,
+        Option(
+            metavar="DETECTOR",
+            help="The detector whose scores become the labels. To list the detectors, run `veridical detectors`.",
+        ),
     ],
-    out: Annotated[Path, Option(metavar="FILE", help="The file to write (JSON Lines); read it as jsonl:FILE.")],
+    out: Annotated[Path, Option(metavar="FILE", help="The file to write (JSON Lines). You can read it as jsonl:FILE.")],
     options: DataOptions,
     weight: Annotated[
         float,
-        Option(min=0.0, max=1.0, help="Weight of the detector's scores; the data's own labels have the rest."),
+        Option(
+            min=0.0,
+            max=1.0,
+            help="The weight of the detector's scores. The labels of the data have the remaining weight.",
+        ),
     ] = 1.0,
 ) -> None:
     """Write data with the scores of a detector as labels, to train another one on them (distillation).
@@ -228,11 +240,16 @@ class GenerationOptions:
         str | None, Option(help="The prompt template. Default: the task's (tldr, dialogue, data-to-text).")
     ] = None
     top_k: Annotated[
-        int, Option(help="Sample from the k most likely tokens; 1: always the most likely; 0: from all.", min=0)
+        int,
+        Option(
+            help="Sample from the k most likely tokens. 1 always takes the most likely one, and 0 samples from all.",
+            min=0,
+        ),
     ] = 2
-    temperature: Annotated[float, Option(help="Lower is more conservative; 0 always takes the most likely token.")] = (
-        1.0
-    )
+    temperature: Annotated[
+        float,
+        Option(help="The sampling temperature. Lower is more conservative, and 0 always takes the most likely token."),
+    ] = 1.0
     max_tokens: Annotated[int | None, Option(help="Maximum tokens per response. Default: the task's.")] = None
     max_prompt: Annotated[
         int | None,
@@ -262,7 +279,7 @@ def generate_command(
         Path,
         Option(
             metavar="FILE",
-            help="The file to write (JSON Lines); responses that are in it already are not generated again.",
+            help="The file to write (JSON Lines). If it already has responses, they are not generated again.",
             rich_help_panel=OUTPUT,
         ),
     ],

@@ -54,7 +54,7 @@ class CorruptionOptions:
         ),
     ] = None
     share: Annotated[
-        float, Option(help="Share of the grounded examples to corrupt (0 to 1); the others stay as they are.")
+        float, Option(help="The share of the grounded examples to corrupt (0 to 1). The others are not changed.")
     ] = 0.5
     sentences: Annotated[
         int, Option(help="Also use this many sentences of each source as grounded responses.", min=0)
@@ -62,8 +62,8 @@ class CorruptionOptions:
     excerpts: Annotated[
         int,
         Option(
-            help="Also use this many excerpts of each passage of the sources as grounded responses: one to five "
-            "sentences; passages have 40 to 1,500 words.",
+            help="Also use this many excerpts of each passage of the sources as grounded responses. An excerpt has "
+            "one to five sentences, and a passage has 40 to 1,500 words.",
             min=0,
         ),
     ] = 0
@@ -127,7 +127,11 @@ class MaskedWordsOptions(LocalModelOptions):
         int | None, Option(help="Candidates to rank. Default: 8 with --rank-model, else 1.", min=1)
     ] = None
     top_k: Annotated[
-        int, Option(help="Sample from the k likeliest replacements; 1: always the likeliest; 0: from all.", min=0)
+        int,
+        Option(
+            help="Sample from the k likeliest replacements. 1 always takes the likeliest one, and 0 samples from all.",
+            min=0,
+        ),
     ] = 10
     top_p: Annotated[float, Option(help="Sample from the likeliest replacements with this much probability.")] = 1.0
     entities: Annotated[
@@ -135,7 +139,9 @@ class MaskedWordsOptions(LocalModelOptions):
         Option(metavar="NAME", help="What finds names: rules, or spacy:PIPELINE (a folder, or an installed name)."),
     ] = "rules"
     dtype: Annotated[str, Option(help="Precision of the models: fp32, bf16, fp16 or auto.")] = "fp32"
-    batch_size: Annotated[int, Option(help="Responses changed at once; the result does not depend on it.", min=1)] = 32
+    batch_size: Annotated[
+        int, Option(help="The number of responses to change at once. The result does not depend on it.", min=1)
+    ] = 32
 
     def way(self) -> Masked:
         """Load the models, and return the way to corrupt."""

@@ -75,7 +75,7 @@ def relations_command(
     first: Annotated[
         int | None, Option(metavar="N", help="Write only about this many, from documents drawn by the seed.", min=1)
     ] = None,
-    seed: Annotated[int, Option(help="Random seed; another seed makes other cases from the same texts.")] = 0,
+    seed: Annotated[int, Option(help="The random seed. Another seed makes other cases from the same texts.")] = 0,
 ) -> int:
     """Make labelled cases about relations: who did what to whom, why, when, how surely, how many.
 

@@ -29,7 +29,8 @@ class PromptOptions:
         Path | None,
         Argument(
             metavar="CASES",
-            help='Cases (.json, .jsonl), such as {"response": "", "sources": ["…"]}; their responses are ignored.',
+            help='A file of cases (.json, .jsonl), such as {"response": "", "sources": ["…"]}. Their responses are '
+            "ignored.",
         ),
     ] = None
     source: Annotated[list[Path], Option(metavar="FILE", help="A source: text, .pdf, .html or .md. Repeatable.")] = (
@@ -37,7 +38,7 @@ class PromptOptions:
     )
     question: Annotated[str | None, Option("--question", "-q", metavar="TEXT", help="The question to answer.")] = None
     prompt: Annotated[
-        str | None, Option(metavar="TEXT", help="The exact prompt; {source} in it is replaced by the sources.")
+        str | None, Option(metavar="TEXT", help="The exact prompt. In it, {source} is replaced by the sources.")
     ] = None
     template: Annotated[
         str | None,
@@ -103,16 +104,17 @@ class MonitorOptions:
             "--detector",
             "-d",
             metavar="SPEC",
-            help="Any detector (see: veridical detectors); or logprob, entropy or rank, which score the generating "
-            "model's own predictions.",
+            help="Any detector (`veridical detectors` lists them), or logprob, entropy or rank, which score the "
+            "predictions of the generating model.",
         ),
     ] = "overlap"
     threshold: Threshold = None
     strategy: Annotated[
         str,
         Option(
-            help="stop: end the text before the flagged part. backtrack: go back to its start and sample again. "
-            "suppress: replace the flagged token. rerank: generate several texts and keep the best."
+            help="What to do if something is flagged. stop: end the text before it. backtrack: go back to its start "
+            "and sample again. suppress: replace the flagged token. rerank: generate several texts and keep "
+            "the best."
         ),
     ] = "backtrack"
     unit: Annotated[str, Option(help="Where stop and backtrack cut: before the token, word or sentence.")] = "word"
@@ -130,9 +132,10 @@ class SamplingOptions:
     PANEL: ClassVar[str] = "Sampling"
 
     max_new_tokens: Annotated[int, Option(help="Maximum length of the text, in tokens.")] = 128
-    temperature: Annotated[float, Option(help="Lower is more conservative; 0 always takes the most likely token.")] = (
-        0.0
-    )
+    temperature: Annotated[
+        float,
+        Option(help="The sampling temperature. Lower is more conservative, and 0 always takes the most likely token."),
+    ] = 0.0
     top_k: Annotated[int, Option(help="Sample from the k most likely tokens; 0: from all.")] = 0
     top_p: Annotated[float, Option(help="Sample from the most likely tokens that make up this probability.")] = 1.0
     seed: Annotated[int, Option(help="Random seed; the same seed gives the same text.")] = 0
@@ -156,7 +159,10 @@ class BudgetOptions:
 
     max_interventions: Annotated[int, Option(help="Generate the rest unguarded after this many interventions.")] = 20
     max_tokens: Annotated[
-        int | None, Option(help="Tokens generated in total, discarded ones included. Default: 8 × --max-new-tokens.")
+        int | None,
+        Option(
+            help="The number of tokens to generate in total, including discarded ones. Default: 8 × --max-new-tokens."
+        ),
     ] = None
 
     def make(self) -> TokenBudget:

@@ -119,7 +119,7 @@ def papers_command(
         Path | None,
         Option(
             metavar="FILE",
-            help="Also write the figures to FILE (JSON Lines); an interrupted run continues there.",
+            help="Also write the figures to FILE (JSON Lines). If the run is interrupted, it continues from there.",
             rich_help_panel=OUTPUT,
         ),
     ] = None,

@@ -32,15 +32,19 @@ class PlaceOptions:
     PANEL: ClassVar[str] = "Data and models"
 
     data: Annotated[
-        str, Option(help="published: the paper's own data and models; local: data and models that are at hand.")
+        str, Option(help="published: use the paper's own data and models. local: use data and models that you have.")
     ] = "published"
     folder: Annotated[Path, Option(metavar="FOLDER", help="The folder with the data sets.")] = Path("data")
     models: Annotated[
-        Path, Option(metavar="FOLDER", help="The folder with the models; others are looked up on the hub by name.")
+        Path,
+        Option(
+            metavar="FOLDER",
+            help="The folder with the models. Models that are not there are looked up on the hub by name.",
+        ),
     ] = Path("models")
     rows: Annotated[
         list[Path] | None,
-        Option(metavar="FOLDER", help="Earlier result rows; their figures are not measured again. Repeatable."),
+        Option(metavar="FOLDER", help="Earlier result rows. Their figures are not measured again. Repeatable."),
     ] = None
 
 

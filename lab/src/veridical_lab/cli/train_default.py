@@ -22,7 +22,9 @@ class DefaultTrainingOptions:
 
     max_tokens: Annotated[int, Option(help="Maximum tokens per window.", min=64)] = 288
     batch_tokens: Annotated[int, Option(help="Tokens per optimiser step.", min=256)] = 3072
-    rate: Annotated[float, Option(help="Peak learning rate of the encoder; the heads' is eight times that.")] = 1e-4
+    rate: Annotated[
+        float, Option(help="The peak learning rate of the encoder. The rate of the heads is eight times as high.")
+    ] = 1e-4
     tokens: Annotated[
         int,
         Option(help="Tokens to train on. To end sooner, stop the command and run it again with fewer.", min=1),
@@ -41,7 +43,9 @@ class DefaultTrainingOptions:
     ] = None
     bf16: Annotated[
         bool,
-        Option("--bf16/--no-bf16", help="Compute matrix products in bf16 if the device has it; weights stay in fp32."),
+        Option(
+            "--bf16/--no-bf16", help="Compute matrix products in bf16 if the device has it. The weights stay in fp32."
+        ),
     ] = True
     seed: Annotated[int, Option(help="Random seed.")] = 0
 
@@ -53,7 +57,7 @@ def default_command(
         str,
         Option(
             metavar="FOLDER",
-            help="The pretrained encoder, such as MPNet-base; or the encoder of an earlier training, such as "
+            help="The pretrained encoder, such as MPNet-base, or the encoder of an earlier training, such as "
             "OUT/stages/encoder.",
         ),
     ],

@@ -44,7 +44,7 @@ class TokenTrainingOptions(LocalModelOptions):
     criterion: Criterion = "balanced_accuracy"
     bf16: Annotated[
         bool,
-        Option("--bf16", help="Compute matrix products in bf16 if the device has it; weights stay in fp32."),
+        Option("--bf16", help="Compute matrix products in bf16 if the device has it. The weights stay in fp32."),
     ] = False
     seed: Annotated[int, Option(help="Random seed of the split by document, the order and the head.")] = 0
     split: Split = None
@@ -60,7 +60,11 @@ class ClassifierOptions:
     unit: Annotated[str, Option(help="What to score: word (its tokens are pooled) or token.")] = "word"
     pooling: Annotated[str, Option(help="How the tokens of a word or span are pooled: mean or max.")] = "mean"
     hidden: Annotated[
-        int | None, Option(help="Hidden units of the tanh layer; 0: a linear head. Default: the model's width.", min=0)
+        int | None,
+        Option(
+            help="The number of hidden units in the tanh layer. 0 makes a linear head. Default: the model's width.",
+            min=0,
+        ),
     ] = None
     mode: Annotated[
         str, Option(help="offline: a word sees the whole response. online: it sees only the words before it.")
@@ -76,7 +80,11 @@ class ClassifierOptions:
         bool, Option("--lexical/--no-lexical", help="Also tell the head whether the sources have each word.")
     ] = True
     sources: Annotated[
-        bool, Option("--sources/--no-sources", help="Whether the classifier sees the sources (else: reference-free).")
+        bool,
+        Option(
+            "--sources/--no-sources",
+            help="Whether the classifier sees the sources. If not, it judges the response alone.",
+        ),
     ] = True
     template: Annotated[str, Option(help="The prompt template for sources, question and history.")] = "bare"
     max_tokens: Annotated[int | None, Option(help="Maximum tokens per window. Default: the model's.", min=32)] = None

@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 CheckpointMinutes = Annotated[
-    float, Option(help="Save a checkpoint this often; the same command continues from it.", min=0.1)
+    float, Option(help="How often to save a checkpoint. The same command continues from it.", min=0.1)
 ]
 Patience = Annotated[int, Option(help="Stop after this many evaluations without a better one.", min=1)]
 VirtualTokens = Annotated[int, Option(help="Length of the soft prompt.", min=1)]
@@ -78,7 +78,7 @@ class ProbeTrainingOptions(LocalModelOptions):
         Path | None,
         Option(
             metavar="FOLDER",
-            help="Keep the activations in FOLDER; a later run reuses them, and an interrupted one continues.",
+            help="Keep the activations in FOLDER. Later runs use them again, and an interrupted run continues.",
         ),
     ] = None
     memory: Annotated[float, Option(help="Gigabytes of activations to hold in memory.", min=0.001)] = 2.0
