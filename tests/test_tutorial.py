@@ -14,7 +14,7 @@ from veridical.detectors.default.detector import PACKAGED
 
 TUTORIAL = (Path(__file__).parents[1] / "docs" / "tutorial.md").read_text("utf-8")
 BLOCKS = re.findall(r'^```(python|console)(?: title="([^"]+)")?\n(.*?)^```$', TUTORIAL, re.MULTILINE | re.DOTALL)
-NOT_RUN = ("python -m venv", "pip install", "veridical serve")
+NOT_RUN = ("python -m venv", "pip install", "mkdir", "veridical serve")
 PROGRAMS: dict[str, list[str]] = {"python": [], "veridical": ["-m", "veridical"]}
 CODES = {"veridical check": 1}  # something is flagged
 

@@ -1,6 +1,6 @@
 """Veridical finds unsupported passages in a generated text, and source passages that the text leaves out.
 
-`check` judges one response, and `check_cases` many responses. Every finding has a score from 0 to 1.
+Use `check` to judge one response, and `check_cases` to judge many. Every finding comes with a score from 0 to 1.
 
 >>> import veridical
 >>> result = veridical.check("Rome has 7 hills.", sources=["Rome was built on seven hills."])

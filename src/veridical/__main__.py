@@ -1,6 +1,6 @@
 """Run the program `veridical`, also as `python -m veridical`.
 
-Importing this module loads the standard library only; `main` imports the rest.
+If you import this module, only the standard library is loaded. `main` imports the rest.
 """
 
 import sys
@@ -12,7 +12,10 @@ INTERNAL_ERROR = 70
 
 
 def main() -> int:
-    """Run the command line and return its exit code. The traceback of an unforeseen error is printed."""
+    """Run the command line and return its exit code.
+
+    If an unexpected error occurs, its traceback is printed.
+    """
     try:
         from veridical.cli import main as run
 

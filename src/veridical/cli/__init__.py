@@ -1,8 +1,14 @@
 """The command line, with one file per command. Only this package touches the process (exit code, signals, streams).
 
-The exit codes are 0 for nothing flagged, 1 for something flagged, 2 for an error in usage, input or output, 3 for cases
-that could not be judged, 130 for an interruption, and 141 if the reader closed the output. `veridical.__main__` adds 70
-for a bug.
+The exit codes are:
+
+* 0: nothing was flagged.
+* 1: something was flagged.
+* 2: there was an error in usage, input or output.
+* 3: some cases could not be judged.
+* 70: there is a bug in Veridical (set by `veridical.__main__`).
+* 130: the command was interrupted.
+* 141: the reader closed the output.
 """
 
 from __future__ import annotations
@@ -131,7 +137,7 @@ def __getattr__(name: str) -> Any:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line and return its exit code. A failure with a known cause is reported as one line on stderr."""
+    """Run the command line and return its exit code. Known errors are reported as one line on stderr."""
     _prepare_streams()
     try:
         code = _run(arguments)

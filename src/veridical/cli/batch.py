@@ -1,6 +1,6 @@
 """`veridical batch`: check the rows of files of any size, and write a folder of results.
 
-A killed run can be resumed.
+You can resume a run that was killed.
 """
 
 from __future__ import annotations
@@ -33,12 +33,16 @@ class FileArguments:
         list[Path],
         Argument(
             metavar="IN…",
-            help="Files with one case per row: .jsonl, .json, .csv, .tsv (also .gz), .xlsx or .parquet; or folders of "
-            "such files.",
+            help="Files with one case per row (.jsonl, .json, .csv, .tsv, .xlsx or .parquet, also with .gz), or "
+            "folders of such files.",
         ),
     ]
     out: Annotated[
-        Path, Argument(metavar="OUT", help="The folder for the results: new, empty, or left by the same command.")
+        Path,
+        Argument(
+            metavar="OUT",
+            help="The folder for the results. It must be new, empty, or from an earlier run of the same command.",
+        ),
     ]
 
 
@@ -63,20 +67,20 @@ class RowOptions(ColumnOptions):
         list[str],
         Option(
             metavar="COLUMN",
-            help="A column with sources that the response has to cover: what it leaves out counts as an omission. "
-            "Repeatable.",
+            help="A column with sources that the response has to cover. If it leaves something out, this is an "
+            "omission. Repeatable.",
         ),
     ] = field(default_factory=list)
     id: Annotated[
         str | None,
-        Option(metavar="COLUMN", help="The column with the id of the row. Default: id, else the row's number."),
+        Option(metavar="COLUMN", help="The column with the id of the row. Default: id, or else the number of the row."),
     ] = None
     question: Annotated[
         str | None,
         Option(
             metavar="COLUMN",
-            help="The column with the question that the response answers. Default: question, or the one of a known "
-            "tool.",
+            help="The column with the question that the response answers. Default: question, or the column of a "
+            "tool that Veridical knows.",
         ),
     ] = None
     group: Annotated[
@@ -102,26 +106,33 @@ class EngineOptions:
         str, Option(help="local: run on this machine. ray: run on Ray Data (a cluster, or this machine).")
     ] = "local"
     workers: Annotated[
-        int, Option(help="Number of processes that judge in parallel. Each loads its own copy of the detectors.", min=1)
+        int,
+        Option(
+            help="The number of processes that judge in parallel. Each of them loads its own copy of the detectors.",
+            min=1,
+        ),
     ] = 1
     ray_address: Annotated[
         str | None,
         Option(
             metavar="HOST:PORT",
-            help="Address of the Ray cluster, or auto for the cluster this machine belongs to. Default: $RAY_ADDRESS, "
-            "else this machine alone.",
+            help="The address of the Ray cluster, or auto for the cluster that this machine belongs to. Default: "
+            "$RAY_ADDRESS, or else this machine alone.",
         ),
     ] = None
     shard_rows: Annotated[
         int,
         Option(
-            help="Save the results after at most this many rows (a shard). A killed run loses at most one shard per "
-            "worker.",
+            help="Save the results after at most this many rows (a shard). If a run is killed, it loses at most one "
+            "shard per worker.",
             min=1,
         ),
     ] = 2000
     max_mb: Annotated[
-        int, Option(help="Largest line or cell, in megabytes; a row with a larger one goes to failed.jsonl.", min=1)
+        int,
+        Option(
+            help="The largest line or cell, in megabytes. A row with a larger one is written to failed.jsonl.", min=1
+        ),
     ] = 256
 
 

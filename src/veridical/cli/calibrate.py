@@ -32,22 +32,23 @@ class ThresholdOptions:
     calibration: Annotated[
         str,
         Option(
-            help="How scores become probabilities: isotonic, platt, none (leave the scores as they are), or auto "
-            "(platt for fewer than 1000 items, else isotonic)."
+            help="How to turn scores into probabilities: isotonic, platt, none (leave the scores unchanged), or "
+            "auto (platt for fewer than 1000 items, otherwise isotonic)."
         ),
     ] = "auto"
     levels: Annotated[
         str | None,
         Option(
             metavar="LIST",
-            help="Levels to fit: response, span, coverage; separated by commas. Default: every level with labels.",
+            help="The levels to fit, separated by commas: response, span, coverage. Default: every level with labels.",
         ),
     ] = None
     all_data: Annotated[
         bool,
         Option(
             "--all-data",
-            help="Fit on all of the data instead of the validation split only. Measure on other data afterwards.",
+            help="Fit on all of the data, and not only on the validation split. You then have to measure on other "
+            "data.",
         ),
     ] = False
     seed: Annotated[int, Option(help="Random seed for the split by document and for the bootstrap.")] = 0
@@ -63,8 +64,9 @@ class HistoryOptions:
         str | None,
         Option(
             metavar="PATH",
-            help="Fit by people's decisions in the history of `veridical serve --history`: the path of its file, or "
-            "its URL. Nothing is written unless the fit is clearly better on other documents (exit code 1).",
+            help="Fit on people's decisions in the history of `veridical serve --history`. Give the path of its "
+            "file, or its URL. If the fit is not clearly better on other documents, nothing is written and the "
+            "exit code is 1.",
         ),
     ] = None
     run: Annotated[str | None, Option(metavar="RUN", help="The run in the history with the decisions.")] = None
@@ -77,15 +79,16 @@ def calibrate_command(
         str | None,
         Argument(
             metavar="DETECTOR",
-            help="The detector to fit, written as for `veridical check --detector`. With --from-history, default: the "
-            "first of the run.",
+            help="The detector to fit, written as for `veridical check --detector`. With --from-history, the "
+            "default is the first detector of the run.",
         ),
     ] = None,
     data: Annotated[
         list[str] | None,
         Argument(
             metavar="SET:PATH…",
-            help="Labelled data: for each data set its name and its path; see: veridical data list.",
+            help="Labelled data, as the name and the path of each data set. To list the names, run `veridical data "
+            "list`.",
         ),
     ] = None,
     decisions: HistoryOptions,
@@ -99,9 +102,9 @@ def calibrate_command(
 ) -> int:
     """Fit the thresholds of a detector on labelled data, and calibrate its scores to probabilities.
 
-    The data are split by document into training, validation and test parts (70/10/20). The command fits on the
-    validation part; `veridical bench --fit none` with the same seed measures on the test part. Responses, spans and
-    coverage are fitted separately.
+    The command splits the data by document into a training, a validation and a test part (70/10/20), and fits on the
+    validation part. To measure the result on the test part, run `veridical bench --fit none` with the same seed.
+    Thresholds for responses, spans and coverage are fitted separately.
 
     [bold]veridical calibrate logprob:models/reader,template=tldr xsum_token:data/xsum_token --out fitted[/bold]
     [bold]veridical calibrate verify:overlap wice:data/wice --out fitted --criterion precision@0.8[/bold]

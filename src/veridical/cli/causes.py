@@ -28,8 +28,9 @@ def causes_command(
         list[Path] | None,
         Option(
             metavar="FILE",
-            help="Passages that could have been retrieved: a .jsonl file with one passage a line (a text, or an object "
-            "with id and text), or a document, of which each paragraph is a passage. Repeatable.",
+            help="Passages that could have been retrieved. This can be a .jsonl file with one passage per line (a "
+            "text, or an object with id and text), or a document in which each paragraph is a passage. "
+            "Repeatable.",
         ),
     ] = None,
     results: Annotated[
@@ -46,8 +47,8 @@ def causes_command(
     [bold]veridical causes results/ --collection passages.jsonl --results causes.jsonl[/bold]
     [bold]veridical causes results/ --model gpt-4o-mini --cache replies.db[/bold]
 
-    With --model, a chat model decides whether the passages answer the question, and whether they contradict a flagged
-    sentence. By default, the detector in the package decides this, offline.
+    By default, the detector in the package decides whether the passages answer the question, and whether they
+    contradict a flagged sentence. This works offline. If you give --model, a chat model decides this instead.
 
     Exit codes: 0 done, 2 usage or input error, 3 no case could be judged.
     """
@@ -95,7 +96,7 @@ def causes_command(
 
 
 def read_passages(path: Path) -> list[Source]:
-    """Read the passages in a file, which are the lines of a JSON Lines file or the paragraphs of a document."""
+    """Read passages from a file: one per line in JSON Lines, or one per paragraph in a document."""
     import re
 
     from veridical.io.documents import read_document

@@ -34,9 +34,9 @@ DetectorNames = Annotated[
         "--detector",
         "-d",
         metavar="SPEC",
-        help="The detector to use; `veridical detectors` lists them. Write its options after a colon: "
-        "NAME:VALUE,OPTION=VALUE. Repeatable. Default: default, which comes with the package. judge, verify and "
-        "selfcheck ask a language model (--model).",
+        help="The detector to use. To list the detectors, run `veridical detectors`. You can add options after a "
+        "colon: NAME:VALUE,OPTION=VALUE. judge, verify and selfcheck ask a language model (--model). "
+        "Repeatable. Default: the detector called default, which comes with the package.",
         rich_help_panel=DETECTION,
     ),
 ]
@@ -73,8 +73,12 @@ def check_command(
     [bold]veridical check answer.txt article.txt -d judge:cot -d verify --model gpt-4o-mini --cache replies.db[/bold]
 
     Each line of cases.jsonl is one case: {"response": "…", "sources": ["…", {"text": "…", "must_cover": true}]}.
-    Exit codes: 0 nothing flagged, 1 something flagged, 2 usage or input error, 3 could not be judged. --fail-over and
-    --allow-unjudged set the proportions above which the command exits with 1 and 3.
+
+    Exit codes: 0 nothing flagged, 1 something flagged, 2 usage or input error, 3 could not be judged. Use --fail-over
+    and --allow-unjudged to allow a proportion of flagged and of unjudged cases. An answer that makes no claim, such as
+    "I don't know.", does not change the exit code.
+
+    To read the result, see docs/findings.md. It explains outcomes, thresholds, labels and kinds of errors.
     """
     from veridical.detectors import load_detector
     from veridical.report.html import render_pages
@@ -149,7 +153,7 @@ def report_files(output: CheckOutputOptions, inputs: InputOptions) -> dict[Path,
 
 
 def counts(outcomes: Counter[Outcome], shares: ExitOptions) -> str:
-    """Return one line with the numbers of flagged and unjudged cases, and the proportion of each that is allowed."""
+    """Return a line that says how many cases were flagged or unjudged, and what proportion of each is allowed."""
     from veridical.records.types import Outcome
 
     total, flagged, unjudged = outcomes.total(), outcomes[Outcome.FLAGGED], outcomes[Outcome.UNJUDGED]

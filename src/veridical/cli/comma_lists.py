@@ -10,7 +10,9 @@ __all__ = ["parse_names", "parse_thresholds"]
 
 
 def parse_names(text: str | None) -> list[str]:
-    """Return the names in `text`, without the white space around them. None gives an empty list.
+    """Split `text` at commas and return the names without the white space around them.
+
+    If `text` is None, return an empty list.
 
     >>> parse_names("f1, roc_auc")
     ['f1', 'roc_auc']
@@ -19,12 +21,12 @@ def parse_names(text: str | None) -> list[str]:
 
 
 def parse_thresholds(texts: Sequence[str] | None) -> float | dict[str, float] | None:
-    """Return one threshold for all levels, or one threshold per named level.
+    """Parse thresholds: either one for all levels, or one for each named level.
 
-    The range of the thresholds is not checked here. Without texts, the result is None.
+    This function does not check the range of the thresholds. If there are no texts, it returns None.
 
     Raises:
-        InputError: The texts have neither form, or name a level twice.
+        InputError: A text has neither form, or a level is named twice.
 
     >>> parse_thresholds(["0.4"]), parse_thresholds(["response=0.6,span=0.4", "source=0.5"])
     (0.4, {'response': 0.6, 'span': 0.4, 'source': 0.5})

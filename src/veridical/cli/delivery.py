@@ -47,7 +47,7 @@ def deliver(
     also: Callable[[R], None] = lambda result: None,
     total: Callable[[], int | None] = lambda: None,
 ) -> Counter[Outcome]:
-    """Write each result as it comes, then the HTML page if one is requested, and return the count of each outcome.
+    """Write each result as it comes, then the HTML page if you asked for one, and return the count of each outcome.
 
     Args:
         results: The results. They may be lazy and are read once.
@@ -109,7 +109,7 @@ def exit_code(outcomes: Counter[Outcome], shares: ExitOptions | None = None) -> 
 def write_texts(texts: Iterable[tuple[str, str]]) -> None:
     """Write (id, text) pairs.
 
-    A single text is written unchanged, and several texts are each written under a line `==> ID <==`.
+    A single text is written unchanged. If there are several texts, each is written under a line `==> ID <==`.
     """
     from veridical.records.strings import visible_line
 

@@ -7,7 +7,7 @@ import sys
 
 
 def detectors_command() -> None:
-    """List the detectors, with what each detector does and which scores it gives.
+    """List the detectors, with what each one does and which scores it gives.
 
     [bold]veridical detectors[/bold]
 

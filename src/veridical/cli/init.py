@@ -40,7 +40,7 @@ def init_command(
         "veridical.toml"
     ),
 ) -> int:
-    """Write a settings file for check, batch, revise and serve in which every option stands as a comment.
+    """Write a settings file for check, batch, revise and serve that contains every option as a comment.
 
     [bold]veridical init[/bold]
     """

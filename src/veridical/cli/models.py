@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 models_app = typer.Typer(
     no_args_is_help=True,
-    help="Published checkpoints for `hf:NAME`: list, get, remove, verify. They lie in $VERIDICAL_HOME/models.",
+    help="List, download, remove and verify published checkpoints for `hf:NAME`. They are kept in "
+    "$VERIDICAL_HOME/models.",
 )
 
 _MEGABYTE = 1_000_000
@@ -25,7 +26,7 @@ _MEGABYTE = 1_000_000
 
 @models_app.command("list")
 def list_command() -> None:
-    """List recommended checkpoints and those that are here, with size, licence, languages and published figures.
+    """List the recommended checkpoints and the ones you have, with size, licence, languages and published figures.
 
     [bold]veridical models list[/bold]
     """
@@ -63,26 +64,30 @@ def list_command() -> None:
 def get_command(
     name: Annotated[
         str,
-        Argument(metavar="NAME", help="A name in `veridical models list`, or that of a model on the hub, owner/model."),
+        Argument(
+            metavar="NAME", help="A name in `veridical models list`, or the name of a model on the hub, owner/model."
+        ),
     ],
     revision: Annotated[
         str | None,
-        Option(metavar="COMMIT", help="Commit, branch or tag. Default: the recommended commit, else the newest."),
+        Option(metavar="COMMIT", help="A commit, branch or tag. Default: the recommended commit, or else the newest."),
     ] = None,
     onnx: Annotated[
-        bool, Option("--onnx", help="Take the publisher's ONNX file, which runs without torch and transformers.")
+        bool, Option("--onnx", help="Download the publisher's ONNX file, which runs without torch and transformers.")
     ] = False,
     accept_licence: Annotated[
-        bool, Option("--accept-licence", help="Accept a licence that forbids commercial use without being asked.")
+        bool,
+        Option("--accept-licence", help="Accept a licence that forbids commercial use, so that you are not asked."),
     ] = False,
 ) -> None:
-    """Download a checkpoint, for use without a network afterwards.
+    """Download a checkpoint, so that you can use it without a network afterwards.
 
     [bold]veridical models get nli-deberta-base[/bold]
     [bold]veridical models get cross-encoder/nli-deberta-v3-small --onnx[/bold]
 
-    Every file is compared with the hash that the publisher lists. After an interruption, the same command continues
-    where it stopped. HF_ENDPOINT names a mirror, HTTPS_PROXY a proxy, and HF_TOKEN your key for gated models.
+    The command checks every file against the hash that the publisher lists. If a download is interrupted, run the same
+    command again and it continues where it stopped. You can set HF_ENDPOINT to use a mirror, HTTPS_PROXY to use a
+    proxy, and HF_TOKEN to your key for gated models.
     """
     from veridical.inference.catalogue import forbids_commerce
     from veridical.inference.fetched import fetch, find_fetched, plan
@@ -137,9 +142,11 @@ def verify_command(
         list[str] | None, Argument(metavar="[NAME…]", help="Names of models that are here. Default: all.")
     ] = None,
 ) -> int:
-    """Compare the files of models with the hashes of their download. The exit code is 2 if one differs.
+    """Check that the files of your models still have the hashes that they had when they were downloaded.
 
     [bold]veridical models verify[/bold]
+
+    The exit code is 2 if a file differs.
     """
     from veridical.inference.fetched import verify
 

@@ -1,7 +1,7 @@
 """Declare the options that several commands share. Each group of options builds the object that they describe.
 
-An API key is never an option, because everyone on a machine can see the arguments of a process. It comes from the
-environment or a file.
+An API key is never an option, because everyone on a machine can see the arguments of a process. Veridical reads keys
+from the environment or from a file.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ Threshold = Annotated[
     list[str] | None,
     Option(
         metavar="NUMBER",
-        help="Flag everything that scores this or higher (0 to 1). Give one number for all levels, or one per level: "
-        "response=0.6,span=0.4,coverage=…,source=…. Repeatable. Default: the detector's own "
-        "thresholds, else 0.5.",
+        help="Flag everything with this score or a higher one (0 to 1). Give one number for all levels, or one for "
+        "each level: response=0.6,span=0.4,coverage=…,source=…. Repeatable. Default: the detector's own "
+        "thresholds, or else 0.5.",
         rich_help_panel=DETECTION,
     ),
 ]
@@ -75,8 +75,8 @@ Causes = Annotated[
     bool,
     Option(
         "--causes",
-        help="For each case, say why it failed: not retrieved, misread, added, stitched, conflicting sources, wrong or "
-        "right refusal, question not answered.",
+        help="Say why each case failed. The causes are: not retrieved, misread, added, stitched, conflicting "
+        "sources, wrong or right refusal, question not answered.",
         rich_help_panel=DETECTION,
     ),
 ]
@@ -87,13 +87,17 @@ Split = Annotated[str | None, Option(metavar="NAME", help="Read only this split 
 Criterion = Annotated[
     str,
     Option(
-        help="How to choose the thresholds: f1 or balanced_accuracy maximise that metric, means takes the value "
-        "halfway between the mean scores of the two classes, precision@P demands a precision of P."
+        help="How to choose the thresholds. f1 and balanced_accuracy maximise this metric, means takes the value "
+        "halfway between the mean scores of the two classes, and precision@P requires a precision of P."
     ),
 ]
 OutFolder = Annotated[
     Path,
-    Option(metavar="FOLDER", help="The folder to write the trained or calibrated detector to.", rich_help_panel=OUTPUT),
+    Option(
+        metavar="FOLDER",
+        help="The folder to which the trained or calibrated detector is written.",
+        rich_help_panel=OUTPUT,
+    ),
 ]
 
 
@@ -133,7 +137,7 @@ class CaseFiles:
     ] = None
     encoding: Annotated[str, Option(help="Encoding of text files, such as cp1252.")] = "utf-8"
     max_mb: Annotated[
-        int, Option(help="Refuse files, and lines of a file of cases, of more than this many megabytes.", min=1)
+        int, Option(help="Refuse files, and lines of a file of cases, that have more than this many megabytes.", min=1)
     ] = 256
 
     @property
@@ -177,7 +181,8 @@ class ColumnOptions:
         Option(
             "--response",
             metavar="COLUMN",
-            help="The column with the response. Default: response, or the one of a known tool, which is named.",
+            help="The column with the response. Default: response, or the column of a tool that Veridical knows. "
+            "The command then says which tool it is.",
             rich_help_panel=COLUMNS,
         ),
     ] = None
@@ -186,8 +191,8 @@ class ColumnOptions:
         Option(
             "--source",
             metavar="COLUMN",
-            help="A column with sources: one text, or a list of texts. Repeatable. Default: sources, or the one of a "
-            "known tool.",
+            help="A column with sources, each as one text or a list of texts. Repeatable. Default: sources, or the "
+            "column of a tool that Veridical knows.",
             rich_help_panel=COLUMNS,
         ),
     ] = field(default_factory=list)
@@ -195,7 +200,7 @@ class ColumnOptions:
         str | None,
         Option(
             metavar="CHARACTER",
-            help="The character between two cells of a text table. Default: the one found.",
+            help="The character between two cells of a text table. By default, it is detected.",
             rich_help_panel=COLUMNS,
         ),
     ] = None
@@ -209,8 +214,8 @@ class InputOptions(CaseFiles, ColumnOptions):
         Path,
         Argument(
             metavar="RESPONSE",
-            help="The response: a text file, or - for standard input. Or a file of cases (.json, .jsonl, .csv, .tsv, "
-            ".xlsx, .parquet), each with its response and sources.",
+            help="The response, as a text file, or - for standard input. This can also be a file of cases (.json, "
+            ".jsonl, .csv, .tsv, .xlsx, .parquet), each with its response and sources.",
         ),
     ]
     question: Annotated[
@@ -219,14 +224,15 @@ class InputOptions(CaseFiles, ColumnOptions):
             "--question",
             "-q",
             metavar="TEXT",
-            help="The question that the response answers; of a file of cases, the column that holds it.",
+            help="The question that the response answers. For a file of cases, the column with the question.",
         ),
     ] = None
     must_cover: Annotated[
         list[Path],
         Option(
             metavar="FILE",
-            help="A source that the response has to cover: what it leaves out counts as an omission. Repeatable.",
+            help="A source that the response has to cover. If it leaves something out, this is an omission. "
+            "Repeatable.",
         ),
     ] = field(default_factory=list)
     perspective: Annotated[
@@ -234,12 +240,14 @@ class InputOptions(CaseFiles, ColumnOptions):
         Option(
             metavar="NAME=FILE",
             help="A source that the response has to cover, with the name of its perspective, such as pro=for.txt. "
-            "Repeatable. The perspective that is covered worst counts.",
+            "The score is that of the perspective that is covered worst. Repeatable.",
         ),
     ] = field(default_factory=list)
     cases: Annotated[
         bool,
-        Option("--cases", help="Read RESPONSE as a file of cases, whatever its file ending (needed with -)."),
+        Option(
+            "--cases", help="Read RESPONSE as a file of cases even if its name says otherwise. You need this with -."
+        ),
     ] = False
 
     @property
@@ -299,9 +307,9 @@ class InputOptions(CaseFiles, ColumnOptions):
             return None
 
     def locations(self) -> Iterator[CaseLocations]:
-        """Yield, for each case of `read`, where its texts are in the files.
+        """Yield where the texts of each case are in the files, in the order of `read`.
 
-        Nothing is yielded if they can be read only once.
+        If the files can be read only once, nothing is yielded.
         """
         from veridical.report.locations import FileLocations, locate_cases
 
@@ -367,7 +375,7 @@ class _ModelName:
             "--model",
             "-m",
             metavar="NAME",
-            help="The language model: its name on the server, a local folder, or scripted:FILE (canned replies in "
+            help="The language model. This is its name on the server, a local folder, or scripted:FILE (replies in "
             "JSON, for tests).",
         ),
     ] = None
@@ -384,7 +392,7 @@ class ServedChatOptions:
         Option(
             metavar="URL",
             help="The base URL of an OpenAI-compatible server, such as http://127.0.0.1:8000/v1. Default: "
-            "$OPENAI_BASE_URL, else OpenAI.",
+            "$OPENAI_BASE_URL, or else OpenAI.",
         ),
     ] = None
     key_env: Annotated[
@@ -398,8 +406,8 @@ class ServedChatOptions:
     api: Annotated[
         str,
         Option(
-            help="The API to call: chat; or completions, for base models, which continue a prompt instead of answering "
-            "it."
+            help="The API to call: chat, or completions for base models, which continue a prompt instead of "
+            "answering it."
         ),
     ] = "chat"
     prices: Annotated[
@@ -418,14 +426,16 @@ class ServedChatOptions:
     max_tokens: Annotated[
         int | None,
         Option(
-            help="The most tokens of every reply, as reasoning models need it. Default: what each question needs, and "
-            "once more with room where the model was still reasoning.",
+            help="The largest number of tokens in a reply. Set this for reasoning models. By default, it depends on "
+            "the question, and the model is asked once more with more room if it was still reasoning.",
             min=1,
         ),
     ] = None
     cache: Annotated[
         Path | None,
-        Option(metavar="FILE", help="Store replies in FILE and reuse them, so that you pay for each only once."),
+        Option(
+            metavar="FILE", help="Store replies in FILE and use them again, so that you pay for each of them only once."
+        ),
     ] = None
     device: Annotated[str, Option(help="The device of a local model: auto, cpu, cuda, cuda:N or mps.")] = "auto"
     dtype: Annotated[str, Option(help="The precision of a local model: auto, fp32, bf16 or fp16.")] = "auto"
@@ -433,8 +443,9 @@ class ServedChatOptions:
         Path | None,
         Option(
             metavar="FILE",
-            help="Take further options from FILE, and trust it. Default: $VERIDICAL_SETTINGS, else veridical.toml or "
-            "pyproject.toml in this folder, which may name no key, no address and no file.",
+            help="Read further options from FILE. Default: $VERIDICAL_SETTINGS, or else veridical.toml or "
+            "pyproject.toml in this folder. A file that you do not name yourself must not set a key, an "
+            "address or a file.",
             envvar=f"{PREFIX}SETTINGS",
             show_envvar=False,
             is_eager=True,
@@ -444,9 +455,10 @@ class ServedChatOptions:
     ] = field(default=None, compare=False)
 
     def connection(self, *, cache: Path | None = None) -> Connection:
-        """Return the connection to every chat model of the command. `cache` is the default of `--cache`.
+        """Return the connection to every chat model of the command.
 
-        Further settings come from the table `[chat]` of the settings file.
+        The `cache` argument is the default of `--cache`. Further settings come from the table `[chat]` of the settings
+        file.
         """
         from veridical.llm.connection import Connection, read_prices
 
@@ -455,9 +467,9 @@ class ServedChatOptions:
         return Connection(**{**values, **read_settings(self.settings).chat(), "cache": self.cache or cache})
 
     def chosen(self) -> Connection | None:
-        """Return the connection to the chat model that the user configured.
+        """Return the connection to the chat model that the user configured, or None if there is none.
 
-        If the user configured none, return None. Detectors that ask a chat model then make their own connection.
+        With None, detectors that ask a chat model make their own connection.
         """
         return self.connection() if self != type(self)() or read_settings(self.settings).chat() else None
 
@@ -467,7 +479,7 @@ class ServerOptions(ServedChatOptions):
     """How to reach chat models, what they may cost, and whether they are asked at all."""
 
     dry_run: Annotated[
-        bool, Option("--dry-run", help="Send nothing; count the calls and tokens that the command would take.")
+        bool, Option("--dry-run", help="Send nothing, and count the calls and tokens that the command would need.")
     ] = False
 
 
@@ -501,15 +513,15 @@ class CheckOutputOptions(OutputOptions):
         Path | None,
         Option(
             metavar="FILE",
-            help="Also write JUnit XML to FILE, with one test per case: a flagged case is a failure, a case that could "
-            "not be judged is an error.",
+            help="Also write JUnit XML to FILE, with one test per case. A flagged case is a failure, and a case "
+            "that could not be judged is an error.",
         ),
     ] = None
     sarif: Annotated[
         Path | None,
         Option(
             metavar="FILE",
-            help="Also write SARIF 2.1.0 to FILE: everything flagged, with its place in the input files.",
+            help="Also write SARIF 2.1.0 to FILE, with everything that was flagged and its place in the input files.",
         ),
     ] = None
 
@@ -536,9 +548,8 @@ class DataOptions:
     def read(self, spec: str, *, unlabelled: bool = False) -> Iterator[Iterator[Example]]:
         """Yield the examples of SET:PATH.
 
-        At the end, write the number of skipped rows, and the first of them, to stderr.
-
-        `unlabelled` accepts rows without gold.
+        After the last example, the number of skipped rows and the first of these rows are written to stderr. Set
+        `unlabelled` to accept rows that have no gold label.
         """
         from veridical.datasets import read
 

@@ -14,7 +14,8 @@ __all__ = ["count_of", "progress_bar", "progress_lines"]
 def progress_bar() -> Iterator[Callable[[str, int, int | None], None]]:
     """Show a progress bar if standard error is a terminal, and yield the function that updates it.
 
-    Call this function with a label, the number done, and the total, which is None if it is unknown.
+    Call this function with a label, the number of steps done, and the total number of steps. If you do not know the
+    total, pass None.
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
@@ -43,7 +44,7 @@ def progress_bar() -> Iterator[Callable[[str, int, int | None], None]]:
 def progress_lines(
     write: Callable[[str], None], *, every: float = 30.0, clock: Callable[[], float] = time.monotonic
 ) -> Callable[[str, int, int | None], None]:
-    """Return a function like that of `progress_bar`, which writes a line every `every` seconds. Use it for logs."""
+    """Return a function like the one from `progress_bar` that writes a line every `every` seconds. Use it for logs."""
     first: tuple[float, int] | None = None
     last = 0.0
 
@@ -80,9 +81,10 @@ def _duration(seconds: float) -> str:
 
 @contextmanager
 def count_of(label: str, total: Callable[[], int | None] = lambda: None) -> Iterator[Callable[[int], None]]:
-    """Show a count if standard error is a terminal and standard output is not, and yield the function that updates it.
+    """Show a count on standard error, and yield the function that updates it.
 
-    `total` returns the number that the count can reach, or None if it is not known.
+    The count is shown only if standard error is a terminal and standard output is not. `total` returns the number that
+    the count can reach, or None if it is not known.
     """
     if sys.stdout.isatty() or not sys.stderr.isatty():
         yield lambda n: None

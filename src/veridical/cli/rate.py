@@ -31,23 +31,29 @@ class LabelOptions:
         ),
     ] = None
     count: Annotated[
-        int, Option(metavar="N", help="With --sheet: the number of labels, with those that are there already.", min=1)
+        int,
+        Option(
+            metavar="N",
+            help="With --sheet, the total number of labels, including the labels that you already have.",
+            min=1,
+        ),
     ] = 100
     seed: Annotated[int, Option(help="With --sheet: the seed of the random choice.")] = 0
     labels: Annotated[
         list[Path],
         Option(
             metavar="FILE",
-            help="Labels: a sheet that was filled in, an export of Label Studio, or a JSON Lines file of examples or "
-            "of judgements by people. Repeatable.",
+            help="The labels, as a sheet that was filled in, an export of Label Studio, or a JSON Lines file of "
+            "examples or of judgements by people. Repeatable.",
         ),
     ] = field(default_factory=list)
     by: Annotated[
         list[str],
         Option(
             metavar="COLUMN",
-            help="Also estimate each value of this column, such as model; NAME:week, NAME:day or NAME:month for a "
-            "column of times. Give it with --sheet, too, so that every group gets labels. Repeatable.",
+            help="Also estimate each value of this column, such as model. For a column of times, write NAME:week, "
+            "NAME:day or NAME:month. Use the same option with --sheet, so that every group has labels. "
+            "Repeatable.",
         ),
     ] = field(default_factory=list)
 
@@ -74,8 +80,9 @@ class RateOutputOptions:
     bound: Annotated[
         str,
         Option(
-            help="What is compared with --fail-over. lower: fail once the labels show that the share is over it. "
-            "upper: fail until they show that it is not. estimate: the share itself.",
+            help="What to compare with --fail-over. lower: fail as soon as the labels show that the proportion is "
+            "above it. upper: fail until the labels show that it is not. estimate: compare the estimate "
+            "itself.",
             rich_help_panel=EXIT_CODE,
         ),
     ] = "lower"
@@ -108,9 +115,11 @@ def rate_command(
     [bold]veridical rate results/ --labels to_label.csv --by model --by created:week[/bold]
     [bold]veridical rate results/ --labels to_label.csv --fail-over 0.1 --prometheus rate.prom[/bold]
 
-    The first form chooses answers at random among flagged, clear and unjudged answers. The other forms use people's
-    labels to correct the detector's false alarms and misses. Exit codes: 0 done, 1 over --fail-over, 2 usage or input
-    error, 3 too few labels.
+    First draw a sheet of answers to label, as in the first example. The answers are chosen at random from the flagged,
+    the clear and the unjudged ones. Then run the command with the labelled sheet, as in the other examples. It uses
+    your labels to correct for the detector's false alarms and misses.
+
+    Exit codes: 0 done, 1 over --fail-over, 2 usage or input error, 3 too few labels.
     """
     import numpy as np
 

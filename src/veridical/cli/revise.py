@@ -21,9 +21,10 @@ ReviserName = Annotated[
     str | None,
     Option(
         metavar="NAME",
-        help="How to revise. factored: the model criticises each claim, then revises. self: the model criticises the "
-        "whole response, then revises. delete: correct the values that the sources have otherwise, and remove other "
-        "unsupported sentences. flag: mark them in the text. Default: factored with --model, else delete.",
+        help="How to revise. factored: the model criticises each claim and then revises. self: the model criticises "
+        "the whole response and then revises. delete: correct values that are different in the sources, and "
+        "remove other unsupported sentences. flag: mark them in the text. Default: factored with --model, "
+        "otherwise delete.",
     ),
 ]
 
@@ -63,9 +64,9 @@ class ClaimOptions:
         str | None,
         Option(
             metavar="NAME",
-            help="How to check a claim. yes_no: the model's probability of answering Yes. cot: the model reasons and "
-            "quotes. Or the name of a detector, such as overlap. Default: yes_no with --model, else the detector "
-            "default for the whole response.",
+            help="How to check a claim. yes_no: by the model's probability of answering Yes. cot: the model reasons "
+            "and quotes. You can also name a detector, such as overlap. Default: yes_no with --model, "
+            "otherwise the detector default for the whole response.",
         ),
     ] = None
     citations: Annotated[
@@ -87,7 +88,12 @@ class ClaimOptions:
         ),
     ] = None
     claims_per_call: Annotated[
-        int, Option(help="Claims per request. More claims per request cost less and are judged less accurately.", min=1)
+        int,
+        Option(
+            help="The number of claims per request. With more claims per request, you pay less, but they are judged "
+            "less accurately.",
+            min=1,
+        ),
     ] = 1
 
     def spec(self, model: str | None) -> Spec:
@@ -113,13 +119,14 @@ def revise_command(
     output: TextOutputOptions,
     threshold: Threshold = None,
 ) -> int:
-    """Revise the claims of a response that its sources do not support; each edit comes with its critique.
+    """Revise the claims of a response that its sources do not support, and explain each edit.
 
     [bold]veridical revise answer.txt article.txt --reviser delete[/bold]
     [bold]veridical revise answer.txt article.txt --model gpt-4o-mini --checker cot --html changes.html[/bold]
     [bold]veridical revise cases.jsonl --json > revisions.jsonl[/bold]
 
-    The revised text is checked again. It is kept only if it is better and loses nothing that was supported.
+    The revised text is checked again. It is kept only if it is better and still says everything that was supported.
+
     Exit codes, for the final text: 0 nothing flagged, 1 something flagged, 2 usage or input error, 3 could not be
     judged.
     """

@@ -12,7 +12,9 @@ from typer import Argument
 def schema_command(
     kind: Annotated[
         str | None,
-        Argument(metavar="KIND", help="A kind of document, such as case or check. Without it, the kinds are listed."),
+        Argument(
+            metavar="KIND", help="A kind of document, such as case or check. If you name none, the kinds are listed."
+        ),
     ] = None,
 ) -> None:
     """Print the JSON Schema of a kind of document, or list the kinds.

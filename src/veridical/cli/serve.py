@@ -76,8 +76,8 @@ class HistoryOptions:
         str | None,
         Option(
             metavar="PLACE",
-            help="Keep checks and what people decide about them: in this file of SQLite, or in the database "
-            "postgresql://HOST/NAME. Without it, nothing is stored.",
+            help="Keep checks and what people decide about them in this SQLite file, or in the database "
+            "postgresql://HOST/NAME. By default, nothing is stored.",
         ),
     ] = None
     history_proxy: Annotated[
@@ -112,11 +112,18 @@ class CapacityOptions:
 
     queue: Annotated[
         int,
-        Option(help="Most cases that wait for one detector. A request that does not fit gets the status 429.", min=1),
+        Option(
+            help="The largest number of cases that wait for one detector. If a request does not fit, it is answered "
+            "with the status 429.",
+            min=1,
+        ),
     ] = _DEFAULTS.queue
     batch: Annotated[int, Option(help="Most cases that a detector judges at once.", min=1)] = _DEFAULTS.batch_cases
     time_limit: Annotated[
-        float, Option(help="Time limit of one request, in seconds; a slower one gets the status 504.", min=0.1)
+        float,
+        Option(
+            help="The time limit of one request, in seconds. A slower request is answered with the status 504.", min=0.1
+        ),
     ] = _DEFAULTS.timeout
     max_mb: Annotated[
         int,
@@ -152,7 +159,7 @@ class ServiceOptions:
             "--detector",
             "-d",
             metavar="SPEC",
-            help="A detector that requests may name. A request that names none gets the first one. Repeatable. "
+            help="A detector that requests may name. If a request names none, the first one is used. Repeatable. "
             "Default: default and overlap.",
         ),
     ] = None
@@ -161,7 +168,7 @@ class ServiceOptions:
         str,
         Option(
             metavar="ADDRESS",
-            help="The address to bind to. An address that other machines can reach needs --api-keys.",
+            help="The address to bind to. If other machines can reach it, you need --api-keys.",
         ),
     ] = "127.0.0.1"
     port: Annotated[int, Option(help="The port to bind to; 0 takes any free port.", min=0, max=65535)] = 8000
@@ -195,15 +202,16 @@ class ProxyOptions:
         str,
         Option(
             metavar="LIST",
-            help="The roles, separated by commas, whose messages are sources as a whole, beside tool and function.",
+            help="The roles whose messages are sources as a whole, separated by commas, in addition to tool and "
+            "function.",
         ),
     ] = ",".join(SOURCE_ROLES)
     context_marker: Annotated[
         list[str] | None,
         Option(
             metavar="BEFORE...AFTER",
-            help="The words before and after the context in messages, such as 'Documents:...Question:'. Repeatable. "
-            "The default prompts of LangChain, LlamaIndex, Haystack and Open WebUI are known without it.",
+            help="The words before and after the context in messages, such as 'Documents:...Question:'. You do not "
+            "need this for the default prompts of LangChain, LlamaIndex, Haystack and Open WebUI. Repeatable.",
         ),
     ] = None
     unavailable: Annotated[
@@ -211,7 +219,7 @@ class ProxyOptions:
         Option(
             metavar="NAME",
             help="What to do with a reply that could not be checked: pass or block. Default: block with --action "
-            "block, else pass.",
+            "block, otherwise pass.",
         ),
     ] = None
     proxy_key_env: Annotated[

@@ -1,10 +1,14 @@
 """Take the defaults of options from environment variables and from a settings file.
 
-The command line comes first, then the variable VERIDICAL_OPTION, then the settings file, then the built-in default. The
-settings file is the file that `--settings` or `$VERIDICAL_SETTINGS` names. Otherwise it is `veridical.toml`, or else
-`[tool.veridical]` of `pyproject.toml`, in the current folder. Its options hold for every command that has them. The
-options in a table such as `[serve]` hold for that command. A file that is only found may come from strangers, together
-with its folder. So it may not name a key, an address or a file to write.
+An option on the command line comes first, then the variable VERIDICAL_OPTION, then the settings file, and then the
+built-in default.
+
+You can name the settings file with `--settings` or `$VERIDICAL_SETTINGS`. Otherwise, Veridical looks in the current
+folder for `veridical.toml`, and then for `[tool.veridical]` in `pyproject.toml`. Options at the top of the file hold
+for every command that has them, and options in a table such as `[serve]` hold for that command only.
+
+A file that you did not name may come from a stranger, together with its folder. Such a file must not set a key, an
+address or a file to write.
 """
 
 from __future__ import annotations
@@ -133,7 +137,10 @@ def _value(value: Any, option: Any) -> Any:
 
 
 def needs_trust(option: Any) -> bool:
-    """Return whether only a file that the user names may set an option: it names a key, an address or a file."""
+    """Return whether an option names a key, an address or a file.
+
+    Only a settings file that the user names may set such an option.
+    """
     return option.metavar in _TRUSTED_METAVARS or option.name == "log_text"
 
 
@@ -162,7 +169,7 @@ def read_settings(named: Path | None = None) -> Settings:
 
 
 def use_settings(context: typer.Context, named: Path | None) -> Path | None:
-    """Give the options of the current command the values in the settings file. This is the callback of `--settings`.
+    """Set the options of the current command from the settings file. This is the callback of `--settings`.
 
     `context.obj` returns the options of all commands.
     """

@@ -1,14 +1,18 @@
 """Read labelled data in the publishers' own formats, with one module per data set or family of similar sets.
 
-An entry is a module or object with `INFO` and `read(path, split=None, *, on_bad=None) -> Iterator[Example]`. A row that
-cannot be read raises `DataError` with file and line. If `on_bad` is given, it gets this error instead, and the row is
-skipped. Known defects of the published set (see `INFO.notes`) are skipped without an error, and `on_bad` gets them,
-too. Readers clean the texts before they become a `Case`; nothing changes them later.
+Each entry is a module or object with `INFO` and `read(path, split=None, *, on_bad=None) -> Iterator[Example]`.
 
-Gold for a whole response has `hallucination` and no verdict, because it does not say where the error is. `judged=()`
-marks a row without any label for the response. A module with a true `REMOTE` also reads from places other than paths. A
-module with a true `OWN` reads data of your own. Its `read` takes `unlabelled=True`, which accepts rows without gold as
-unlabelled rows, and `remark`, which is called at the end with each line on how the data were understood.
+If a row cannot be read, `DataError` is raised with the file and the line. If you pass `on_bad`, it is called with this
+error instead, and the row is skipped. Rows with a known defect of the published set (see `INFO.notes`) are always
+skipped, and `on_bad` is called for them, too. Readers clean the texts before they make a `Case`, and nothing changes
+the texts afterwards.
+
+A label for a whole response sets `hallucination` and adds no verdict, because it does not say where the error is. A row
+without any label for the response has `judged=()`.
+
+A module can set `REMOTE` to also read from places other than paths, and `OWN` to read your own data. The `read`
+function of an `OWN` module takes two more arguments: `unlabelled=True` accepts rows without gold, and `remark` is
+called at the end with each line on how the data were understood.
 """
 
 from __future__ import annotations
@@ -100,10 +104,10 @@ def read(
     unlabelled: bool = False,
     remark: Callable[[str], None] = lambda line: None,
 ) -> Iterator[Example]:
-    """Read the examples of "NAME:PATH", or of a file of rows if only a path is given.
+    """Read the examples of "NAME:PATH". If only a path is given, it is read as a file of rows.
 
-    With `unlabelled`, rows of your own without gold are accepted. `remark` is called at the end with each line on how
-    your own data were understood.
+    Set `unlabelled` to accept your own rows without gold. `remark` is called at the end with each line on how your own
+    data were understood.
     """
     name, path = name_and_path(spec)
     reader = load_reader(name)

@@ -1,7 +1,7 @@
 """Read the rows of published data files, with their line numbers.
 
-All readers share two things. A `Row` refuses a missing or wrong field with file and line. `read_rows` raises the error
-of a bad row, or calls `on_bad` with it, and checks that ids are unique.
+All readers use two things from this module. A `Row` raises an error with the file and the line if a field is missing or
+wrong. `read_rows` raises the error of a bad row or passes it to `on_bad`, and checks that no id occurs twice.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class UnfitRow(DataError):
 class Row:
     """One record of a data file, with its line and its number among the records, both counted from 1.
 
-    A record inside another record has the line of the outer record, and `within` names the item ("annotations 3").
+    A record inside another record has the line of the outer record. Its `within` says which item it is, for example
+    "annotations 3".
     """
 
     path: Path
@@ -168,8 +169,9 @@ def shown(value: object) -> str:
 def read_rows(rows: Iterable[Row], make: Callable[[Row], Iterable[Example]], on_bad: OnBad = None) -> Iterator[Example]:
     """Yield the examples that `make` returns for each row, in order.
 
-    A bad row gives no examples at all. An `InputError` of a row (a span outside its text, two sources with one id) or a
-    repeated id becomes a `DataError` with file and line. A row for which `make` raises `UnfitRow` is skipped.
+    If a row is bad, none of its examples are yielded. An `InputError` (such as a span outside its text, or two sources
+    with the same id) or a repeated id is turned into a `DataError` with the file and the line. If `make` raises
+    `UnfitRow`, the row is skipped.
     """
     seen: dict[str, int] = {}
     for row in rows:
@@ -206,7 +208,11 @@ def jsonl_rows(path: Path, on_bad: OnBad = None) -> Iterator[Row]:
 
 
 def object_rows(path: Path, line: int, number: int, value: object, on_bad: OnBad, *, escapes: bool) -> Iterator[Row]:
-    """Yield `value` as a row, or refuse it; only JSON with \\u `escapes` can hold half of a surrogate pair."""
+    """Yield `value` as a row.
+
+    If the value has half of a surrogate pair, it is treated as a bad row. This can happen because JSON can write such
+    halves as `\\u` escapes.
+    """
     try:
         if escapes:
             json.dumps(value, ensure_ascii=False).encode()

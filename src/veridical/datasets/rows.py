@@ -109,7 +109,7 @@ class Labels:
         return float(bool(texts & {*HALLUCINATED}))
 
     def remarks(self, path: str | Path) -> list[str]:
-        """Return a line about the labels that were read as supported, if there are several besides `hallucinated`.
+        """Return a line that lists the labels that were read as supported, if there are several of them.
 
         Raises:
             DataError: All labels were read as supported, so that `hallucinated` may be misspelt.
@@ -160,7 +160,11 @@ def _verdict(item: Row, case: Case) -> Verdict:
 
 
 def columns_and_labels(query: Mapping[str, str], *, unlabelled: bool = False) -> tuple[Columns, Labels]:
-    """Return what "response=COLUMN&label=COLUMN…" names; raise `UnknownNameError` for any other name."""
+    """Parse the columns and labels in "response=COLUMN&label=COLUMN…".
+
+    Raises:
+        UnknownNameError: The text uses another name.
+    """
     for name in query:
         if name not in (*COLUMNS, "hallucinated"):
             raise UnknownNameError("column", name, (*COLUMNS, "hallucinated"))

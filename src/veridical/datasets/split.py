@@ -18,17 +18,20 @@ FRACTIONS: Mapping[str, float] = {"train": 0.7, "valid": 0.1, "test": 0.2}  # CH
 
 
 def document_of(example: Example) -> str:
-    """Return the name of the example's document. Without a document, the case id is used, as a document of its own."""
+    """Return the name of the example's document.
+
+    If the example names no document, its case id is used instead.
+    """
     return f"document:{example.document}" if example.document is not None else f"case:{example.case.id}"
 
 
 def split_by_document(
     examples: Iterable[Example], fractions: Mapping[str, float] = FRACTIONS, *, seed: int = 0
 ) -> dict[str, list[Example]]:
-    """Assign examples to splits, in their order. All examples of a document get the same split.
+    """Assign examples to splits, in their order, so that all examples of a document are in the same split.
 
-    The split of a document depends only on `seed` and its name (SHA-256), so it does not change if other documents are
-    added or reordered. The fractions are fractions of documents and hold approximately.
+    The split of a document depends only on `seed` and on the name of the document (SHA-256). It does not change if you
+    add or reorder other documents. The fractions count documents, and they hold approximately.
 
     Raises:
         InputError: A fraction lies outside [0, 1], or the fractions do not sum to 1.
@@ -47,10 +50,10 @@ def split_by_document(
 
 
 def content_hash(examples: Iterable[Example | Case]) -> str:
-    """Hash a set of examples or cases to a SHA-256 hash in hexadecimal digits. Their order does not matter.
+    """Return a SHA-256 hash of a set of examples or cases, in hexadecimal digits. Their order does not matter.
 
-    The hashes of the single JSON documents are added up modulo 2**256, so that memory does not grow. The sum is hashed
-    together with their number.
+    The hashes of the JSON documents are added up modulo 2**256, so that memory does not grow, and the sum is hashed
+    together with the number of documents.
     """
     total = number = 0
     for example in examples:

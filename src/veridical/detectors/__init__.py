@@ -1,9 +1,10 @@
 """The table of all detectors, with a package for each family.
 
-All detectors meet one contract (`veridical.records.detector`). An entry is a class (or an object) with `name` and
-`judge`; the contract lists its optional declarations. A class that takes options has `from_spec(spec, context)`, which
-makes a detector from a `veridical.records.spec.Spec`. `veridical detectors` prints the first line of the class's
-docstring.
+All detectors follow the same contract, which is described in `veridical.records.detector`. Each entry is a class (or an
+object) with `name` and `judge`. A class that takes options also has `from_spec(spec, context)`, which makes a detector
+from a `veridical.records.spec.Spec`.
+
+The first line of the class's docstring is shown by `veridical detectors`.
 """
 
 from __future__ import annotations
@@ -52,9 +53,7 @@ def load_each(detector: Detectors) -> list[Detector]:
 
 
 def load_detector(spec: str | Spec | Detector, connection: Connection | None = None) -> Detector:
-    """Load the detector that a spec names.
-
-    An object that already is a detector is returned as it is.
+    """Load the detector that a spec names. If you pass a detector, it is returned unchanged.
 
     Args:
         spec: The name of a detector, or "NAME:OPTIONS", as `veridical.records.spec` describes.

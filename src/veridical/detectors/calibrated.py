@@ -1,8 +1,11 @@
 """Wrap any detector with thresholds and probabilities that were fitted for it on validation data.
 
-`veridical calibrate` writes the folder, which contains `detector.json` but no weights. It belongs to one detector with
-its options and its model. With another detector, an error names the difference. Scores of levels without a fit are left
-out of the judgements, because a raw score beside a probability would be taken for a probability.
+`veridical calibrate` writes them to a folder, which contains `detector.json` but no weights. The folder can only be
+used with the detector, options and model that it was fitted for. With any other detector, you get an error that names
+the difference.
+
+If no calibration was fitted for a level, its scores are left out of the judgements. Otherwise a raw score could be
+mistaken for a probability.
 """
 
 from __future__ import annotations
@@ -37,7 +40,8 @@ Scored = TypeVar("Scored", Verdict, Omission)
 class Scale:
     """The threshold and the calibration that were fitted for one level.
 
-    `threshold` lies in [0, 1]. It applies to the calibrated scores, or to the raw scores if there is no calibration.
+    `threshold` lies in [0, 1]. It is compared with the calibrated scores, or with the raw scores if there is no
+    calibration.
     """
 
     threshold: float
@@ -47,7 +51,10 @@ class Scale:
         check_threshold(self.threshold)
 
     def apply(self, scores: Sequence[float]) -> list[float]:
-        """Return the probability of each score, in [0, 1]. Without a calibration, the scores are returned unchanged."""
+        """Return the probability of each score, in [0, 1].
+
+        If there is no calibration, the scores are returned unchanged.
+        """
         if self.calibration is None:
             return list(scores)
         return [min(max(score, 0.0), 1.0) for score in self.calibration.apply(list(scores)).tolist()]
@@ -84,8 +91,8 @@ class FittedCalibration:
 class Calibrated:
     """Gives any detector thresholds and probabilities fitted on your labels (`veridical calibrate`).
 
-    Probabilities and thresholds are fitted for each of four levels: responses, content words, coverage and source
-    words. Scores of levels without a fit are left out, with a note. `info.levels` lists the fitted levels.
+    There are four levels, each with its own fit: responses, content words, coverage and source words. If a level was
+    not fitted, its scores are left out and a note says so. You can see the fitted levels in `info.levels`.
 
     Args:
         path: The folder that `veridical calibrate` wrote, or what was fitted.
@@ -106,10 +113,10 @@ class Calibrated:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Calibrated:
-        """Make the detector of `calibrated:FOLDER[,detector=SPEC]`; put a SPEC with commas in double quotes.
+        """Make the detector of `calibrated:FOLDER[,detector=SPEC]`. A SPEC with commas goes in double quotes.
 
-        Without `detector`, the folder names the detector to wrap. The user did not write that spec, so it must not say
-        how a chat model is reached (`DetectorContext.artifact`).
+        If `detector` is not given, the folder names the detector to wrap. In this case, the spec must not say how to
+        reach a chat model, because the user did not write it (`DetectorContext.artifact`).
         """
         outer, inner = spec.split(["detector"])
         if spec.value is None:
@@ -140,9 +147,7 @@ class Calibrated:
         return [judgement for judgement, _ in self.judge_with_maps(cases)]
 
     def judge_with_maps(self, cases: Sequence[Case]) -> list[tuple[Judgement, SalienceMap | None]]:
-        """Return the judgements of `judge`, each with the wrapped detector's salience map, or with None if it makes no
-        map.
-        """
+        """Return the judgements of `judge`, each with the salience map of the wrapped detector, or with None."""
         if cases and not self._compared:  # only now, because a fingerprint may load a model
             differs = difference(self.fitted.fingerprint, fingerprint_of(self.detector))
             if differs is not None:
@@ -159,9 +164,9 @@ class Calibrated:
         ]
 
     def calibrate(self, case: Case, raw: Judgement) -> Judgement:
-        """Replace the raw scores in a judgement of `case` by fitted scores.
+        """Replace the raw scores in a judgement of `case` with fitted scores.
 
-        Scores of levels without a fit are left out, with a note.
+        Scores of levels without a fit are left out, and a note is added.
         """
         scales, scored = self.fitted.scales, with_response_scores(raw)
         response, coverage = scales.get(Level.RESPONSE), scales.get(Level.COVERAGE)
@@ -200,7 +205,7 @@ _TITLES = {"layers": "number of layers", "config": "configuration", "name": "det
 def difference(fitted: Mapping[str, Any], current: Mapping[str, Any]) -> str | None:
     """Describe the first difference between two fingerprints.
 
-    The result is None if the scores of both detectors mean the same.
+    Return None if the scores of both detectors mean the same thing.
 
     >>> difference({"weights": "abc", "layers": 2}, {"weights": None, "layers": 6})
     'the number of layers differs (2, here 6)'

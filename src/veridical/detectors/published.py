@@ -64,9 +64,9 @@ _LANGUAGE = re.compile(r"-(de|fr|es|it|pl|cn|hu)-v\d")  # in names of LettuceDet
 class Published:
     """Reads a checkpoint as its publisher does (MiniCheck, HHEM, LettuceDetect, NLI, FactCG, AlignScore).
 
-    The detector `tokens` reads token classifiers, with LettuceDetect's prompt, and `entailment` reads classifiers of
-    pairs. The options of these detectors apply. The form of a checkpoint follows from its configuration and its name
-    (`FORMATS`).
+    Token classifiers are read by the detector `tokens`, with the prompt of LettuceDetect, and classifiers of pairs by
+    the detector `entailment`. You can use the options of these detectors. The right form is chosen by the configuration
+    and the name of the checkpoint (`FORMATS`).
     """
 
     info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_sources=False)

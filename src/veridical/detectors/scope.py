@@ -1,7 +1,7 @@
 """Find out whether a case is unlike a detector's training data, from its texts alone, in less than 1 ms.
 
-The checks cover the language of the texts, code, tables, texts in capitals, and texts of one word or no words. Texts
-that are too short for a check pass it.
+For example, a text may be in another language, it may be code or a table, or it may have only one word. A text that is
+too short for a check passes it.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class Limit:
         kind: The kind: "language", "languages differ", "code", "table", "capitals", "one-word response", "one-word
             sources" or "empty source".
         note: A sentence about it for the user.
-        lowers_confidence: Whether the scores mean less because of this limit. Otherwise, the note is only for
-            information.
+        lowers_confidence: Whether the scores are less reliable because of this. Otherwise the note is for information
+            only.
     """
 
     kind: str
@@ -112,7 +112,7 @@ def limits_of(case: Case, language: str = "en") -> tuple[Limit, ...]:
 def form_of(text: str) -> TextForm | None:
     r"""Tell from the lines of a text whether it is code, or mostly a table.
 
-    Records, markup and rows of numbers count as tables. Ordinary text gives None.
+    Records, markup and rows of numbers are treated as tables. The result is None for ordinary text.
 
     >>> form_of("def f(x):\n    return x + 1"), form_of("name: Oslo; people: 709,037"), form_of("Oslo is large.")
     ('code', 'table', None)

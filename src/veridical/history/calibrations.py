@@ -1,4 +1,4 @@
-"""Keep fitted thresholds and probabilities as named versions, of which one per detector may be active."""
+"""Keep fitted thresholds and probabilities as named versions. At most one version per detector is active."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["activate", "active_fits", "add", "fit_of", "versions"]
 
 
 def add(connection: Connection, name: str, fitted: FittedCalibration, learning: Learning, run: str, by: str) -> None:
-    """Store a version that is not active.
+    """Store a version. It is not active until you call `activate`.
 
     Raises:
         InputError: There is a version of this name.
@@ -72,7 +72,7 @@ def active_fits(connection: Connection) -> dict[str, tuple[str, FittedCalibratio
 
 
 def activate(connection: Connection, name: str, by: str, *, active: bool) -> None:
-    """Let checks use a version instead of the active one of the same detector, or let them use none.
+    """Make a version the active one of its detector, or deactivate the active one.
 
     Raises:
         NotKeptError: There is no such version.

@@ -22,7 +22,10 @@ _Z = NormalDist().inv_cdf(0.975)
 def compare(
     runs: tuple[str, str], first: Iterable[CaseRow], second: Iterable[CaseRow], *, limit: int, offset: int = 0
 ) -> Comparison:
-    """Compare the cases of two runs. Cases belong together by their ids, and cases with the same id in their order."""
+    """Compare the cases of two runs.
+
+    Cases are matched by id. If several cases have the same id, they are matched in order.
+    """
     rows_a, rows_b = _by_name(first), _by_name(second)
     pairs = [(row, rows_b[name]) for name, row in rows_a.items() if name in rows_b]
     outcomes: dict[str, Counter[str]] = defaultdict(Counter)

@@ -18,7 +18,7 @@ _PLACES = "a path of an SQLite file, or postgresql://host/name"
 
 
 def open_database(place: str | Path) -> Engine:
-    """Return the engine of a database. Only its owner can read a new SQLite file.
+    """Open a database and return its engine. If a new SQLite file is created, only its owner can read it.
 
     Raises:
         InputError: The database is of another kind, or its folder is missing.

@@ -24,9 +24,10 @@ _QUESTION = "Mark the smallest spans of the response that would have to change f
 
 
 def decisions_csv(rows: Iterable[DecisionRow]) -> str:
-    """Return a table with a row for each decision.
+    """Return the decisions as a CSV table, with one row for each decision.
 
-    `words` is the text of the place. A text that a spreadsheet would take for a formula gets a quote in front.
+    The column `words` has the text of the place. If a spreadsheet would read a text as a formula, a quote is put before
+    it.
     """
     text = io.StringIO(newline="")
     table = csv.writer(text)
@@ -47,7 +48,7 @@ def _text_of(case: Case, source: str | None) -> str:
 def label_studio_tasks(examples: Iterable[Example]) -> list[dict[str, Any]]:
     """Return a task for each example, with the wrong spans of the response as an annotation.
 
-    They fit projects with the config of `veridical annotate config spans`. Offsets count code points.
+    The tasks fit a project with the config of `veridical annotate config spans`. Offsets count code points.
     """
     return [_task(example) for example in examples]
 

@@ -15,10 +15,11 @@ _BY = "human:history"
 
 
 def example_of(stored: StoredCase) -> Example:
-    """Return the case with the decisions about it as gold.
+    """Turn the decisions about a case into a labelled example.
 
-    A finding that was kept is a verdict with the score 0, and every other decision one with the score 1. Unless
-    somebody decided that everything else is right, only the decided places count as judged.
+    A finding that was confirmed as a false alarm ("keep") becomes a verdict with the score 0. All other decisions
+    become verdicts with the score 1. Only the decided places count as judged, unless somebody decided that everything
+    else is right.
     """
     assert stored.document is not None
     case: Case = decode(stored.document).case

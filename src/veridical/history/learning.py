@@ -1,4 +1,7 @@
-"""Learn from the decisions about a run: fit a threshold and probabilities again, and keep them if clearly better."""
+"""Fit a detector's threshold and probabilities again from the decisions about a run.
+
+What was fitted is kept only if it is clearly better.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ NEEDED_OF_EACH = 5
 
 
 def too_few(decisions: Decisions) -> str | None:
-    """Return which decisions are missing, or None if there may be enough."""
+    """Say which decisions are missing, or return None if there may be enough."""
     total = decisions.flagged + decisions.random
     if total < NEEDED:
         return f"{total} sentences are decided, and {NEEDED} are needed"
@@ -45,9 +48,9 @@ def too_few(decisions: Decisions) -> str | None:
 def stored_judgements(
     sentences: Sequence[DecidedSentence], about: Mapping[str, Any], spec: str, detector: Detector
 ) -> list[Judgement] | None:
-    """Return a detector's judgement of each sentence's case as the run has it.
+    """Return the detector's stored judgements of the cases with the decided sentences.
 
-    The result is None if the run has other scores than this detector would give.
+    Return None if the scores in the run are not the scores that this detector would give.
 
     Args:
         sentences: The decided sentences.
@@ -71,10 +74,10 @@ def learn(
     spec: str,
     run: str,
 ) -> tuple[Learning, FittedCalibration | None]:
-    """Fit the threshold and probabilities of a detector by decided sentences.
+    """Fit the threshold and probabilities of a detector on decided sentences.
 
-    Each sentence weighs as many sentences of the run as it stands for: the inverse of the probability with which a
-    sentence of its list, flagged or unflagged, is decided.
+    Flagged and unflagged sentences are decided with different probabilities. Each sentence is therefore weighted by the
+    inverse of its probability of being decided.
 
     Args:
         detector: The detector whose scores are fitted.

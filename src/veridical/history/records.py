@@ -322,7 +322,7 @@ class Decisions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learning:
-    """What recalibrating a detector by the decisions about a run gains.
+    """What you gain by recalibrating a detector with the decisions about a run.
 
     Attributes:
         verdict: "too few decisions", "no gain" or "gain".

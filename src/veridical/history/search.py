@@ -1,7 +1,7 @@
 """Index the words in the cases of a history, with FTS5 of SQLite or a text search vector of PostgreSQL.
 
-Both get words as Veridical segments them, without marks and capitals, so that both find the same words, also in scripts
-without spaces.
+Veridical segments the words itself and removes marks and capitals. Both databases therefore find the same words, and
+this also works for scripts without spaces.
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ def delete(connection: Connection, ids: Sequence[int]) -> None:
 
 
 def purge(connection: Connection, *, begin: bool) -> bool:
-    """Remove some words of deleted cases, which SQLite only marks as deleted. Returns whether more are left.
+    """Remove some of the words of deleted cases, and return whether more are left.
 
-    The first step has `begin`. It merges all parts of the index into one, and the others continue.
+    SQLite only marks such words as deleted. Set `begin` in the first call, which merges all parts of the index into
+    one, and call the function again until nothing is left.
     """
     if connection.dialect.name != "sqlite":
         return False
@@ -60,9 +61,9 @@ def purge(connection: Connection, *, begin: bool) -> bool:
 
 
 def matching(wanted: str, dialect: str) -> Select[tuple[int]] | None:
-    """Return a query for the ids of cases that contain all words of `wanted`.
+    """Return a query for the ids of cases that contain all words of `wanted`, or None if it has no word.
 
-    The last word may be incomplete. Without a word, the result is None.
+    The last word may be incomplete.
     """
     words = _words(wanted)
     if not words:

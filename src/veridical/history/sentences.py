@@ -24,8 +24,8 @@ def checked_in(body: str) -> Checked | None:
 def sentences_of(checked: Checked) -> list[tuple[Span, bool]]:
     """Return the judged sentences of a response, each with whether a detector flags something in it.
 
-    They are the sentences that a detector scored. If no detector scores sentences, the judged text is split, and if the
-    response has only a score as a whole, it counts as one sentence.
+    These are the sentences that a detector scored. If no detector scored sentences, the judged text is split into
+    sentences. A response that only has a score as a whole is treated as one sentence.
     """
     judgements = [one for one in checked.judgements if one.judged != ()]
     flagged = flagged_places(checked)
@@ -43,7 +43,10 @@ def sentences_of(checked: Checked) -> list[tuple[Span, bool]]:
 
 
 def flagged_places(checked: Checked) -> list[Span]:
-    """Return the places of a response that a detector flags: verdicts, or else sentences, or else all of it."""
+    """Return the places of a response that a detector flags.
+
+    These are its verdicts, or else its sentences, or else the whole response.
+    """
     places = []
     for judgement, decision in zip(checked.judgements, checked.decisions, strict=True):
         places += [judgement.verdicts[i].span for i in decision.verdicts]
@@ -62,7 +65,7 @@ def sentence_counts(checked: Checked) -> dict[str, int]:
 
 
 def drawn(checked: Checked, sampled: Sequence[Span], decision: PlaceDecision) -> Drawn | None:
-    """Return how the place of a decision came to the person: in a random sample, as a finding, or neither."""
+    """Tell how a person came to see a place: in a random sample, as a finding, or neither."""
     if decision.source is not None or decision.start is None or decision.end is None:
         return None
     decided_span = Span(decision.start, decision.end)
@@ -74,10 +77,10 @@ def drawn(checked: Checked, sampled: Sequence[Span], decision: PlaceDecision) ->
 def decided(
     checked: Checked, sampled: Sequence[Span], decisions: Sequence[PlaceDecision]
 ) -> Iterator[tuple[Span, bool, Drawn]]:
-    """Yield the sentences that decisions say everything about, whether they are wrong, and how they were drawn.
+    """Yield the sentences that are fully decided, with whether they are wrong and how they were drawn.
 
-    A flagged sentence is right if all of its findings were kept. Unflagged sentences count only if they were drawn at
-    random, because those that a person happened to look at say nothing about the others.
+    A flagged sentence is right if all of its findings were kept. An unflagged sentence is used only if it was drawn at
+    random, because the sentences that people happen to look at are not typical of the others.
     """
     placed = [
         (Span(one.start, one.end), one)
@@ -103,5 +106,5 @@ def decided(
 
 
 def overlap(one: Span, other: Span) -> bool:
-    """Return whether two places share a character. A place without characters lies where it begins."""
+    """Return whether two places share a character. An empty place is located where it begins."""
     return one.start < max(other.end, other.start + 1) and other.start < max(one.end, one.start + 1)

@@ -78,7 +78,7 @@ _FACETS = 50  # values of one kind that a run offers as filters
 
 
 class History:
-    """Keeps runs in a database. Several threads may share it.
+    """Keeps runs in a database. You can share it between threads.
 
     Args:
         place: The path of an SQLite file, or a URL such as postgresql://host/name.
@@ -226,8 +226,9 @@ class History:
         return rows[0]
 
     def facets(self, run: str) -> dict[str, dict[str, int]]:
-        """Return the most common values to filter by (causes, sources, kinds of error and others), with their numbers
-        of cases.
+        """Return the most common values to filter by, with the number of cases for each.
+
+        These are causes, sources, kinds of error and others.
         """
         facets: dict[str, dict[str, int]] = {kind: {} for kind in ("cause", "source", "kind", "label", "detector")}
         count = func.count().label("n")
@@ -388,9 +389,9 @@ class History:
     def decide(
         self, run: str, number: int, decisions: Sequence[PlaceDecision], *, version: int | None = None, by: str = ""
     ) -> int:
-        """Store people's decisions about a case in place of all earlier decisions, and return their new version.
+        """Replace all decisions about a case, and return the new version number of the decisions.
 
-        Each change adds one line to the audit.
+        Each change adds a line to the audit.
 
         Raises:
             StaleError: `version` is given and is not the current version.
@@ -445,9 +446,9 @@ class History:
     # learning from decisions
 
     def draw_sample(self, run: str, count: int, *, by: str = "", rng: random.Random | None = None) -> int:
-        """Draw up to `count` unflagged sentences of a run at random, for people to review.
+        """Draw up to `count` unflagged sentences of a run at random, so that people can review them.
 
-        Sentences that were drawn before are not drawn again. Returns the number of sentences drawn.
+        Sentences that were drawn before are not drawn again. The result is the number of sentences that were drawn.
 
         Raises:
             InputError: The run is still being judged.
@@ -528,7 +529,7 @@ class History:
             return calibrations.active_fits(connection)
 
     def activate(self, name: str, *, active: bool = True, by: str = "") -> None:
-        """Let checks use a version in place of the active one of the same detector, or stop using it.
+        """Make checks use a version instead of the active one of the same detector, or stop using it.
 
         Raises:
             NotKeptError: There is no such version.
@@ -539,9 +540,12 @@ class History:
     # limits
 
     def sweep(self) -> int:
-        """Delete runs older than `days`, and the oldest cases beyond `cases`, and return the number of deleted cases.
+        """Delete runs that are older than `days`, and the oldest cases beyond `cases`.
 
-        If there are too many cases, a tenth more than necessary is deleted, so that not every new case deletes another.
+        Return how many cases were deleted.
+
+        When there are too many cases, a tenth more than necessary is deleted. Otherwise every new case would delete
+        another.
         """
         before = self._count
         if self.days is not None:

@@ -30,7 +30,7 @@ def clean(text: str) -> str:
 
 
 def listed_id(id: str) -> str:
-    """Return an id as it is listed, sorted and indexed: an id of over 200 characters as its beginning and a hash."""
+    """Shorten an id for lists and indexes: an id of over 200 characters becomes its beginning and a hash."""
     text = clean(id)
     if len(text) <= _LONGEST_ID:
         return text
@@ -74,9 +74,9 @@ def insert_rows(connection: Connection, run: str, rows: Sequence[Row], first: in
 def store_results(
     connection: Connection, run: str, results: Sequence[tuple[int, Checked | str]], *, index: bool = False
 ) -> None:
-    """Store results in the rows of their cases. With `index`, their texts are also indexed if this is still missing.
+    """Store the results of cases in their rows.
 
-    A case that was deleted in the meantime is left out.
+    Set `index` to also index the texts that are not indexed yet. Cases that were deleted in the meantime are left out.
     """
     wanted = select(CASES.c.id).where(CASES.c.id.in_([key for key, _ in results]))
     present = set(connection.execute(wanted).scalars())

@@ -1,7 +1,7 @@
 """Read a trained detector from its folder: `detector.json` (everything but the weights) and `weights.safetensors`.
 
-A detector that was trained on the internals of a model fits only this model, so the artifact records its base model
-(`base_model.check_base` rejects any other model). Nothing is pickled.
+A detector that was trained on the internals of a model only works with this model. The artifact therefore records its
+base model, and `base_model.check_base` rejects any other model. Nothing is pickled.
 """
 
 from __future__ import annotations
@@ -38,10 +38,12 @@ DETECTOR, WEIGHTS = "detector.json", "weights.safetensors"
 class Base:
     """Identifies the model that an artifact belongs to.
 
-    `tokenizer` is a hash of the tokenizer, and `config` a hash of configuration and tokenizer together. `weights` is a
-    hash of numbers from all matrices, rounded to bf16 so that fp32 and bf16 copies agree. It is None for a model in
-    fp16, which rounds differently. `name` is the user's name for the model. It says where to look for the model, but
-    does not identify it.
+    Attributes:
+        name: The user's name for the model. It says where to look for the model, but does not identify it.
+        tokenizer: A hash of the tokenizer.
+        config: A hash of the configuration and the tokenizer together.
+        weights: A hash of numbers from all matrices. They are rounded to bf16 first, so that fp32 and bf16 copies of a
+            model have the same hash. None for a model in fp16, which rounds differently.
     """
 
     name: str
@@ -58,7 +60,10 @@ class Base:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Artifact:
-    """A detector of `kind` trained on `base`: `settings` (JSON), `tensors` by name, and records of its training."""
+    """A trained detector.
+
+    It has a kind, a base model, settings (JSON), tensors by name, and records of its training.
+    """
 
     kind: str
     base: Base

@@ -1,6 +1,6 @@
 """List the checkpoints that `veridical models` recommends (`catalogue.json`), and tell what their licences allow.
 
-If a revision or a hash is missing in the list, the first download records it.
+If the list has no revision or no hash for a checkpoint, the first download records it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Checkpoint:
 
     @property
     def pinning(self) -> str:
-        """Says whether the commit and the hash of the weights are known. The first download records what is missing."""
+        """Says whether the commit and the hash of the weights are known. If not, the first download records them."""
         if self.part.revision is None:
             return "commit and hash as first downloaded"
         known = any(name.endswith(".safetensors") for name in self.part.sha256)
@@ -89,7 +89,7 @@ def catalogue() -> dict[str, Checkpoint]:
 
 
 def repository_of(name: str) -> str:
-    """Return the repository that a name in the catalogue stands for. Any other name is returned unchanged.
+    """Return the repository of a name in the catalogue. Any other name is returned unchanged.
 
     >>> repository_of("hhem-2.1-open"), repository_of("owner/model")
     ('vectara/hallucination_evaluation_model', 'owner/model')

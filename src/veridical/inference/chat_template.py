@@ -15,7 +15,7 @@ __all__ = ["render_chat"]
 def render_chat(tokenizer: Any, messages: Sequence[tuple[str, str]]) -> tuple[str, list[tuple[int, Span, int]]]:
     """Render a conversation with the tokenizer's chat template, up to the beginning of the model's answer.
 
-    The template sees only placeholders, so no message can change what the template does.
+    The template is filled with placeholders instead of the messages, so no message can change what the template does.
 
     Args:
         tokenizer: A tokenizer with a chat template.

@@ -1,8 +1,9 @@
 """Find the files of a published checkpoint by folder or hub name, and read its configuration.
 
-The names of a classifier's classes say what they mean: entailment, neutral and contradiction (NLI), supported and
-unsupported (MiniCheck, FactCC), or one logit of consistency (HHEM-1). No weights are loaded here, and no code of a
-checkpoint ever runs. A checkpoint that needs its own code is refused.
+The classes of a classifier are recognised by their names: entailment, neutral and contradiction (NLI), supported and
+unsupported (MiniCheck, FactCC), or a single logit of consistency (HHEM-1).
+
+This module loads no weights and never runs code from a checkpoint. If a checkpoint needs its own code, it is refused.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ _TOKENIZERS = ("tokenizer.json", "vocab.*", "*.model", "merges.txt")
 def checkpoint_folder(name: str | Path, *, revision: str | None = None) -> Path:
     """Return the folder of a model that is on this machine, without using the network.
 
-    The model can be in a folder of your own, or in the folders of `veridical models get` or of the hub's cache.
+    The model can be in a folder of your own, in the folder of `veridical models get`, or in the cache of the hub.
 
     Args:
         name: A folder, a name in `veridical models list`, or a hub name, "owner/model".
@@ -130,10 +131,9 @@ def parse_config(folder: Path) -> dict[str, Any]:
 
 
 def role_of(name: str) -> Role | None:
-    """Return the role of a classifier's class, judging by the name of the class.
+    """Return the role that the name of a class stands for, or None if the name does not say.
 
-    Letter case and prefixes do not matter. The roles are "entailment", "neutral", "contradiction" and "unsupported".
-    The result is None if the name does not tell the role.
+    The roles are "entailment", "neutral", "contradiction" and "unsupported". Letter case and prefixes are ignored.
 
     >>> [role_of(name) for name in ("ENTAIL", "not_entailment", "INCORRECT", "Refutes", "LABEL_0")]
     ['entailment', 'unsupported', 'unsupported', 'contradiction', None]
@@ -152,7 +152,7 @@ def role_of(name: str) -> Role | None:
 def label_names(config: Mapping[str, Any]) -> list[str]:
     """Return the names of a checkpoint's classes, in order.
 
-    Without names in its configuration, they are LABEL_0, LABEL_1 …
+    If its configuration has no names, they are LABEL_0, LABEL_1, and so on.
     """
     named = config.get("id2label")
     if isinstance(named, Mapping) and named and all(str(key).isdecimal() for key in named):
@@ -164,8 +164,8 @@ def label_names(config: Mapping[str, Any]) -> list[str]:
 def class_roles(names: Sequence[str], given: str | None, place: object) -> tuple[Role, ...]:
     """Return the role of each class of a classifier.
 
-    If the classes have no names, a single class is the probability of consistency, and the second of two classes means
-    supported (as in MiniCheck).
+    If the classes have no names, the usual order is assumed: a single class is the probability of consistency, and the
+    second of two classes means supported (as in MiniCheck).
 
     Args:
         names: The names of the classes, in order (`label_names`).

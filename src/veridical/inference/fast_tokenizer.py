@@ -1,6 +1,7 @@
-"""Read a tokenizer from `tokenizer.json` without transformers. It offers only the calls that reading pairs needs.
+"""Read a tokenizer from `tokenizer.json` without transformers.
 
-If `matches` is True, its ids, offsets and segment ids equal those of the Hugging Face class.
+It has only the methods that are needed for reading pairs. If `matches` is True, its ids, offsets and segment ids are
+the same as those of the Hugging Face class.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class FastTokenizer:
 
     @cached_property
     def added_tokens_decoder(self) -> dict[int, Any]:
-        """The added tokens by id; each has an attribute `special`."""
+        """The added tokens by id. Each of them has an attribute `special`."""
         return dict(self._backend.get_added_tokens_decoder())
 
     def __call__(
@@ -139,7 +140,11 @@ class FastTokenizer:
         return {name: values[0] for name, values in columns.items()} if one else columns
 
     def apply_chat_template(self, turns: list[dict[str, str]], **options: Any) -> Any:
-        """Render a conversation with the Hugging Face class; raise `MissingExtraError` without transformers."""
+        """Render a conversation with the Hugging Face class.
+
+        Raises:
+            MissingExtraError: transformers is not installed.
+        """
         require_models(f"the chat template of {self.folder}")
         import transformers
 
@@ -149,17 +154,16 @@ class FastTokenizer:
         return tokenizer.apply_chat_template(turns, **options)
 
     def matches(self, tokenizer: Any) -> bool:
-        """Check whether a Hugging Face tokenizer gives the same results, because some classes change what
-        `tokenizer.json` says.
+        """Check whether a Hugging Face tokenizer gives the same results.
+
+        Some classes do not do exactly what `tokenizer.json` says.
         """
         roles = all(getattr(self, name) == getattr(tokenizer, name) for name in _SPECIAL)
         return roles and self._backend.to_str() == plain_backend(tokenizer.backend_tokenizer.to_str()).to_str()
 
 
 def plain_backend(document: str) -> Tokenizer:
-    """Make a tokenizer from a JSON document, without the truncation and padding that an earlier call may have left in
-    it.
-    """
+    """Make a tokenizer from a JSON document, without any truncation or padding that was saved in it."""
     from tokenizers import Tokenizer
 
     backend = Tokenizer.from_str(document)

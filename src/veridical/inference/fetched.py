@@ -1,7 +1,7 @@
 """Manage the checkpoints that `veridical models get` has downloaded, in one folder with a record for each.
 
-The record (`veridical.json`) has the repository, the commit, the licence, and the size and hash of every file. Reading
-a model needs neither the network nor this record. `verify` compares the files with the record.
+The record (`veridical.json`) contains the repository, the commit, the licence, and the size and hash of every file.
+`verify` compares the files with it. To read a model, you need neither the record nor the network.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Fetched:
 
     @property
     def name(self) -> str:
-        """Its name in the catalogue, else that of its repository."""
+        """Its name in the catalogue, or else the name of its repository."""
         names = [name for name, entry in catalogue().items() if entry.part.repository == self.repository]
         return names[0] if names else self.repository
 
@@ -138,9 +138,9 @@ def _parts(target: Path) -> list[Path]:
 
 
 def verify(model: Fetched) -> list[str]:
-    """Return what is wrong with the files of a model, one line each.
+    """Return what is wrong with the files of a model, as one line per problem.
 
-    There are no lines if they are as they were downloaded.
+    The result is empty if the files are as they were downloaded.
     """
     problems = []
     for name, sha256 in model.files.items():
@@ -154,8 +154,9 @@ def verify(model: Fetched) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Lists what `fetch` downloads: files of a model by their place in its folder, with the repository and commit of
-    each.
+    """Lists the files of a model that `fetch` downloads.
+
+    Each file has its place in the folder of the model, its repository and its commit.
     """
 
     repository: str

@@ -1,9 +1,9 @@
 """Compute logits from the states of a backbone or from feature rows, with small heads in NumPy.
 
-Training uses torch and scikit-learn. `PairHead` follows Liu et al. 2022, §4.2: the states of a span are pooled (max or
-mean), and a perceptron with tanh scores them. A span may be a token, a word, or a marked phrase. A second head scores
-the response as a whole. A third head tells whether the sources contradict the response or say nothing about it. The
-second and the third head may share a layer of their own.
+The heads are trained with torch and scikit-learn. `PairHead` follows Liu et al. 2022, §4.2: it pools the states of a
+span (max or mean) and scores the result with a perceptron (tanh). A span can be a token, a word, or a marked phrase. A
+second head scores the whole response, and a third head tells whether the sources contradict the response or say nothing
+about it. These two heads may share a hidden layer.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class PairHead:
     transform: Callable[[States], States] | None = None
 
     def unit_logits(self, states: States, units: Sequence[tuple[int, int]], features: States | None) -> States:
-        """Return, for each unit, the logit of being hallucinated.
+        """Return the logit of each unit. A high logit means that the unit is hallucinated.
 
         *Shape:* `states` is (tokens, width), and the result is (units,).
         """
@@ -126,8 +126,8 @@ class PairHead:
     def whole_logits(self, whole: States, tokens: States, features: States | None) -> tuple[float, float]:
         """Return the two logits of a whole response.
 
-        The first is the logit of being hallucinated. The second is the logit of being contradicted by the sources, if
-        it is hallucinated. The second is NaN if there is no contradiction head.
+        The first one says how likely the response is hallucinated. The second one says how likely the sources
+        contradict it, given that it is hallucinated. The second logit is NaN if there is no contradiction head.
 
         Args:
             whole: The state of the whole response. *Shape:* (width,)
@@ -163,8 +163,8 @@ class LogisticLayer:
 class LinearClassifier:
     """A linear classifier, which computes weights @ ((row - mean) / scale) + intercept.
 
-    A missing value (NaN) counts as the mean. A value more than five deviations away counts as five deviations. All
-    arrays have the *shape* (features,), except `intercept`, which has (1,).
+    A missing value (NaN) is replaced by the mean, and values are limited to five deviations from the mean. All arrays
+    have the *shape* (features,), except `intercept`, which has (1,).
     """
 
     mean: Floats
@@ -186,25 +186,22 @@ class LinearClassifier:
         return cls(mean, np.where(deviation > 1e-9, deviation, 1.0), zero, np.zeros(1))
 
     def standardise(self, rows: Floats) -> Floats:
-        """Return each value's distance from the mean in deviations, from -5 to 5.
+        """Return the distance of each value from the mean in deviations, limited to -5 and 5.
 
-        A missing value has the distance 0.
+        Missing values have the distance 0.
         """
         values: Floats = np.clip(np.nan_to_num((rows - self.mean) / self.scale, nan=0.0), -_FARTHEST, _FARTHEST)
         return values
 
     def contributions(self, rows: Floats) -> Floats:
-        """Return the amount that each feature adds to the distance of each row.
-
-        The result has the shape of `rows`.
-        """
+        """Return how much each feature adds to the distance of each row, in the shape of `rows`."""
         parts: Floats = self.standardise(rows) * self.weights
         return parts
 
     def decide(self, rows: Floats) -> Floats:
-        """Return the signed distance of each row from the boundary. Positive distances mean hallucinated.
+        """Return the signed distance of each row from the boundary, in the unit of the loss.
 
-        The unit is that of the loss.
+        A positive distance means hallucinated.
         """
         distance: Floats = self.standardise(rows) @ self.weights + self.intercept[0]
         return distance

@@ -1,8 +1,8 @@
 """Ask a Hugging Face hub, or a mirror of it, for the files of a model, and download them in a resumable way.
 
-This uses only the standard library, because huggingface_hub throws away what an interrupted process had downloaded, and
-does not check hashes. `HF_ENDPOINT` names a mirror, `HF_TOKEN` is a key for gated models, and the usual variables name
-proxies.
+This module uses only the standard library, because huggingface_hub does not check hashes and discards the downloads of
+interrupted processes. You can set `HF_ENDPOINT` to a mirror and `HF_TOKEN` to a key for gated models. Proxies are set
+by the usual variables.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class HubFile:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A repository at a commit, with its files, and its licence as the hub names it, or None if it is not stated."""
+    """The files of a repository at one commit, and its licence as the hub names it (None if the hub names none)."""
 
     commit: str
     licence: str | None

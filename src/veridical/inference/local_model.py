@@ -1,4 +1,7 @@
-"""Hold a model with its tokenizer, and read its positions from its configuration. `load` loads models with torch."""
+"""Hold a model with its tokenizer, and read the number of its positions from its configuration.
+
+To load a model with torch, use `load`.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +77,10 @@ class LocalModel:
 
     @property
     def response_positions(self) -> int:
-        """The most tokens on the decoder's side of an encoder-decoder; elsewhere `max_positions`."""
+        """The largest number of tokens on the decoder's side of an encoder-decoder.
+
+        For other models, this is `max_positions`.
+        """
         count = getattr(self.model.config, "max_decoder_position_embeddings", None)
         return int(count) if count else self.max_positions
 
@@ -85,13 +91,13 @@ class LocalModel:
 
     @property
     def padding_token(self) -> int:
-        """The token to fill rows with; no position attends to it."""
+        """The token that rows are filled up with. No position attends to it."""
         ids = (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id)
         return next((int(token) for token in ids if token is not None), 0)
 
     @property
     def has_weights(self) -> bool:
-        """Whether torch can compute with the model. Without weights, it only describes the model of an ONNX session."""
+        """Whether torch can compute with the model. If not, the object only describes the model of an ONNX session."""
         return hasattr(self.model, "forward")
 
     @property
@@ -126,13 +132,13 @@ def positions_of(config: Any, tokenizer: Any) -> int:
 
 
 def first_position(config: Any) -> int:
-    """Return the number of the first position, because some architectures start counting after the padding index."""
+    """Return the number of the first position. Some architectures start counting after the padding index."""
     text = config.get_text_config()
     return int(text.pad_token_id) + 1 if text.model_type in _BEHIND_PADDING else 0
 
 
 def reads_any_length(config: Any) -> bool:
-    """Return whether a model of this configuration knows only distances, so that it reads any number of tokens."""
+    """Return whether a model uses only the distances between tokens, so that it can read any number of them."""
     return config.model_type in ("t5", "mt5", "umt5") or getattr(config, "position_biased_input", True) is False
 
 

@@ -1,6 +1,6 @@
 """Run backbones and sequence classifiers from ONNX files with numpy, onnxruntime and tokenizers, without torch.
 
-This module reads and runs the files; `veridical_lab.models.onnx` writes them.
+This module reads and runs the files. They are written by `veridical_lab.models.onnx`.
 """
 
 from __future__ import annotations
@@ -88,9 +88,9 @@ def description_file(folder: Path, precision: str) -> Path:
 class OnnxEngine:
     """An engine (`pair_runner.Engine`) that computes in an ONNX session. `model` only provides the configuration.
 
-    Each row runs separately, on one of as many threads as `threads` returns, and contains windows of one case. So
-    nothing is padded, and the scores of a case do not depend on the cases beside it. In int8 they otherwise would,
-    because another rounding in another batch can move a number to the next of its 255 steps.
+    Each row is run separately and contains windows of a single case, so that nothing is padded and no case changes the
+    scores of another. In int8, this would otherwise happen: rounding differs from batch to batch and can move a number
+    to the next of its 255 steps. Up to `threads` rows run at the same time.
     """
 
     alone = True
@@ -106,7 +106,7 @@ class OnnxEngine:
         self._keeps = KEPT in ranks
 
     def states(self, batch: Batch) -> Floats:
-        """Compute the states at the wanted places. A file with the input `KEPT` computes only these states."""
+        """Compute the states at the wanted places. If the file has the input `KEPT`, only these states are computed."""
         inputs = inputs_of(self.model, batch)
         if "attention_mask" not in self._names:
             del inputs["attention_mask"]  # a row by itself has no padding
@@ -143,7 +143,7 @@ def open_session(data: bytes | str) -> Any:
 
 
 def threads() -> int:
-    """Return the number of processors that this process may use, or OMP_NUM_THREADS if this variable is set."""
+    """Return the number of processors that this process may use. You can set OMP_NUM_THREADS to another number."""
     wanted = os.environ.get("OMP_NUM_THREADS", "")
     if wanted.isdecimal() and int(wanted) > 0:
         return int(wanted)
@@ -153,9 +153,9 @@ def threads() -> int:
 
 
 def parts_of(folder: str | Path, precision: str) -> list[Path]:
-    """Return the ONNX file in a folder, or its parts in order if `split` has cut it.
+    """Return the ONNX file in a folder, or its parts in order if it was cut by `split`.
 
-    The result is empty if there is no file.
+    If there is no file, return an empty list.
     """
     path = Path(folder) / FILES[precision]
     if path.is_file():

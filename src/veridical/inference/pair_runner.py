@@ -1,6 +1,6 @@
 """Run windows of pairs through a backbone: lay them out in rows, batch the rows by length, and return their states.
 
-An engine computes the states of a batch: `torch_engine` with torch, `onnx_runtime` from an ONNX file.
+The states of a batch are computed by an engine: `torch_engine` with torch, or `onnx_runtime` from an ONNX file.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class States:
-    """The states of a window. For a classifier, `whole` holds its logits, and `response` is empty.
+    """The states of a window. A classifier has its logits in `whole`, and nothing in `response`.
 
     Attributes:
         response: The states of the response's tokens. *Shape:* (tokens, width)
@@ -106,11 +106,11 @@ class Engine(Protocol):
 class PairRunner:
     """Runs windows through a backbone in batches by length.
 
-    Results do not depend on the batch (within 1e-4 in fp32).
+    The results do not depend on the batch (within 1e-4 in fp32).
 
-    With "full" attention, prompt and response see each other, as in a cross-encoder. With "prefix" attention, the
-    prompt sees only itself, so that one pass over it serves all responses that share it. In the mode "online", a token
-    of a response sees only the tokens to its left, and attention is "prefix". A decoder is always online.
+    With "full" attention, the prompt and the response see each other, as in a cross-encoder. With "prefix" attention,
+    the prompt sees only itself, so it needs to be read only once for all responses that share it. The mode "online"
+    uses "prefix" attention, and each token of the response sees only the tokens before it. A decoder is always online.
 
     Args:
         engine: The engine that computes the states.
@@ -188,7 +188,7 @@ class PairRunner:
                 yield running.popleft().result()
 
     def rows(self, windows: Sequence[Window]) -> list[list[int]]:
-        """Return the indices of the windows in each row. Windows with the same prompt share a row if they can."""
+        """Return the indices of the windows in each row. Windows with the same prompt share a row if possible."""
         if not self.shares_prompts:
             return [[i] for i in range(len(windows))]
         rows: list[list[int]] = []
@@ -219,7 +219,7 @@ class PairRunner:
         return batches
 
     def lay(self, rows: Sequence[Sequence[Window]]) -> Batch:
-        """Lay out rows of windows: the prompt of each row, then the rest of each of its windows."""
+        """Lay out rows of windows. In each row, the prompt comes first and is followed by the rest of each window."""
         width = max(row_length(row) for row in rows)
         ids = np.full((len(rows), width), self.model.padding_token, dtype=np.int64)
         types, positions = np.zeros_like(ids), np.zeros_like(ids)

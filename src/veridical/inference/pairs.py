@@ -1,8 +1,8 @@
 """Present cases as pairs (prompt with the sources, response) to models that read both at once.
 
-The prompt is tokenised once for all responses that share it. Long pairs are read in windows. A window contains a part
-of the response, the instructions of the prompt, and as much of the sources as fits. These are either all sources,
-window after window, or the sentences that share most words with the response.
+The prompt is tokenised once for all responses that share it. If a pair is too long, it is read in windows. A window
+contains a part of the response, the instructions of the prompt, and as much of the sources as fits. You can choose to
+read all sources, window after window, or only the sentences that share most words with the response.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class PairSettings:
 class Window:
     """One sequence for the model.
 
-    `ids[start : start + count]` are the response's tokens `first` to `first + count`. `types` contains the segment ids.
-    `case` is the index of the case among the cases that were encoded together.
+    The tokens `first` to `first + count` of the response are in `ids[start : start + count]`. `types` contains the
+    segment ids. `case` is the index of the case among the cases that were encoded together.
     """
 
     ids: Ids
@@ -84,8 +84,9 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class PairForm:
-    """The special tokens around and between two texts that a model reads as a pair, and the segment id of the second
-    text.
+    """The special tokens around and between two texts that a model reads as a pair.
+
+    It also has the segment id of the second text.
     """
 
     before: list[int]
@@ -95,7 +96,7 @@ class PairForm:
 
     @classmethod
     def of(cls, model: LocalModel) -> PairForm:
-        """Read the form from the model's tokenizer. Without separator tokens, a blank line separates the texts."""
+        """Read the form from the model's tokenizer. If it has no separator tokens, a blank line separates the texts."""
         tokenizer = model.tokenizer
         around = special_tokens(model)
         texts = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("a", "b")]
@@ -115,7 +116,10 @@ class PairForm:
         return len(self.before) + len(self.between) + len(self.after)
 
     def window(self, first: Ids, second: Ids, offset: int = 0, case: int = 0) -> Window:
-        """Make a window of two texts. The second text contains the response's tokens from the index `offset` on."""
+        """Make a window of two texts.
+
+        The second text contains the tokens of the response from the index `offset` on.
+        """
         start = len(self.before) + len(first) + len(self.between)
         ids = np.concatenate([self.before, first, self.between, second, self.after]).astype(np.int32)
         types = np.zeros(len(ids), dtype=np.int32)
@@ -177,13 +181,14 @@ class PairEncoder:
     ) -> list[PairEncoding | CannotJudgeError]:
         """Return the windows of each case, or the error that explains why it has no windows.
 
-        A response that is too long for the model is read in parts, which end with a sentence if possible.
+        A response that is too long for the model is read in parts. The parts end with a sentence if possible.
 
         Args:
             cases: The cases to encode.
             group: The number of responses to the same prompt that share their evidence, so that they can share a pass.
-            neighbours: Whether neighbouring sentences of a response with more than `_OWN_EVIDENCE` sentences also share
-                their evidence. The more sentences, the more share it, but never more than have room beside it.
+            neighbours: Whether neighbouring sentences of a long response also share their evidence. This applies to
+                responses with more than `_OWN_EVIDENCE` sentences. The more sentences there are, the more of them share
+                evidence, as long as there is room for it beside them.
         """
         tokenised = tokenize_texts(self.model.tokenizer, [case.response for case in cases])
         results: list[PairEncoding | CannotJudgeError | None] = [None] * len(cases)

@@ -1,7 +1,7 @@
 """Import libraries that send usage reports, with these reports switched off.
 
-Each library reads its environment variable on import, so the variable must be set before. Import these libraries first
-with `import_without_telemetry`; later imports of their submodules need no care.
+Each library reads its environment variable when it is imported, so the variable must be set before. For the first
+import of such a library, use `import_without_telemetry`. After that, you can import its submodules as usual.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SWITCHES = {
 def import_without_telemetry(library: str) -> Any:
     """Import one of the libraries in `SWITCHES` with its telemetry off.
 
-    If the user has set the library's environment variable, the user's value stays.
+    If the user has already set the environment variable of the library, it is not changed.
 
     Raises:
         ImportError: The library is not installed.

@@ -1,8 +1,10 @@
 """Render cases with prompt templates, and find the place of every source and of the response in the rendered text.
 
-A template is a text with the fields {source}, {question}, {history} and {response}. A line is left out if its field is
-empty. Two names are special: "chat" (the tokenizer's own chat template) and "raw" (the prompt that produced the
-response). Few-shot examples are files in `shots/`. If you change one, give the template a new name.
+A template is a text with the fields {source}, {question}, {history} and {response}. If a field is empty, its line is
+left out. There are two special names: "chat" uses the tokenizer's own chat template, and "raw" uses the prompt that
+produced the response.
+
+Few-shot examples are files in `shots/`. If you change one of them, give the template a new name.
 """
 
 from __future__ import annotations
@@ -28,10 +30,14 @@ _FIELD = re.compile(r"\{(source|question|history|response)\}")
 class Template:
     """Turns a case into one text that ends in its response.
 
-    `text` contains each field at most once and ends in {response}; {count} is the number of sources. `separator` stands
-    between sources. If there is a `label`, it precedes each source, together with the source's number.
-    `without_question` replaces `text` for a case without a question. If `exact` is set, white space before the response
-    belongs to the prompt.
+    Attributes:
+        name: The name of the template.
+        text: The text of the template. It contains each field at most once and ends in {response}. {count} is the
+            number of sources.
+        separator: The text between two sources.
+        label: The text before each source, which is followed by the number of the source. Empty for none.
+        without_question: The text that is used instead of `text` for a case without a question.
+        exact: Whether white space before the response belongs to the prompt.
     """
 
     name: str
@@ -116,7 +122,7 @@ Piece = tuple[str, Span]  # a source's id, and a span of its characters
 class Placed:
     """The place of a source in a text.
 
-    The characters `in_source` of `source_id` stand at `in_text`, with the same length.
+    The characters `in_source` of the source `source_id` are at `in_text`. Both spans have the same length.
     """
 
     source_id: str
@@ -128,9 +134,9 @@ class Placed:
 class Rendered:
     """The whole text of a model's input, and the places of the response (always at the end) and of each source.
 
-    With `markup`, special tokens that are written out in `text` ("</s>") are read as special tokens. Without it, they
-    are plain characters. `literal` lists the spans of data (sources, response, a chat message) in which they are plain
-    characters even with `markup`.
+    The text may contain special tokens that are written out, such as "</s>". If `markup` is set, they are read as
+    special tokens. Otherwise they are plain characters. They are always plain characters inside the spans of `literal`,
+    which are the sources, the response and chat messages.
     """
 
     text: str
@@ -142,7 +148,11 @@ class Rendered:
 
 
 def get_template(name: str) -> Template:
-    """Return the template called `name`; raise `UnknownNameError` if there is none."""
+    """Return the template called `name`.
+
+    Raises:
+        UnknownNameError: There is no such template.
+    """
     if name not in TEMPLATES:
         raise UnknownNameError("template", name, TEMPLATES)
     return TEMPLATES[name]

@@ -1,6 +1,6 @@
 """Tokenise texts, and map the tokens of a text to its words by the characters that they share.
 
-Offsets are always the tokenizer's own. Results are token indices or spans of characters.
+Offsets always come from the tokenizer itself. The results are token indices or spans of characters.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NOWHERE = (np.iinfo(np.int64).max, -1)  # a token that shares no character with
 class SpecialTokens:
     """The special tokens before and after a text.
 
-    `decoder` are the first tokens that the decoder of an encoder-decoder reads.
+    In an encoder-decoder, the decoder first reads the tokens in `decoder`.
     """
 
     before: tuple[int, ...]
@@ -60,10 +60,11 @@ class Tokens:
 def special_tokens(model: LocalModel) -> SpecialTokens:
     """Return the special tokens that the model expects around a text.
 
-    Most models expect the tokens that their tokenizer adds. If the tokenizer adds none, a decoder gets its
-    begin-of-text token before the text, if it has one. In an encoder-decoder, the decoder reads its start token first.
-    After it comes the token that generation forces, such as a language token. If generation forces none, the tokens
-    follow that the tokenizer puts before a text.
+    Most models expect the tokens that their tokenizer adds. If the tokenizer of a decoder adds none, its begin-of-text
+    token is put before the text, if there is one.
+
+    The decoder of an encoder-decoder reads its start token first, and then the token that generation forces, such as a
+    language token. If generation forces no token, the tokens that the tokenizer puts before a text follow instead.
     """
 
     def token_id(name: str) -> int | None:
@@ -95,8 +96,8 @@ def tokenize(tokenizer: Any, text: str, *, markup: bool = False, literal: Sequen
     Args:
         tokenizer: A fast tokenizer.
         text: The text to tokenise.
-        markup: Whether "</s>" written out in the text is the special token. If not, it is four characters.
-        literal: The stretches in which it is four characters even with `markup`, in order and without overlaps.
+        markup: Whether "</s>" in the text is read as the special token. If not, it is read as four characters.
+        literal: The parts of the text in which it is always read as four characters, in order and without overlaps.
     """
     (tokens,) = _tokenised(tokenizer, [text], markup)
     if not markup or not literal:
@@ -141,9 +142,9 @@ def _tokenised(tokenizer: Any, texts: Sequence[str], markup: bool) -> list[Token
 def response_spans(response: str, offsets: Sequence[tuple[int, int]]) -> tuple[Span | None, ...]:
     """Return the characters of a response that each of its tokens stands for.
 
-    A token without characters has None. Tokens that share a character (for example an emoji in byte-level pieces) all
-    have the span of this character. A character that the tokenizer drops belongs to the token before it, so that every
-    character except white space belongs to some token.
+    The result is None for a token without characters. If several tokens share a character (such as an emoji that is
+    split into bytes), they all have the span of this character. If the tokenizer drops a character, it is added to the
+    token before it. In this way, every character except white space belongs to some token.
 
     Args:
         response: The text of the response.
@@ -212,7 +213,7 @@ def tokens_of_units(spans: Sequence[Span | None], units: Sequence[Span]) -> list
 def token_ranges(spans: Sequence[Span | None], units: Sequence[Span]) -> list[tuple[int, int]]:
     """Return, for each unit of a text, its first token and the token after its last token.
 
-    Tokens without characters that lie between the two are included. A unit without tokens has (0, 0).
+    Tokens without characters that lie between the two are included. For a unit without tokens, the result is (0, 0).
 
     >>> token_ranges([Span(0, 2), None, Span(2, 4), Span(5, 6)], [Span(0, 4), Span(4, 5), Span(5, 6)])
     [(0, 3), (0, 0), (3, 4)]
@@ -238,7 +239,10 @@ def joined_tokens(spans: Iterable[Span | None]) -> list[Span]:
 
 
 def units_of(text: str, spans: Iterable[Span | None], unit: str) -> list[Span]:
-    """Return the units of a text to score: its words if `unit` is "word", else its tokens without white space."""
+    """Return the units of a text to score.
+
+    These are its words if `unit` is "word", and otherwise its tokens without white space.
+    """
     if unit == "word":
         return words(text)
     return joined_tokens(trimmed(span, text) for span in spans if span is not None)

@@ -1,6 +1,5 @@
 """Connect Veridical to frameworks for building and evaluating applications.
 
-Each adapter needs the extra of its name.
-
-Import an adapter from its module, because this package itself loads nothing.
+To use an adapter, install the extra of the same name and import the adapter from its module. This package itself loads
+nothing.
 """

@@ -23,8 +23,9 @@ __all__ = ["GroundednessChecker"]
 class GroundednessChecker:
     """Checks each reply against all documents. Sources keep the ids and the metadata of their documents.
 
-    `checks` contains a `Checked` for each reply. `clear` contains the replies that were judged completely and in which
-    nothing is flagged, and `others` all other replies. Connect only `clear` to pass on clear replies.
+    The output `checks` contains a `Checked` for each reply. The replies that were judged completely, and in which
+    nothing is flagged, are in `clear`. All others are in `others`. Connect `clear` to the next component to pass on
+    only these replies.
 
     Args:
         detector: The spec of a detector.

@@ -30,9 +30,9 @@ def grounded(
 ) -> Scorer:
     """Make a scorer that scores an answer as correct if nothing is flagged, and as incorrect otherwise.
 
-    An answer that could not be judged (because it is empty or has no sources) is unscored. Inspect keeps such an
-    answer, but no metric counts it. A sample without the key `sources` raises `InputError`, unless the detector needs
-    no sources.
+    If an answer could not be judged (because it is empty or has no sources), it is unscored. Inspect keeps such an
+    answer, but leaves it out of all metrics. If a sample has no `sources` in its metadata, `InputError` is raised,
+    unless the detector does not need sources.
 
     Args:
         detector: A spec, or an object with `name` and `judge`.

@@ -47,10 +47,12 @@ class _Run:
 class GroundednessCallback(BaseCallbackHandler):
     """Checks each reply of a language model against the documents that the same chain call retrieved before it.
 
-    Replies before the first retrieval, such as a rewritten question, are not checked. Replies that only call a tool are
-    not checked either. The last reply of a call is always checked. If nothing was retrieved, it is checked without
-    sources, and if it only calls a tool, it is checked as an empty reply. `results` contains every check, in the order
-    of the replies. One callback may serve any number of calls at the same time.
+    Replies before the first retrieval, such as a rewritten question, are not checked, and neither are replies that only
+    call a tool. The last reply of a call is always checked: without sources if nothing was retrieved, and as an empty
+    reply if it only calls a tool.
+
+    All checks are stored in `results`, in the order of the replies. You can use one callback for several calls at the
+    same time.
 
     Args:
         detector: A spec, or an object with `name` and `judge`.
@@ -113,7 +115,7 @@ class GroundednessCallback(BaseCallbackHandler):
         self._start(run_id, parent_run_id)
 
     def on_chat_model_start(self, serialized: Any, messages: Any, **kwargs: Any) -> None:
-        """Do nothing: only the end of a reply matters."""
+        """Do nothing. Replies are checked when they end."""
 
     def on_retriever_end(
         self, documents: Sequence[Document], *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any

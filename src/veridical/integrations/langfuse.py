@@ -17,7 +17,9 @@ __all__ = ["send_scores"]
 def send_scores(
     checked: Checked, *, trace_id: str | None = None, observation_id: str | None = None, client: Langfuse | None = None
 ) -> None:
-    """Send the outcome of a check as a categorical score, and each score (1 = hallucinated or omitted) as a number.
+    """Send the outcome of a check as a categorical score, and each of its scores as a number.
+
+    A score of 1 means hallucinated or omitted.
 
     Args:
         checked: The result of a check.

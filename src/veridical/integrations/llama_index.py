@@ -24,9 +24,9 @@ __all__ = ["GroundednessEvaluator"]
 class GroundednessEvaluator(BaseEvaluator):
     """Passes a response if nothing in it is flagged, without asking a language model of LlamaIndex.
 
-    The `score` of a result is 1 minus the hallucination score, so that 1 is best, as in LlamaIndex's own evaluators. A
-    response that could not be judged gives an invalid result, which neither passes nor fails. `feedback` contains the
-    flagged words and the reasons.
+    The `score` of a result is 1 minus the hallucination score, so that 1 is best, as in LlamaIndex's own evaluators. If
+    a response could not be judged, the result is invalid, which means that it neither passes nor fails. You find the
+    flagged words and the reasons in `feedback`.
 
     Args:
         detector: A spec, or an object with `name` and `judge`.

@@ -17,7 +17,9 @@ __all__ = ["log_scores"]
 
 
 def log_scores(checked: Checked, *, trace_id: str | None = None, span_id: str | None = None) -> None:
-    """Log the outcome of a check, and each score (1 = hallucinated or omitted), as feedback on a trace.
+    """Log the outcome of a check and each of its scores as feedback on a trace.
+
+    A score of 1 means hallucinated or omitted.
 
     Args:
         checked: The result of a check.

@@ -32,7 +32,7 @@ def grounded_output(
     """Make a guardrail for the `output_guardrails` of an agent.
 
     The guardrail ends the run with `OutputGuardrailTripwireTriggered` if the answer is flagged or could not be judged.
-    Its `output_info` is the `Checked` of the answer.
+    The `output_info` of this error is the `Checked` of the answer.
 
     Args:
         sources: A function that returns the sources, given the context of the run. The sources are what its tools have

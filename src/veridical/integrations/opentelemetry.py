@@ -30,10 +30,10 @@ EVENT = "gen_ai.evaluation.result"
 def emit_scores(
     checked: Checked, *, response_id: str | None = None, logger_provider: LoggerProvider | None = None
 ) -> None:
-    """Emit one event for the outcome of a check, and one for each score (1 = hallucinated or omitted).
+    """Emit an event for the outcome of a check, and one for each of its scores (1 = hallucinated or omitted).
 
-    Without a logger provider, the events are added to the current span. If there is no recording span either, a warning
-    says so.
+    If there is no logger provider, the events are added to the current span. If there is no recording span either, you
+    get a warning.
 
     Args:
         checked: The result of a check.

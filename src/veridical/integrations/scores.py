@@ -17,7 +17,7 @@ OUTCOME = "veridical.outcome"
 class NamedScore:
     """A score of a response.
 
-    `value` lies in [0, 1], where 1 means hallucinated or omitted, or is None for the outcome alone.
+    `value` lies in [0, 1], where 1 means hallucinated or omitted. For the outcome alone, it is None.
     """
 
     name: str
@@ -27,9 +27,10 @@ class NamedScore:
 
 
 def named_scores(checked: Checked) -> Iterator[NamedScore]:
-    """Yield the outcome of a check, then each response-level score.
+    """Yield the outcome of a check, and then each score of the response.
 
-    A score is named by its kind, and also by its detector if there are several detectors.
+    The name of a score says what it measures. If there are several detectors, it also contains the name of the
+    detector.
 
     >>> from veridical.workflows.checking import check
     >>> for score in named_scores(check("It is blue.", "It is red.", detector="overlap")):

@@ -1,6 +1,7 @@
 """Find the columns of a row that contain a case.
 
-They are columns that the user names, Veridical's own columns, or columns of a known layout, recognised by name.
+You can name the columns yourself. Otherwise, Veridical's own columns and the columns of other tools are recognised by
+their names.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ LABELS = ("label", "hallucinated", "is_hallucinated", "hallucination", "spans", 
 class Layout:
     """The columns that a tool uses, with alternatives for the response, the sources and the question, best first.
 
-    A name with dots is a column of that name, or a path through objects (also as JSON text in a cell).
+    A name with dots can be the name of a column, or a path through objects. The objects may also be JSON text in a
+    cell.
     """
 
     name: str
@@ -126,7 +128,7 @@ class Columns:
         return any((self.response, self.sources, self.must_cover, self.id, self.question))
 
     def is_own_case(self, row: Mapping[str, Any]) -> bool:
-        """Return whether a JSON object is a case in Veridical's own form, apart from labels and group."""
+        """Return whether a JSON object is a case in Veridical's own form. Labels and the group are ignored."""
         return not self.maps and "response" in row and set(row) <= {*_CASE_FIELDS, *LABELS, self.group}
 
     def needed(self, names: Iterable[str]) -> list[str]:
@@ -135,11 +137,10 @@ class Columns:
         return [name for name in names if name in wanted or name.partition(".")[0] in wanted]
 
     def resolve(self, row: Mapping[str, Any], known: str | None = None) -> tuple[Columns, str | None]:
-        """Return the columns of a row with all parts recognised, and the name of the layout, if it is not Veridical's
-        own.
+        """Return the columns of a row with all parts recognised, and the name of the layout.
 
-        Columns with a value come before empty columns, and a layout that fits with values comes before a layout that
-        only fits by names.
+        The name is None if the layout is Veridical's own. Columns with a value are preferred to empty columns, and a
+        layout whose columns have values is preferred to one that only has the right names.
 
         Args:
             row: The values of the row, by column.
@@ -189,7 +190,7 @@ _MISSING = object()
 def value_at(row: Mapping[str, Any], name: str) -> Any:
     """Return the value of a column, or the value at a path through objects.
 
-    The fields of a null object are null. A path through a list gives a list.
+    A field of a null object is null. If the path leads through a list, the result is a list.
 
     Raises:
         KeyError: There is no such column or path.
@@ -326,7 +327,7 @@ def _is_misspelt(name: str) -> bool:
 
 
 def group_of(row: Mapping[str, Any], columns: Columns) -> str | None:
-    """Return the group of a row; None without one."""
+    """Return the group of a row, or None if it has no group."""
     group = row.get(columns.group) if columns.group is not None else None
     return None if group is None else _name(group, columns.group)
 
@@ -367,9 +368,9 @@ def _sources(row: Mapping[str, Any], column: str, must_cover: bool, notes: Count
 
 
 def source_fields(item: Any) -> Any:
-    """Return a document of another tool, which has no text in a field `text`, as a source.
+    """Turn a document of another tool into a source, even if its text is not in a field called `text`.
 
-    Anything else stays as it is.
+    Any other value is returned unchanged.
 
     >>> source_fields({"_id": "a", "_source": {"body": "It is red."}})
     {'id': 'a', 'text': 'It is red.'}

@@ -1,9 +1,9 @@
 """Read conversations as cases, with one case for each turn of the assistant.
 
-The messages can have the forms of OpenAI, Anthropic, LangChain and others. A turn may rest on the passages, tool
-results and user statements before it, and on the part of the system message that the caller chooses. The assistant's
-own earlier turns are not evidence by default. Questions and requests state nothing, so they are left out of the user's
-statements.
+The messages can have the forms of OpenAI, Anthropic, LangChain and others. Each turn is checked against the passages,
+the tool results and the statements of the user before it. You can choose which part of the system message is evidence,
+too. Earlier turns of the assistant are not evidence by default. Questions and requests state nothing, so they are
+removed from what the user said.
 """
 
 from __future__ import annotations
@@ -131,10 +131,11 @@ def read_conversation(
 ) -> list[Case]:
     """Make a case from each assistant turn that contains text, in order.
 
-    A case's id consists of `id` and the number of its message. Its `question` is the user's last question. An
-    elliptical question ("And for children?") gets the previous question in front of it. Messages may carry `sources` of
-    their own, which are evidence from there on. If a user's message follows a known prompt with a retrieved context
-    (`io.prompt_context`), this context is evidence.
+    The id of a case consists of `id` and the number of its message. Its `question` is the user's last question. If this
+    question is elliptical ("And for children?"), the previous question is put before it.
+
+    Messages may have `sources` of their own. These are evidence for all turns that follow. If a user's message contains
+    a retrieved context in the form of a known prompt (`io.prompt_context`), this context is evidence, too.
 
     Args:
         messages: The conversation, as message objects or dictionaries of OpenAI (chat completions and responses),

@@ -50,9 +50,9 @@ def load_document(
 ) -> Document:
     """Read a source document from a file and convert it to text.
 
-    The file extension determines the format. Text files need no extra; all other formats need the extra `documents`.
-    With `empty_allowed`, a file without any text but white space gives "". A PDF or HTML page without text is still an
-    error.
+    The format is chosen by the file extension. Text files need no extra, and all other formats need the extra
+    `documents`. If `empty_allowed` is set, a file that contains only white space gives "". A PDF or HTML page without
+    text is still an error.
 
     Raises:
         DataError: The file cannot be read, has another format than its extension says, or contains no text.
@@ -66,7 +66,7 @@ def load_document(
 def document_of(data: bytes, path: Path, *, encoding: str = "utf-8", max_characters: int = MAX_BYTES) -> Document:
     """Convert the bytes of a source document to text.
 
-    `path` is not opened; only its file extension determines the format.
+    `path` is not opened. Only its file extension is used, to choose the format.
 
     Raises:
         DataError: One of the errors of `load_document`, or the text has more than `max_characters` characters. An
@@ -169,7 +169,7 @@ Box = tuple[float, float, float, float]
 
 
 def columns_are_interleaved(boxes: Sequence[Box], width: float) -> bool:
-    """Return whether the text of a page mixes two columns of prose, because its lines were read across both columns.
+    """Return whether the text of a page mixes two columns of prose because its lines run across both of them.
 
     Args:
         boxes: The left, bottom, right and top edge of each run of text, in the order in which they are read.

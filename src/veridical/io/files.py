@@ -87,9 +87,8 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
 def open_text(path: Path, *, encoding: str = "utf-8", newline: str = "\n") -> Iterator[TextIO]:
     """Open a file to read its text as a stream, or standard input if the path is "-".
 
-    A byte-order mark is dropped. A byte that cannot be decoded becomes a lone half of a surrogate pair, so that only
-    the line or cell with this byte is refused later (`not_text`). With the default `newline`, only a line feed ends a
-    line.
+    A byte-order mark is dropped. If a byte cannot be decoded, it becomes half of a surrogate pair. In this way, only
+    the line or cell with this byte is refused later (`not_text`). By default, only a line feed ends a line.
 
     Raises:
         DataError: The file cannot be opened, is binary, or its encoding is unknown.
@@ -144,7 +143,7 @@ def decode_text(data: bytes, path: Path, *, encoding: str = "utf-8") -> str:
 
 
 def not_text(encoding: str) -> str:
-    """Return the message for bytes that are not text in `encoding`."""
+    """Return the error message for bytes that are not text in `encoding`."""
     return f"not {encoding} text"
 
 
@@ -179,11 +178,11 @@ def _encoding_of(start: bytes, encoding: str) -> str:
 def write_whole(path: Path, content: str | bytes, *, follow_link: bool = True) -> None:
     """Write a file completely or not at all. Text is written as UTF-8.
 
-    Without `follow_link`, a symbolic link is an error. Use this for each file that the user did not name, because
-    others may have put links with such names into the folder.
+    Set `follow_link` to False for each file that the user did not name, so that symbolic links are refused. Other
+    people may have put links with such names into the folder.
 
     Raises:
-        OutputError: The file cannot be written. An old file with this name is then still there, unchanged.
+        OutputError: The file cannot be written. If there is an old file with this name, it is unchanged.
     """
     try:
         data = content.encode() if isinstance(content, str) else content
@@ -205,7 +204,7 @@ def open_no_link(path: str, flags: int) -> int:
 def replacing(path: Path, *, follow_link: bool = True) -> Iterator[Path]:
     """Yield a temporary file next to `path`, which replaces `path` when the block ends without an error.
 
-    The old file stays unchanged until then, and its permissions are kept. If `path` is a device, the device itself is
+    Until then, the old file stays unchanged. Its permissions are kept. If `path` is a device, the device itself is
     yielded.
 
     Raises:

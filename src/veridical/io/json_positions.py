@@ -1,6 +1,6 @@
 """Find the position of a value in a JSON text, and map spans inside a string value to spans of the text.
 
-Check first that the text is JSON, because these functions raise `ValueError` or `IndexError` for other text.
+You have to check first that the text is JSON. For other texts, these functions raise `ValueError` or `IndexError`.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def members(text: str, at: int = 0) -> Iterator[tuple[str | int, int]]:
 
 
 def find_value(text: str, keys: tuple[str | int, ...], at: int = 0) -> int | None:
-    """Return the position of the value that the path `keys` leads to, or None if the path leads nowhere.
+    """Return the position of the value that the path `keys` leads to, or None if there is no such value.
 
-    The path begins at the value at or after `at`. A string on the way ends the search, because a case may have a bare
-    string in place of an object or a list.
+    The path begins at the value at or after `at`. If it leads to a string before it ends, this string is returned,
+    because a case may have a bare string in place of an object or a list.
 
     >>> find_value('{"sources": ["a", {"text": "b"}]}', ("sources", 1, "text")), find_value('["a"]', (0, "text"))
     (27, 1)
@@ -67,7 +67,7 @@ def find_value(text: str, keys: tuple[str | int, ...], at: int = 0) -> int | Non
 def find_string(text: str, value: str, at: int = 0) -> int | None:
     """Return the position of the only string that equals `value` inside the JSON value at or after `at`.
 
-    Keys are not searched. The result is None if there is no such string, or more than one.
+    Return None if there is no such string, or more than one. Keys are not searched.
 
     >>> find_string('{"b": ["a", {"c": "b"}]}', "b"), find_string('["a", "a"]', "a")
     (18, None)
@@ -81,7 +81,7 @@ def find_string(text: str, value: str, at: int = 0) -> int | None:
 def path_of(text: str, span: Span) -> str | None:
     """Return the path of the innermost object or array in a JSON text that contains `span`.
 
-    The result is None if the text is not JSON, or if only the outermost value contains the span.
+    Return None if the text is not JSON, or if only the outermost value contains the span.
 
     >>> text = '{"orders": [{"id": 1}, {"id": 2, "of": {"n": 3}}]}'
     >>> path_of(text, Span(text.index('{"id": 2'), text.index("]"))), path_of(text, Span(0, len(text)))
@@ -105,7 +105,7 @@ def path_of(text: str, span: Span) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class JsonString:
-    """A string inside a JSON text, with its `value`, the position `at` of its opening quote, and its escapes."""
+    """A string inside a JSON text, with its `value`, the position of its opening quote, and its escapes."""
 
     value: str
     at: int

@@ -1,7 +1,7 @@
 """Read the JSON values of a file as a stream.
 
-The file contains one value per line, values over any number of lines, or an array whose items are the values. Each
-value comes with its place, so that a finding can point into the file.
+The values may be one per line, or spread over any number of lines, or the items of an array. Each value comes with its
+place in the file, so that a finding can point there.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _GAP = re.compile(r"[\s,]*")
 class JsonPlace:
     """The position of a value in a file. Its JSON begins at index `at` of `text`.
 
-    `text` is a part of the file that begins at character `start`, which is the first character of line `line` (from 1).
+    `text` is a part of the file. It begins at character `start`, which is the first character of line `line` (from 1).
     """
 
     text: str
@@ -52,7 +52,7 @@ class JsonValue:
 def json_values(
     path: Path, *, max_bytes: int | None = None, encoding: str = "utf-8", on_constant: Callable[[], None] | None = None
 ) -> Iterator[JsonValue]:
-    """Yield the JSON values of a file. If the file begins with an array, its items count as values.
+    """Yield the JSON values of a file. If the file begins with an array, yield its items.
 
     Args:
         path: The text file to read. "-" is standard input.

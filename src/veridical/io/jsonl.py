@@ -1,6 +1,6 @@
 """Read JSON Lines with line numbers.
 
-Only a line feed ends a line, because texts may contain other Unicode line separators.
+Lines are split only at line feeds, because texts may contain other Unicode line separators.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Show the values of spreadsheet cells as people see them, with the percent sign, currency and date of their format.
 
-Dates without a month name are written as 2024-03-05, whatever their order, because 05/03/2024 may be either of two
-dates.
+Dates without a month name are always written as 2024-03-05, because 05/03/2024 can be read in two ways.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Find the retrieved context that an application has written into a prompt.
 
 The default prompts of LangChain, LlamaIndex, Haystack and Open WebUI are recognised by the words before and after the
-context. For other prompts, you can give markers of your own.
+context. For other prompts, you can define markers of your own.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def read_marker(text: str) -> Marker:
 def context_of(message: str, own: Iterable[Marker] = ()) -> Context | None:
     r"""Return the context in a message, or None if no marker fits.
 
-    Your own markers are tried before the known markers. The context begins after the first occurrence of the opening
-    words and ends before the last occurrence of the closing words, because documents may contain the same words.
+    Your own markers are tried first. The context begins after the first occurrence of the opening words and ends before
+    the last occurrence of the closing words, because the documents in it may contain the same words.
 
     >>> prompt = "Given these documents, answer the question.\nDocuments:\nIt rains.\nQuestion: Does it?\nAnswer:"
     >>> context_of(prompt)

@@ -49,7 +49,10 @@ class RowForm:
 
 @dataclass(frozen=True, slots=True)
 class SourceRow:
-    """One row of a file, with its content, its line or number (from 1), and for JSON also its text and its place."""
+    """One row of a file, with its content and its line or number (from 1).
+
+    A row of JSON also has its text and its place.
+    """
 
     place: int
     content: Content
@@ -60,7 +63,7 @@ class SourceRow:
 def ending_of(path: str | Path) -> str:
     """Return the file extension that determines how a file is read.
 
-    For a ".gz" file, it is the extension before ".gz".
+    If the file ends in ".gz", this is the extension before ".gz".
 
     >>> ending_of("rows.CSV.gz"), ending_of("a.parquet")
     ('.csv', '.parquet')
@@ -223,10 +226,11 @@ def read_cases(
 ) -> Iterator[Case]:
     """Read the cases in a file of rows one at a time, so that the file may have any size.
 
-    The path "-" stands for standard input, as JSON. A case without an id gets its number as its id. A row with half of
-    a surrogate pair becomes a case without texts, which no detector judges, and `remark` is called with the reason. At
-    the end, `remark` is called with one line on the columns that were recognised, and one for each kind of content that
-    was left out.
+    The path "-" stands for standard input, which is read as JSON. If a case has no id, its number is used.
+
+    A row with half of a surrogate pair becomes a case without texts, which no detector judges, and `remark` is called
+    with the reason. After the last row, `remark` is called with a line on the columns that were recognised, and one for
+    each kind of content that was left out.
 
     Raises:
         DataError: A row is not a case, an id is repeated, or the file contains no cases. The error names the file and

@@ -1,8 +1,8 @@
 """Convert records to versioned JSON documents and back, and describe them by JSON Schema.
 
-A document is one JSON object with the fields of the record and `"veridical": "<kind>/<version>"`. In a case written by
-hand, this tag and the ids may be missing, and a source may be a bare string. Unknown fields raise an error that says
-where they are.
+A document is one JSON object with the fields of the record and `"veridical": "<kind>/<version>"`. If you write a case
+by hand, you can leave out this tag and the ids, and write a source as a bare string. Unknown fields raise an error that
+says where they are.
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ def kind_of(record: object) -> str:
 def encode(record: object, *, indent: int | None = None, sources: bool = True) -> str:
     """Return the JSON document of a record, without the fields that have their default value.
 
-    The document is on one line unless you give an `indent`. Set `sources` to False to leave out the sources of the
-    case, and also its history, because prompts in the history may contain sources.
+    The document is on one line unless you set `indent`. Set `sources` to False to leave out the sources of a case, and
+    also its history, because earlier prompts may contain sources.
 
     Raises:
         WireError: JSON in UTF-8 cannot hold a value, for example NaN, infinity or half of a surrogate pair.
@@ -160,8 +160,8 @@ def decode(text: str | bytes | Mapping[str, Any], kind: str | None = None) -> An
 def decode_case(text: str | bytes | Mapping[str, Any], *, default_id: str) -> Case:
     """Return the case in a document, which may be written by hand.
 
-    A case without an id gets `default_id`. If the document is a conversation (`messages`), the result is its last
-    assistant turn.
+    If the case has no id, it is called `default_id`. If the document is a conversation (`messages`), the last assistant
+    turn is returned.
 
     >>> decode_case('{"response": "Hello", "sources": "Hi"}', default_id="line 1").id
     'line 1'
@@ -172,7 +172,7 @@ def decode_case(text: str | bytes | Mapping[str, Any], *, default_id: str) -> Ca
 def decode_cases(text: str | bytes | Mapping[str, Any], *, default_id: str) -> list[Case]:
     """Return the cases in a document, which may be a single case or a conversation.
 
-    A conversation (`messages`) gives one case for each assistant turn.
+    A conversation (`messages`) has a case for each assistant turn.
 
     >>> chat = {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]}
     >>> [(case.id, case.response) for case in decode_cases(chat, default_id="a")]

@@ -1,6 +1,6 @@
 """Read sources in the forms that people have: texts, files, JSON objects and framework documents.
 
-The frameworks themselves are not imported.
+This module does not import the frameworks.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _OTHER_NAMES = {"page_content": "text", "content": "text", "meta": "metadata"}
 def as_sources(items: Sources) -> list[Source]:
     """Turn texts, files, JSON objects and framework documents into `Source` objects.
 
-    A framework document keeps its id and metadata. Without an id, it is named after the entry `source` in its metadata.
-    A file is named after its file name, and any other source after its position in the list. If the name is already
+    A framework document keeps its id and metadata. If it has no id, the entry `source` of its metadata is used instead.
+    A file is named after its file name, and any other source after its position in the list. If a name is already
     taken, a number is added to it.
 
     >>> [source.id for source in as_sources(["It is red.", {"text": "It is tall.", "id": "a"}])]
@@ -50,7 +50,7 @@ def as_sources(items: Sources) -> list[Source]:
 
 
 def listed_sources(items: Sources) -> list[Any]:
-    """Return the sources in a list as they are, or one source in a list of its own."""
+    """Return a list of sources unchanged, and put a single source into a list."""
     is_one = isinstance(items, str | bytes | Source | Path | Mapping) or _document_text(items) is not None
     if is_one or not isinstance(items, Iterable):
         return [] if items is None else [items]

@@ -48,7 +48,7 @@ def parse(text: str | bytes) -> dict[str, Any]:
 def most_values(data: bytes) -> int:
     """Return an upper bound of the number of values in JSON data, without building these values.
 
-    Check this bound first, because an object can take 100 times as much memory as its text.
+    Use this before you parse data from strangers, because an object can take 100 times as much memory as its text.
 
     >>> most_values(b'{"a": [1, "b, [c]"]}')
     4
@@ -76,7 +76,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def record_of(cls: type[_T], value: Mapping[str, Any], path: Path, place: str) -> _T:
-    """Make a dataclass from a JSON object of the file `path`; `place` is the object's name in the file.
+    """Make a dataclass from a JSON object in the file `path`. `place` is the name of the object in the file.
 
     Raises:
         DataError: A field is missing or of another type. The message names it.
@@ -138,7 +138,7 @@ def quoted(name: object) -> str:
 
 
 def json_values(values: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return `values` in a form that JSON can hold. A value that JSON cannot hold becomes a string."""
+    """Convert `values` to values that JSON can hold. Anything else becomes a string."""
     from pydantic_core import from_json, to_json
 
     return from_json(to_json(dict(values), fallback=str, inf_nan_mode="null"))  # type: ignore[no-any-return]

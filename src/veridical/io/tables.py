@@ -62,7 +62,7 @@ _BETWEEN = re.compile(r"\s*,\s*|\s+|(?=\])")
 def delimiter_of(sample: str, default: str = ",") -> str:
     r"""Return the delimiter of a table.
 
-    It is the character with which most of the first rows have as many cells as the header.
+    This is the character that gives most of the first rows as many cells as the header.
 
     >>> delimiter_of("response;sources\nYes, it is;a, b\n"), delimiter_of("response\na;b\n")
     (';', ',')
@@ -80,7 +80,7 @@ def delimiter_of(sample: str, default: str = ",") -> str:
 def list_in(cell: str) -> list[str | None] | None:
     r"""Return the texts in a cell that contains a list of texts, as JSON, Python or NumPy write it.
 
-    Any other cell gives None.
+    Return None for any other cell.
 
     >>> list_in('["a", null]'), list_in("['a' \"b's\"]"), list_in("[1] A note.")
     (['a', None], ['a', "b's"], None)
@@ -106,7 +106,7 @@ def list_in(cell: str) -> list[str | None] | None:
 def objects_in(cell: str) -> list[Any] | None:
     """Return the objects in a cell that contains an object or a list of objects, as JSON or Python write it.
 
-    Any other cell gives None.
+    Return None for any other cell.
 
     >>> objects_in("[{'text': 'a', 'score': None}]"), objects_in('{"text": "a"}'), objects_in("[1] A note.")
     ([{'text': 'a', 'score': None}], [{'text': 'a'}], None)
@@ -260,7 +260,8 @@ def _chosen(path: Path, head: list[str], choose: Choose) -> frozenset[str]:
 def xlsx_table(path: Path, choose: Choose, *, max_bytes: int = MAX_BYTES) -> Iterator[TableRow]:
     """Yield the rows of an Excel file as texts, from the first sheet that has rows and is not hidden.
 
-    A file whose parts have more than 16 times `max_bytes` is not unpacked.
+    To protect against files that unpack to a huge size, a file whose parts have more than 16 times `max_bytes` is
+    refused.
     """
     data = read_bytes(path)
     with suppress(BadZipFile), ZipFile(BytesIO(data)) as parts:
@@ -283,7 +284,7 @@ def xlsx_table(path: Path, choose: Choose, *, max_bytes: int = MAX_BYTES) -> Ite
 
 
 class ExcelSheet(NamedTuple):
-    """A sheet of an Excel file: its rows as a person sees them, and a function that finds its unseen cells."""
+    """A sheet of an Excel file, with its rows as a person sees them, and a function that finds its unseen cells."""
 
     name: str
     is_hidden: bool
@@ -334,7 +335,7 @@ def excel_sheets(data: bytes, path: Path) -> Iterator[ExcelSheet]:
 def parquet_table(path: Path, choose: Choose, *, max_bytes: int = MAX_BYTES) -> Iterator[TableRow]:
     """Yield the rows of a Parquet file. Only the chosen columns are read.
 
-    A file whose rows have more than 16 times `max_bytes` on average is not read.
+    A file whose rows have more than 16 times `max_bytes` on average is refused.
     """
     try:
         import pyarrow as arrow

@@ -1,6 +1,6 @@
 """Read the text of Word files as people see it after all changes are accepted, with insertions and without deletions.
 
-Text boxes and notes come after the paragraph that they belong to. Headers come first and footers last.
+Headers come first and footers last. Text boxes and notes follow the paragraph that they belong to.
 """
 
 from __future__ import annotations

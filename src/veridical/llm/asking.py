@@ -1,4 +1,4 @@
-"""Ask a chat model with the user's settings, and ask once more if a reply ended before its answer began."""
+"""Ask a chat model with the user's settings, and ask again if a reply ended before its answer began."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ WORD = 32
 class Asking:
     """Passes requests on to a chat model, after replacing their limits by the user's limits.
 
-    If a reply was cut at `max_tokens` while the model was still reasoning, the request is sent once more with `ROOM`
-    tokens, unless the user has set `max_tokens`. The usage counts both calls.
+    Some models reason before they answer. If a reply was cut at `max_tokens` before its answer began, the request is
+    sent once more with `ROOM` tokens, unless the user has set `max_tokens`. The usage includes both calls.
 
     Args:
         model: The chat model to ask.

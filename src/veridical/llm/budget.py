@@ -1,6 +1,6 @@
 """Limit the calls and the money that chat models may spend.
 
-The highest possible cost is reserved before a request is sent, so that parallel requests cannot overspend.
+Before a request is sent, its highest possible cost is reserved, so that parallel requests cannot overspend.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ Prices = tuple[float, float]  # money per million prompt tokens and per million 
 
 
 def most_tokens(request: Request) -> tuple[int, int]:
-    """Return the largest numbers of prompt tokens and completion tokens that a request can cost.
+    """Return upper bounds of the prompt tokens and completion tokens that a request can cost.
 
-    They are upper bounds, because a token has at least one byte of UTF-8.
+    They are computed from bytes, because a token has at least one byte of UTF-8.
 
     >>> from veridical.llm.protocol import Message
     >>> most_tokens(Request((Message("user", "é"),), max_tokens=5))
@@ -32,11 +32,11 @@ def most_tokens(request: Request) -> tuple[int, int]:
 
 
 class Budget:
-    """Limits the number of calls and their cost. It is safe for threads.
+    """Limits the number of calls and their cost. You can share it between threads.
 
-    A request is allowed if the money suffices even when this request and all running requests cost as much as they can.
-    If not, it waits until the true cost of the running requests is known. So spending never exceeds the limit, and the
-    unspent rest is less than the highest cost of one request.
+    A request is allowed if there is enough money even when this request and all running requests cost as much as they
+    can. Otherwise it waits until the true cost of the running requests is known. In this way, spending never exceeds
+    the limit, and less than the highest cost of one request is left over.
 
     Args:
         prices: The price per million prompt tokens, and per million completion tokens.
@@ -68,13 +68,16 @@ class Budget:
         self._changed = threading.Condition()
 
     def cost_of(self, prompt_tokens: int, completion_tokens: int) -> float | None:
-        """Return the cost of these tokens; None without prices."""
+        """Return the cost of these tokens, or None if there are no prices."""
         if self.prices is None:
             return None
         return (prompt_tokens * self.prices[0] + completion_tokens * self.prices[1]) / 1e6
 
     def reserve(self, request: Request) -> float | None:
-        """Reserve the highest possible cost of a request and return it; None if the budget does not allow it."""
+        """Reserve the highest possible cost of a request and return it.
+
+        Return None if the budget does not allow the request.
+        """
         most = self.cost_of(*most_tokens(request)) or 0.0
         with self._changed:
             while self._exceeded(self.cost + sum(self._reserved) + most):
@@ -94,7 +97,7 @@ class Budget:
     def settle(self, reserved: float, usage: Usage | None) -> None:
         """Replace a reserved amount by the amount that was spent.
 
-        If `usage` or its cost is unknown, the whole reserved amount counts as spent.
+        If `usage` or its cost is unknown, the whole reserved amount is treated as spent.
         """
         spent = reserved if usage is None or (usage.calls and usage.cost is None) else usage.cost or 0.0
         with self._changed:

@@ -1,8 +1,8 @@
-"""Store the replies of a chat model in an SQLite file, so that only new requests are asked.
+"""Store the replies of a chat model in an SQLite file, so that only new requests are sent.
 
-The file is safe for several threads and processes. It contains neither failures nor the texts of requests, only hashes
-of these texts. A stored reply is only returned to those who hold the key that it was paid with, and only its owner can
-read a new file.
+Several threads and processes can use the same file. It contains the replies and a hash of each request, but no texts of
+requests and no failures. To get a stored reply, you need the key that it was paid with. Only its owner can read a new
+file.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ _INSERT = "INSERT OR IGNORE INTO replies (key, model, stage, prompt, reply) VALU
 
 
 def request_key(request: Request, fingerprint: Mapping[str, Any], nth: int = 0) -> str:
-    """Return the SHA-256 hash of everything that a reply depends on: model, server, messages, parameters, prompt
-    version.
+    """Return a SHA-256 hash of everything that a reply depends on.
+
+    This includes the model, the server, the messages, the parameters and the version of the prompt.
 
     Args:
         request: The request. Its `stage` is not part of the key.
@@ -89,10 +90,12 @@ _IN_FLIGHT = _InFlight()
 class Cached:
     """Stores the replies of another chat model in a file, which is created if it is missing.
 
-    A stored reply is returned with `cached=True` and no cost. A request that occurs twice in one batch is asked only
-    once. Sampled requests (with a temperature and without a seed) are the exception, because each occurrence gets its
-    own reply. Each reply is stored as soon as it arrives, so an interrupted run continues where it stopped. If another
-    thread is already asking a request, this one waits for the reply.
+    A stored reply is returned with `cached=True` and without a cost. If a request occurs twice in one batch, it is sent
+    only once. Sampled requests (with a temperature and without a seed) are an exception, because each of them should
+    have its own reply.
+
+    Replies are stored as soon as they arrive, so an interrupted run continues where it stopped. If another thread has
+    already sent the same request, this thread waits for its reply.
 
     Raises:
         InputError: The file is not such a cache, or is damaged.
@@ -108,11 +111,11 @@ class Cached:
         return f"Cached({self.model!r}, {str(self.path)!r})"
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return the fingerprint of the cached model, because a stored reply equals a new one."""
+        """Return the fingerprint of the cached model, because a stored reply is as good as a new one."""
         return model_fingerprint(self.model)
 
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
-        """Return one reply or failure for each request, in order. Errors that the model raises pass through."""
+        """Return one reply or failure for each request, in order. Errors of the model are not caught."""
         keys = self._keys(requests)
         missing = dict(zip(keys, requests, strict=True))
         outcomes: dict[str, Reply | Failure] = {}

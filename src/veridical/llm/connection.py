@@ -1,7 +1,7 @@
 """Find chat models by name, on a server, in a local folder, or in a script, with a shared budget and cache.
 
-The options of the command line become a `Connection`, and so do the options in a detector's spec
-(`judge:cot,model=NAME,base_url=URL`). A key is never an option; it comes from the environment.
+A `Connection` is made from the options of the command line, and from the options in a detector's spec
+(`judge:cot,model=NAME,base_url=URL`). A key is never an option. It is read from the environment.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Connection:
             self.budgets.append(budget)
 
     def chat(self, name: str | None = None) -> ChatModel:
-        """Return the chat model called `name`, or the default `model`. It is the same object each time.
+        """Return the chat model called `name`, or the default `model`. You get the same object each time.
 
         Raises:
             InputError: No model is named, or an option does not apply to this kind of model.
@@ -162,7 +162,7 @@ class Connection:
     def with_options(self, options: Mapping[str, str]) -> Connection:
         """Return a connection with some options replaced, which shares the models of this connection.
 
-        The names are those in `OPTIONS`, and the values are texts.
+        Pass the options as texts, with the names in `OPTIONS`.
 
         Raises:
             InputError: A value cannot be read.
@@ -182,12 +182,12 @@ class Connection:
         return replace(self, **values, budget=None if new_limits else self.budget)
 
     def cost_of(self, prompt_tokens: int, completion_tokens: int) -> float | None:
-        """Return the cost of these tokens; None without prices."""
+        """Return the cost of these tokens, or None if there are no prices."""
         budget = self.budget or Budget(prices=self.prices)
         return budget.cost_of(prompt_tokens, completion_tokens)
 
     def check_model_used(self, detectors: Sequence[str]) -> None:
-        """Check that a detector used the model, if a model was named.
+        """Check that at least one detector used the model, if the user named a model.
 
         Raises:
             InputError: None of the `detectors` asked for a model.

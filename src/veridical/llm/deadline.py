@@ -1,8 +1,8 @@
 """Limit the time and the size of a whole call to a server.
 
-This is needed because the timeouts of an HTTP client start again with every byte from the server, and because the
-client reads replies of any size. `DeadlineTransport` puts a network backend beneath the HTTP client, through its public
-interfaces. That backend gives each read and write only the remaining time of the call.
+The timeouts of an HTTP client start again with every byte that it receives, and it reads replies of any size.
+`DeadlineTransport` therefore puts its own network backend below the client, using only public interfaces. For each read
+and write, this backend allows only the time that is left for the call.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ERRORS = (
 class Deadline:
     """Limits all network operations of a thread inside `running()` to a number of seconds. It is safe for threads.
 
-    The limit cannot cut short the system's look-up of a host name.
+    Note that it cannot interrupt the system while it looks up a host name.
     """
 
     def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
@@ -40,7 +40,7 @@ class Deadline:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Start this thread's time, and stop limiting it when the context ends."""
+        """Start the time of this thread. The limit ends together with the context."""
         self._of_thread.end = self._now() + self.seconds
         try:
             yield
@@ -50,7 +50,7 @@ class Deadline:
     def limit(self, timeout: float | None, late: type[Exception] = TimeoutError) -> float | None:
         """Return the seconds that an operation may take: `timeout`, or the remaining time if it is shorter.
 
-        With `timeout` None, only the remaining time counts.
+        If `timeout` is None, return the remaining time.
 
         Raises:
             late: No time is left.
@@ -97,7 +97,7 @@ class DeadlineTransport:
     def handle_request(self, request: Any) -> Any:
         """Send a request, and return the HTTP response after reading its whole body.
 
-        A response that is too large, or could become so because it is compressed, raises httpx's `DecodingError`.
+        If the response is too large, or is compressed and could become too large, httpx's `DecodingError` is raised.
         """
         raw_request = self._httpcore.Request(
             request.method,

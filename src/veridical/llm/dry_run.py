@@ -18,8 +18,9 @@ __all__ = ["DryRun"]
 class DryRun:
     r"""Replaces a chat model, records every request, and answers so that the run makes the most calls.
 
-    Every sentence is a claim, every claim is wrong, and every revision changes something. A request with a `prefill`
-    fails and is not recorded in `requests`, because it would only follow an answer that cannot be read.
+    Its answers say that every sentence is a claim and that every claim is wrong, and every revision changes something.
+    A request with a `prefill` fails and is not recorded in `requests`, because real runs send it only after an answer
+    that cannot be read.
 
     >>> from veridical.llm.protocol import Message
     >>> model = DryRun("m")
@@ -32,7 +33,7 @@ class DryRun:
         self.requests: list[Request] = []
 
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
-        """Return one answer for each request. The same request always gets the same answer."""
+        """Return one answer for each request. The same request always has the same answer."""
         self.requests += [request for request in requests if not request.prefill]
         replies: list[Reply | Failure] = []
         for request in requests:

@@ -1,6 +1,6 @@
 """Find the base URL and the key of a server.
 
-Keys come from the environment or a file, never from the value of an option, and are never shown.
+Keys are read from the environment or from a file, and never from the value of an option. They are never shown.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ class Endpoint:
     key: str | None = field(repr=False)
 
     def scrub(self, text: str) -> str:
-        """Mask the key in a text from the server or a library. Call this before shortening the text."""
+        """Mask the key in a text from the server or a library.
+
+        Call this before you shorten the text, because a part of a key would not be recognised.
+        """
         return text.replace(self.key, "***") if self.key else text
 
     def scrub_document(self, document: dict[str, Any]) -> None:
@@ -47,7 +50,11 @@ class Endpoint:
 
 
 def check_api(api: str) -> None:
-    """Raise `InputError` unless `api` is one of `APIS`."""
+    """Check that `api` is one of `APIS`.
+
+    Raises:
+        InputError: It is not.
+    """
     if api not in APIS:
         raise InputError(f"the API is {api!r}", hint=f"one of {', '.join(APIS)}")
 
@@ -55,7 +62,7 @@ def check_api(api: str) -> None:
 def resolve_url(base_url: str | None, environment: Mapping[str, str] = os.environ) -> str:
     """Return the base URL of the server, without a slash at its end.
 
-    Without `base_url`, this is $OPENAI_BASE_URL, or OpenAI's own URL.
+    If you do not pass `base_url`, this is $OPENAI_BASE_URL, or OpenAI's own URL.
 
     Raises:
         InputError: The URL is not a plain http(s) address.
@@ -80,8 +87,8 @@ def resolve_server(
 ) -> Endpoint:
     """Return the base URL and the key of the server.
 
-    Without `key_env` and `key_file`, the key is $OPENAI_API_KEY. It is only sent to OpenAI's own server or
-    $OPENAI_BASE_URL, never to another server.
+    If you pass neither `key_env` nor `key_file`, the key is $OPENAI_API_KEY. This key is only sent to OpenAI's own
+    server or to $OPENAI_BASE_URL, and never to another server.
 
     Args:
         base_url: The base URL. Default: $OPENAI_BASE_URL, or OpenAI's own URL.

@@ -1,6 +1,6 @@
 """Run a chat model from a local folder with transformers.
 
-Requests with equal settings are answered in batches; `veridical.models.generation` writes the answers.
+Requests with equal settings are answered in batches. The answers are written by `veridical.models.generation`.
 """
 
 from __future__ import annotations
@@ -36,11 +36,13 @@ _MOST_PADDING = 2  # most tokens read for a batch, as a multiple of the tokens i
 class LocalChat:
     """Runs a language model from a local folder (config.json, tokenizer, safetensors; or a GGUF file) as a chat model.
 
-    The requests of one `chat` are answered in batches, and a common beginning of their messages (the document) is read
-    once. Messages go through the tokenizer's chat template. Without a template, each message becomes a line "role:
-    content". Special tokens inside a message are treated as plain text. A request fails with the kind "context" if its
-    prompt and `max_tokens` together exceed the model's positions. A sampled request without a seed gets a seed from its
-    own text and its index, so that the same requests give the same replies. The weights are loaded on the first `chat`.
+    The requests of one `chat` are answered in batches. If their messages begin with the same document, it is read only
+    once. Messages are formatted by the tokenizer's chat template, or as lines "role: content" if there is no template.
+    Special tokens inside a message are treated as plain text.
+
+    If a prompt and its `max_tokens` together do not fit into the model's positions, the request fails with the kind
+    "context". If you sample without a seed, a seed is made from the text of the request and its index, so that the same
+    requests always have the same replies. The weights are loaded on the first `chat`.
 
     Args:
         folder: The folder of the model, or a file with the extension .gguf.
@@ -61,8 +63,10 @@ class LocalChat:
         self._lock = threading.Lock()
 
     def fingerprint(self) -> dict[str, str]:
-        """Return the name, a hash of the folder and its weight files (by size and date), and the precision if it was
-        given.
+        """Return what replies depend on, as JSON.
+
+        This is the name of the model, a hash of the folder and of its weight files (by size and date), and the
+        precision if you set it.
         """
         files = [self.folder] if is_gguf(self.folder) else self.folder.glob("*.safetensors")
         weights = sorted((f.name, f.stat().st_size, f.stat().st_mtime_ns) for f in files)

@@ -1,8 +1,7 @@
 """Use chat models on any server with OpenAI's interface (hosted, vLLM, llama.cpp, Ollama …), with the official client.
 
-Requests run in a bounded number of threads behind synchronous calls. The class learns from a server's errors which
-parameters the server rejects, and leaves them out from then on. `veridical.llm.response_parser` reads the HTTP
-responses.
+Calls are synchronous, and the requests of a call run in a limited number of threads. If a server rejects a parameter,
+it is left out from then on. The HTTP responses are read by `veridical.llm.response_parser`.
 """
 
 from __future__ import annotations
@@ -51,9 +50,9 @@ class _Accepted:
 class OpenAIChat:
     """Asks a chat model on an OpenAI-compatible server. It reads and sends nothing before the first `chat`.
 
-    With `api="completions"`, messages are joined to one text, because base models need this (`prompts.plain_prompt`).
-    After few-shot examples, an answer then ends at a blank line, unless the request has a `stop`. This interface can
-    also score a `Request.continuation`.
+    Use `api="completions"` for base models. Messages are then joined to one text (`prompts.plain_prompt`), and after
+    few-shot examples, an answer ends at a blank line unless the request has a `stop`. This interface can also score a
+    `Request.continuation`.
 
     Args:
         model: The name of the model on the server.
@@ -136,7 +135,7 @@ class OpenAIChat:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The features that the server turned out to lack, one line each."""
+        """The features that the server turned out not to have, one line each."""
         without, alternatives = self._accepted.without, self._accepted.alternatives
         lines = [f"{self.name}: the server does not accept {name}" for name in sorted(without - {"max_tokens"})]
         if alternatives < _Accepted().alternatives and "logprobs" not in without:
@@ -148,7 +147,7 @@ class OpenAIChat:
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
         """Return one reply or failure for each request, in order.
 
-        The very first request is sent alone, so that a wrong configuration costs only one request.
+        The very first request is sent alone. If the configuration is wrong, you lose only this one.
 
         Raises:
             CannotJudgeError: No request can succeed, because the key is missing or wrong, the model is unknown, or no
@@ -158,7 +157,10 @@ class OpenAIChat:
         return [outcomes[i] for i in range(len(requests))]
 
     def each(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply | Failure]]:
-        """Yield the index and the outcome of each request as soon as it is ready. The errors are those of `chat`."""
+        """Yield the index and the outcome of each request as soon as it is ready.
+
+        It raises the same errors as `chat`.
+        """
         self._connect()
         first = 0 if self._proven else 1
         yield from ((i, self._ask(request)) for i, request in enumerate(requests[:first]))
@@ -173,7 +175,7 @@ class OpenAIChat:
             pool.shutdown(cancel_futures=True)
 
     def close(self) -> None:
-        """Close the connections; the next `chat` opens new ones."""
+        """Close the connections. The next `chat` opens new ones."""
         if self._client is not None:
             self._client.close()
             self._client = None

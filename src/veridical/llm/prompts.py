@@ -1,8 +1,10 @@
 """Read prompts from versioned files (`llm/prompts/*.txt`), and fill in quoted texts between fences.
 
-A placeholder {{name}} stands for a quoted text. A fence is two lines around the text with a hash. This hash occurs in
-none of the texts, so that no text can close a fence. Each hash depends on only one text. Therefore the beginning of a
-prompt (the sources) stays the same from claim to claim, and a server can take it from its prefix cache.
+A placeholder {{name}} stands for a quoted text. The text is put between two lines, the fence, which contain a hash.
+This hash does not occur in any of the texts, so no text can close its fence.
+
+Each hash depends only on one text. The beginning of a prompt (the sources) is therefore the same for every claim, and a
+server with a prefix cache can reuse it.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ _PLACEHOLDER = re.compile(r"\{\{(\w+)(!?)\}\}")
 
 @dataclass(frozen=True, slots=True)
 class PromptTemplate:
-    """The text of a prompt, and its hash (12 hexadecimal digits), which requests and results repeat."""
+    """The text of a prompt, and its hash (12 hexadecimal digits). Requests and results also contain this hash."""
 
     name: str
     text: str
@@ -84,8 +86,8 @@ def make(name: str, text: str) -> PromptTemplate:
 def fill(prompt: PromptTemplate, **texts: str) -> str:
     r"""Fill the placeholders of a prompt: {{name}} with the text between fences, {{name!}} with the bare text.
 
-    {{name!}} is only for trusted words (a number, a label), so it takes one short line. Placeholders that occur inside
-    a text stay as they are. The same texts always give the same prompt.
+    Use {{name!}} only for words that you trust, such as a number or a label. It accepts one short line. Placeholders
+    inside a text are not filled. The same texts always give the same prompt.
 
     Raises:
         InputError: A placeholder has no text, a text has no placeholder, or a bare text is not one short line.
@@ -122,9 +124,9 @@ def fill(prompt: PromptTemplate, **texts: str) -> str:
 def plain_prompt(messages: Sequence[Message]) -> str:
     r"""Join messages to one text for a base model.
 
-    Each answer follows its question, and a blank line ends an example. George and Stuhlmüller 2023, A.1.2, use this
-    form: few-shot examples that end in "Supported: Yes", then a question that ends in "Supported:", so that the next
-    token is the answer.
+    Each answer follows its question, and examples are separated by a blank line. This is the form that George and
+    Stuhlmüller 2023 use in A.1.2: few-shot examples that end in "Supported: Yes", and then a question that ends in
+    "Supported:", so that the next token is the answer.
 
     >>> from veridical.llm.protocol import Message
     >>> turns = Message("user", "1 = 1?\nTrue:"), Message("assistant", "Yes"), Message("user", "1 = 2?\nTrue:")

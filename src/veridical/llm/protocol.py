@@ -1,6 +1,6 @@
-"""The protocol of chat models: a batch of requests goes in, and one reply or failure for each comes out, in order.
+"""The protocol of chat models: you pass a batch of requests, and get one reply or failure for each of them, in order.
 
-The records are frozen and hold no policy. A failure is a value, so that one bad answer never loses the others.
+All records are frozen. A failure is returned rather than raised, so that one bad answer does not lose the others.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ROLES = ("system", "user", "assistant")
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn of a chat; `role` is "system", "user" or "assistant"."""
+    """One turn of a chat. Its `role` is "system", "user" or "assistant"."""
 
     role: str
     content: str
@@ -90,8 +90,9 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprob:
-    """One token of an answer, with its natural log-probability, and the most likely alternatives as (token, logprob)
-    pairs.
+    """One token of an answer, with its natural log-probability.
+
+    The most likely alternatives are pairs (token, logprob).
     """
 
     token: str
@@ -158,13 +159,13 @@ class ChatModel(Protocol):
 
 @runtime_checkable
 class Incremental(ChatModel, Protocol):
-    """A chat model that yields each outcome as soon as it is ready, so that a cache stores it even if the run dies."""
+    """A chat model that yields each outcome as soon as it is ready.
+
+    A cache can then store the outcome even if the run is killed later.
+    """
 
     def each(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply | Failure]]:
-        """Yield the index and the outcome of each request, in the order in which they become ready.
-
-        Each index occurs once.
-        """
+        """Yield the index and the outcome of each request once, in the order in which they become ready."""
         ...
 
 
@@ -173,15 +174,16 @@ class Fingerprinted(ChatModel, Protocol):
     """A chat model that can say what its replies depend on, besides the request (see `model_fingerprint`)."""
 
     def fingerprint(self) -> Mapping[str, Any]:
-        """Return what replies depend on, as JSON: the name, the server (without credentials), the version of the
-        weights.
+        """Return what replies depend on, as JSON.
+
+        This is the name, the server (without credentials) and the version of the weights.
         """
         ...
 
 
 @runtime_checkable
 class WithAccess(ChatModel, Protocol):
-    """A chat model that keeps its replies to users who hold its key."""
+    """A chat model whose stored replies are only for users who hold its key."""
 
     def access(self) -> str | None:
         """Return a hash of everything that gives access to the model, or None if everyone has access."""
@@ -191,7 +193,7 @@ class WithAccess(ChatModel, Protocol):
 def model_fingerprint(model: ChatModel) -> dict[str, Any]:
     """Return what the model's replies depend on, besides the request.
 
-    If the model declares no fingerprint, this is only its name.
+    If the model has no fingerprint, this is only its name.
 
     >>> from veridical.llm.scripted import Scripted
     >>> model_fingerprint(Scripted([], name="m"))

@@ -1,6 +1,6 @@
 """Wait before requests, to keep a rate limit, because the server asks for it, or after failures.
 
-`RateLimiter` waits, and `retry_after` reads how long a server asks to wait.
+`RateLimiter` does the waiting, and `retry_after` reads how long a server asks to wait.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ __all__ = ["RateLimiter", "retry_after"]
 class RateLimiter:
     """Keeps the rate limit and the backoff for all requests to one server. It is safe for threads.
 
-    After the n-th failure of a request (counted from 0), the wait is random, between half and all of `base_wait` · 2^n
-    seconds.
+    After the n-th failure of a request (counted from 0), it waits for a random time between half and all of `base_wait`
+    · 2^n seconds.
 
     Args:
         per_minute: The number of requests that may be sent per minute, evenly spaced. None for no limit.
@@ -91,7 +91,7 @@ class RateLimiter:
 def retry_after(headers: Mapping[str, str], now: Callable[[], float] = time.time) -> float | None:
     """Return the seconds that a server asks to wait, from the header Retry-After (seconds or a date) or retry-after-ms.
 
-    The result is None if the server does not ask to wait, or if the header cannot be read.
+    Return None if the server does not ask to wait, or if the header cannot be read.
 
     >>> retry_after({"retry-after": "7"}), retry_after({"retry-after-ms": "250"}), retry_after({"retry-after": "soon"})
     (7.0, 0.25, None)

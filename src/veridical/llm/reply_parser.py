@@ -1,8 +1,8 @@
 """Read the replies of models without trusting them.
 
-Each function returns what a reply plainly says, or None or an empty result. A reply may quote a source that was written
-to look like a reply. So an ambiguous reply counts as unreadable, and a part of a broken answer never stands for the
-whole. No function raises an error, and nothing is evaluated.
+A reply may quote a source that was written to look like a reply. If it is not clear what a reply says, the functions in
+this module return None or an empty result, and they never use a part of a broken answer. They raise no errors and
+evaluate nothing.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ _MARKS = " \t\r\n▁Ġ*_`'\"“”‘’«».,:;!?()[]{}<>#-"
 
 
 def strip_reasoning(text: str) -> str:
-    r"""Return `text` without the tagged reasoning that some models put first.
+    r"""Remove the tagged reasoning that some models write before their answer.
 
-    The result is "" if no answer follows, or if the reply is ambiguous (see `records.strings.answer_start`).
+    If there is no answer after the reasoning, or if it is not clear where it ends, return "" (see
+    `records.strings.answer_start`).
 
     >>> strip_reasoning("<think>Is it? Yes.</think> No"), strip_reasoning("Is it? Yes.\n</think> No")
     (' No', ' No')
@@ -52,10 +53,10 @@ def strip_reasoning(text: str) -> str:
 
 
 def json_object(text: str) -> dict[str, Any] | None:
-    """Return the only JSON object in a text, ignoring prose and code fences around it.
+    """Find the only JSON object in a text, ignoring prose and code fences around it.
 
-    The result is None if there is no object, or two different objects. It is also None if the object is broken or
-    incomplete, or contains a repeated key, NaN, infinity, or half of a surrogate pair.
+    Return None if there is no object, or if there are two different objects. Objects that are incomplete or broken are
+    not returned, and neither are objects with a repeated key, NaN, infinity, or half of a surrogate pair.
 
     >>> json_object('Here you are: {"supported": "Yes"} Anything else?')
     {'supported': 'Yes'}
@@ -85,9 +86,8 @@ def _alternation(words: Sequence[str]) -> str:
 def yes_no(text: str, *, yes: Sequence[str] = YES, no: Sequence[str] = NO) -> bool | None:
     """Return True if a text begins with a word for yes, and False if it begins with a word for no.
 
-    A label before the word ("Answer: Yes"), its letter case and punctuation around it do not matter. The result is None
-    if the text begins with neither, or if the opposite word also stands where an answer could stand ("No. Yes, …", "yes
-    or no").
+    The word may follow a label ("Answer: Yes"). Letter case and punctuation around it are ignored. If the text begins
+    with neither word, or if it also gives the opposite answer ("No. Yes, …", "yes or no"), return None.
 
     >>> yes_no("**Yes**, there is no doubt."), yes_no("Supported: No"), yes_no("Maybe"), yes_no("Yes or no?")
     (True, False, None, None)
@@ -112,10 +112,10 @@ def yes_no(text: str, *, yes: Sequence[str] = YES, no: Sequence[str] = NO) -> bo
 def yes_no_mass(reply: Reply, *, yes: Sequence[str] = YES, no: Sequence[str] = NO) -> tuple[float, float] | None:
     """Return the probabilities that the first token of the answer is a word for yes, and that it is a word for no.
 
-    Tokens of reasoning before the answer are skipped, whether they are in the reply's text or beside it. So are tokens
-    without a letter or digit. Letter case, spaces and punctuation around a token do not matter, and its variants add
-    up. A side without a token among the alternatives gets 0. If the server gave no alternatives to the chosen token,
-    the rest of its probability counts for the other side.
+    Reasoning before the answer is skipped, and so are tokens without a letter or digit. Letter case, spaces and
+    punctuation around a token are ignored, and the probabilities of all variants of a word are added up. If no
+    alternative is a word for one side, this side has the probability 0. If the server gave no alternatives at all, the
+    remaining probability is given to the other side.
 
     Returns:
         P(yes) and P(no), each in [0, 1]. None if the reply has no log-probabilities.
@@ -154,7 +154,7 @@ def yes_probability(
     """Return P(yes) / (P(yes) + P(no)) for the first token of the answer (George and Stuhlmüller 2023, §2.2).
 
     Args:
-        reply: The reply, of which only the log-probabilities are read.
+        reply: The reply. Only its log-probabilities are used.
         yes: The words for yes.
         no: The words for no.
         least_mass: The value in [0, 1] that P(yes) + P(no) must exceed. If it does not, the model was about to say
@@ -171,9 +171,9 @@ def yes_probability(
 
 
 def continuation_probability(reply: Reply, continuation: str) -> float | None:
-    """Return the probability in [0, 1] of a whole continuation that a model scored (`Request.continuation`).
+    """Return the probability, in [0, 1], of a continuation that a model scored (`Request.continuation`).
 
-    The result is None if the reply is another text, or has no log-probabilities.
+    Return None if the reply is another text, or has no log-probabilities.
 
     >>> from veridical.llm.protocol import TokenLogprob
     >>> continuation_probability(Reply(" Yes", (TokenLogprob(" Yes", 0.0),)), " Yes")
@@ -187,7 +187,7 @@ def continuation_probability(reply: Reply, continuation: str) -> float | None:
 def labelled(text: str, label: str) -> str | None:
     r"""Return the text after `label:` at the start of a line.
 
-    The result is None if there is no such line, or if two such lines differ.
+    Return None if no line begins with the label, or if two such lines have different texts.
 
     >>> labelled("Reason: it says so.\n**Supported:** Yes", "Supported")
     'Yes'
@@ -206,7 +206,7 @@ def labelled_values(text: str, label: str) -> set[str]:
 def listed(text: str) -> list[str]:
     r"""Return the items of the numbered or bulleted list in a text, without their numbers.
 
-    Prose before and after the list is skipped. A line directly beneath an item belongs to the item.
+    Prose before and after the list is ignored. If an item continues on the next line, the lines are joined.
 
     >>> listed("Claims:\n1. It rains.\n2) It is\n   cold.\n\nThat is all.")
     ['It rains.', 'It is cold.']
@@ -215,7 +215,9 @@ def listed(text: str) -> list[str]:
 
 
 def numbered(text: str) -> dict[int, str]:
-    r"""Return the items of the numbered list in a text by number. A number that has two different texts is left out.
+    r"""Return the items of the numbered list in a text by number.
+
+    If a number occurs with two different texts, it is left out.
 
     >>> numbered("1. Yes\n2. No\n2. Yes")
     {1: 'Yes'}

@@ -1,7 +1,7 @@
 """Read the HTTP responses of a server.
 
-A response becomes a `Reply` only if its body follows the protocol, and a `Failure` otherwise. `reply_parser` then reads
-the reply's text.
+If the body of a response follows the protocol, it becomes a `Reply`, and otherwise a `Failure`. To read the text of the
+reply, use `reply_parser`.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def read_response(
 ) -> Reply | Failure:
     """Read the reply to a request from the body of an HTTP response.
 
-    HTML, incomplete JSON, a body without choices or content, or a refusal becomes a failure that says so. Malformed
-    log-probabilities are dropped as a whole.
+    HTML, incomplete JSON, a body without choices or content, or a refusal becomes a failure that says so. If the
+    log-probabilities are malformed, they are all dropped.
 
     Args:
         body: The raw bytes of the body.

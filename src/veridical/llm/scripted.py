@@ -1,6 +1,6 @@
 """Take replies from a script, for tests, for examples, and to replay a run.
 
-The scripted model needs no server. `yes_no_reply` makes replies with log-probabilities for it.
+The scripted model needs no server. Use `yes_no_reply` to make replies with log-probabilities for it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ Script = Sequence[ScriptedReply] | Mapping[str, ScriptedReply] | Callable[[Reque
 class Scripted:
     """Answers from a script, and records every request in `requests`.
 
-    A text in the script becomes a `Reply` without log-probabilities, whose usage counts words. If the script has no
-    answer, the outcome is a `Failure` of the kind "script". Only a function can continue a `Request.prefill`.
+    A text in the script becomes a `Reply` without log-probabilities, and its usage is the number of words. If the
+    script has no answer, you get a `Failure` of the kind "script". To continue a `Request.prefill`, the script must be
+    a function.
 
     Args:
         script: A sequence of replies, which are used up in order, a mapping whose first key that occurs in the last

@@ -1,9 +1,10 @@
 """Metrics that compare predictions with gold labels on whole responses, and thresholds for every level.
 
 All metrics are pure functions. The numeric modules take arrays of labels (True = hallucinated) and scores (1 =
-hallucinated). An optional `weight` says how often each item counts. `alignment` and `coverage` turn examples and
-judgements into such arrays, and `registry.METRICS` lists the metrics by name. An undefined value raises
-`UndefinedMetricError` instead of getting a default.
+hallucinated). The optional argument `weight` says how often each item counts. You can make such arrays from examples
+and judgements with `alignment` and `coverage`. All metrics are listed by name in `registry.METRICS`.
+
+If a value is undefined, `UndefinedMetricError` is raised. There are no default values.
 """
 
 from __future__ import annotations
@@ -14,4 +15,7 @@ __all__ = ["UndefinedMetricError"]
 
 
 class UndefinedMetricError(InputError):
-    """Raised if a metric has no value on the data, such as an area under a curve if all items have the same label."""
+    """Raised if a metric has no value on the data.
+
+    For example, an area under a curve is undefined if all items have the same label.
+    """

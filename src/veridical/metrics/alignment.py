@@ -1,7 +1,7 @@
 """Turn an example and a judgement into labels and scores of the response. `coverage` does the same for sources.
 
 **Only characters that both gold and prediction judged count.** If there are no such characters, or if gold or
-prediction has no finding about hallucination, the result is None. The case then does not count and is reported as not
+prediction says nothing about hallucination, the functions return None. The case is then left out and reported as not
 judged. A gold score of 0.5 or more is positive.
 """
 
@@ -25,8 +25,8 @@ __all__ = ["Characters", "as_decided", "characters", "response_pair", "word_scor
 class Characters:
     """Holds one response as arrays with one entry per character.
 
-    The arrays hold the gold score, the predicted score, and whether both gold and prediction judged the character.
-    Their *shape* is (characters,).
+    There is an array with the gold score, one with the predicted score, and one that says whether both gold and
+    prediction judged the character. Their *shape* is (characters,).
     """
 
     text: str
@@ -46,23 +46,22 @@ class Characters:
         return (self.score >= threshold) & self.judged
 
     def spans(self, threshold: float) -> tuple[list[Span], list[Span]]:
-        """Return the gold spans and the predicted spans, after joining neighbouring spans by `records.decide.merge`.
+        """Return the gold spans and the predicted spans, after joining neighbouring spans with `records.decide.merge`.
 
-        Because of the joining, a detector that scores single words can be compared with a detector that marks whole
-        phrases.
+        In this way, you can compare a detector that scores single words with one that marks whole phrases.
         """
         masks = self.gold_mask(), self.predicted_mask(threshold)
         gold, predicted = (merge(self.text, runs(marked)) for marked in masks)
         return gold, predicted
 
     def judged_units(self, units: Units) -> Units:
-        """Return those of `units` that hold a judged character."""
+        """Return the units that contain at least one judged character."""
         return units[any_in(self.judged, units)]
 
     def unit_scores(self, units: Units) -> tuple[Bools, Floats]:
-        """Return the gold label and the highest predicted score of each unit, over the characters that were judged.
+        """Return the gold label and the highest predicted score of each unit.
 
-        Both results have *shape* (units,).
+        Only judged characters are used. Both results have *shape* (units,).
         """
         return any_in(self.gold_mask(), units), highest_in(np.where(self.judged, self.score, 0.0), units)
 
@@ -70,8 +69,8 @@ class Characters:
 def characters(example: Example, judgement: Judgement) -> Characters | None:
     """Return the response as arrays of gold and predicted scores.
 
-    The result is None if gold and prediction judged no character in common. It is also None if gold calls the response
-    hallucinated but marks no span.
+    Return None if gold and prediction judged no character in common, or if gold says that the response is hallucinated
+    but marks no span.
 
     Raises:
         InputError: The judgement does not fit the case.
@@ -95,12 +94,13 @@ def characters(example: Example, judgement: Judgement) -> Characters | None:
 
 
 def response_pair(example: Example, judgement: Judgement) -> tuple[bool, float] | None:
-    """Return whether gold calls the response hallucinated, together with the predicted score.
+    """Return whether gold says that the response is hallucinated, together with the predicted score.
 
-    The gold label comes from the response-level score or, without such a score, from the highest verdict. The
-    prediction also counts by its response-level score. Its highest verdict on judged characters counts instead if it
-    has no such score, or if it has verdicts and gold judged only a part of the response (as in HaDes, where gold judges
-    one phrase). The result is None if gold or prediction has no finding about hallucination.
+    Both are taken from the score of the whole response, or from the highest verdict on judged characters if there is no
+    such score. If gold judged only a part of the response (as in HaDes, where it judges one phrase), the highest
+    predicted verdict on that part is used if there is one.
+
+    Return None if gold or prediction says nothing about hallucination.
 
     >>> from veridical.records.types import Case
     >>> case = Case("1", "In Rome")
@@ -127,7 +127,7 @@ def word_scores(
 ) -> tuple[Bools, Floats] | None:
     """Return the gold label and the score of each judged word of the response (Chang et al. 2024, §5.3).
 
-    The result is None if there is no such word, or under the conditions of `characters`.
+    Return None if there is no such word, or if `characters` would return None.
 
     >>> from veridical.records.types import Case, Verdict
     >>> gold = Judgement("1", "human:a", verdicts=(Verdict(Span(3, 7), 1.0),))
@@ -140,11 +140,10 @@ def word_scores(
 
 
 def as_decided(example: Example, judgement: Judgement, thresholds: Thresholds) -> Judgement:
-    """Replace the scores of a judgement by its decision on the response (`records.decide`), 1 for flagged and 0 for not
-    flagged.
+    """Replace the scores of a judgement by its decision on the response: 1 if it is flagged, and 0 otherwise.
 
-    If gold judged only a part of the response, the verdicts on that part decide. A judgement without any finding about
-    the response is returned unchanged.
+    The decision is made by `records.decide`. If gold judged only a part of the response, only the verdicts on that part
+    are used. A judgement that says nothing about the response is returned unchanged.
 
     >>> from veridical.records.types import Case, Verdict
     >>> example = Example(Case("1", "In Rome"), Judgement("1", "human:a", hallucination=1.0))

@@ -73,7 +73,7 @@ def as_probabilities(values: ArrayLike) -> Floats:
 def as_weight(weight: ArrayLike | None, n: int) -> Floats:
     """Return how often each of `n` items counts, as an array of *shape* (n,).
 
-    With None, every item counts once.
+    If `weight` is None, every item counts once.
 
     Raises:
         InputError: A weight is negative, or the number of weights is not `n`.

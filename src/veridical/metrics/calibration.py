@@ -13,10 +13,10 @@ BINS = 10
 
 
 def bin_terms(labels: ArrayLike, scores: ArrayLike) -> Floats:
-    """Return what each item adds to the sums behind `ece_of_sums`, for 10 bins of equal width.
+    """Return what each item adds to the sums that `ece_of_sums` needs, for 10 bins of equal width.
 
-    The sums are the weights of the 10 bins, then their scores, then their positives. The result has *shape* (items,
-    30).
+    Each row has 30 numbers: the weight of the item in each of the 10 bins, then its score, and then its label. The
+    result has *shape* (items, 30).
     """
     gold, score, _ = labels_and_scores(labels, as_probabilities(scores))
     terms = np.zeros((gold.size, 3, BINS))
@@ -28,8 +28,8 @@ def bin_terms(labels: ArrayLike, scores: ArrayLike) -> Floats:
 def ece_of_sums(sums: Floats) -> float:
     """Compute the expected calibration error from the sums of `bin_terms`.
 
-    It is the weighted mean gap between score and proportion of positives over the bins, in [0, 1]. 0 means calibrated,
-    and 1 means always sure and always wrong.
+    In each bin, the mean score is compared with the proportion of positives. The error is the weighted mean of these
+    differences. It lies in [0, 1], where 0 means calibrated, and 1 means always sure and always wrong.
 
     >>> round(ece_of_sums(bin_terms([0, 1, 1], [0.05, 0.9, 1.0]).sum(axis=0)), 4)
     0.05

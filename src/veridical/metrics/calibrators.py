@@ -1,7 +1,7 @@
 """Turn scores into probabilities, by Platt's logistic curve or by isotonic regression on labelled scores.
 
-Fit on validation data only. Fitted calibrators are small frozen objects with JSON parameters, and need only numpy.
-Fitting needs scikit-learn (extra `stats`).
+Fit on validation data only. A fitted calibrator is a small frozen object with JSON parameters that needs only numpy. To
+fit one, you need scikit-learn (extra `stats`).
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ def calibrator(parameters: Mapping[str, Any]) -> Platt | Isotonic:
 def fit_platt(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> Platt:
     """Fit Platt's logistic curve to scores, with his smoothed targets (Platt 1999).
 
-    The scores may be any real numbers. The targets keep the curve finite even if the scores separate the classes
-    completely.
+    The scores may be any real numbers. The smoothed targets keep the curve finite even if the scores separate the
+    classes completely.
 
     Raises:
         UndefinedMetricError: All labels are of one class.
@@ -125,8 +125,8 @@ def fit_platt(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = N
 def fit_isotonic(labels: ArrayLike, scores: ArrayLike) -> Isotonic:
     """Fit a rising line to the labels with the least squared error (pool adjacent violators).
 
-    The line is flat outside the data. It overfits small samples, so prefer `fit_platt` below about a thousand items
-    (Niculescu-Mizil & Caruana 2005).
+    The line is flat outside the data. It overfits small samples, so use `fit_platt` if you have fewer than about a
+    thousand items (Niculescu-Mizil & Caruana 2005).
     """
     gold, score, _ = two_class_sample(labels, scores, None)
     try:

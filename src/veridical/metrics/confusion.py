@@ -1,7 +1,7 @@
 """The four counts of a yes/no decision, and the ratios between them. Hallucinated is the positive class.
 
-A ratio of 0 to 0 is undefined and raises an error. F1 alone has a value if only one of precision and recall is defined:
-it is 0 if there are gold positives but nothing was flagged, or the reverse.
+A ratio of 0 to 0 is undefined and raises an error. F1 is an exception: if only one of precision and recall is defined,
+it is 0.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Confusion"]
 class Confusion:
     """Counts the items found (tp), wrongly flagged (fp), missed (fn) and rightly not flagged (tn).
 
-    The counts may be weighted sums. `tn` is None if it cannot be counted, as with spans.
+    The counts may be weighted sums. If true negatives cannot be counted, as with spans, `tn` is None.
 
     >>> Confusion(tp=3, fp=1, fn=2, tn=4).f1()
     0.6666666666666666
@@ -35,7 +35,7 @@ class Confusion:
 
     @classmethod
     def of(cls, labels: ArrayLike, flagged: ArrayLike, weight: ArrayLike | None = None) -> Confusion:
-        """Count how decisions agree with labels; `weight` says how often each item counts.
+        """Count how decisions agree with labels. `weight` says how often each item counts.
 
         >>> Confusion.of([1, 1, 0, 0], [1, 0, 0, 0])
         Confusion(tp=1.0, fp=0.0, fn=1.0, tn=2.0)
@@ -80,8 +80,9 @@ class Confusion:
         return _ratio("specificity", tn, tn + self.fp, "there are no gold negatives")
 
     def false_alarms(self) -> float:
-        """Compute the false positive rate, the proportion of gold negatives that were flagged: fp / (fp + tn), in [0,
-        1].
+        """Compute the false positive rate, fp / (fp + tn), in [0, 1].
+
+        This is the proportion of gold negatives that were flagged.
 
         >>> Confusion(3, 1, 2, 4).false_alarms()
         0.2

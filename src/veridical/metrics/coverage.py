@@ -1,8 +1,8 @@
 """Turn an example and a judgement into labels and scores of omission, per case, per source or per word.
 
-Only sources that must be covered count, and only those **characters that both gold and prediction judged**
-(`Judgement.judged_sources`). If there are no such characters, or if gold or prediction has no finding about coverage,
-the result is None. The case then does not count and is reported as not judged. A gold score of 0.5 or more is positive.
+Only sources that must be covered are used, and only **characters that both gold and prediction judged**
+(`Judgement.judged_sources`). If there are no such characters, or if gold or prediction says nothing about coverage, the
+functions return None. The case is then left out and reported as not judged. A gold score of 0.5 or more is positive.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def _omission_score(judgement: Judgement) -> float | None:
 def coverage_pair(example: Example, judgement: Judgement) -> tuple[bool, float] | None:
     """Return whether gold has an omission, together with the predicted omission score.
 
-    Both come from the omission score of the whole response or, without such a score, from the highest single omission.
-    The result is None if gold or prediction has no finding about coverage.
+    Both are taken from the omission score of the whole response, or from the highest single omission if there is no
+    such score. Return None if gold or prediction says nothing about coverage.
 
     >>> from veridical.records.types import Case
     >>> example = Example(Case("1", "a"), Judgement("1", "human:a", omission=0.0))
@@ -63,9 +63,10 @@ def _shared_sources(example: Example, judgement: Judgement) -> list[tuple[Source
 def source_scores(example: Example, judgement: Judgement) -> tuple[Bools, Floats] | None:
     """Return the gold label and the predicted score of each source that must be covered.
 
-    A source is positive if gold calls any part of it omitted. Its score is the score of its highest omission, or 0 if
-    it has no omission. A source counts only if gold and prediction judged at least one character of it in common. The
-    result is None if no source counts, or if gold or prediction does not say which sources were omitted.
+    A source is positive if gold says that any part of it is omitted. Its score is the score of its highest omission, or
+    0 if it has no omission. Sources of which gold and prediction judged no character in common are left out.
+
+    Return None if no source is left, or if gold or prediction does not say which sources were omitted.
 
     >>> from veridical.records.types import Case, Omission, Source, Span
     >>> case = Case("1", "a", (Source("pro", "yes", must_cover=True), Source("con", "no", must_cover=True)))
@@ -95,7 +96,7 @@ def source_words(
 ) -> tuple[Bools, Floats] | None:
     """Return the gold label and the score of each word in the sources that must be covered (Chang et al. 2024, §5.3).
 
-    The result is None under the same conditions as for `source_scores`.
+    Return None in the same cases as `source_scores`.
 
     >>> from veridical.records.types import Case, Omission, Source, Span
     >>> case = Case("1", "a", (Source("pro", "very good", must_cover=True),))

@@ -1,8 +1,10 @@
 """Measure any metric in two steps: first make rows for each case, then compute one value from all rows.
 
-The same code measures every metric, and a bootstrap by document only changes how often rows count. If a case does not
-count, it has None in place of rows (see `alignment` and `coverage`). First ask `Metric.fits` whether the detector
-scores the metric's level and the data set labels it, because a single judgement does not show this.
+All metrics are measured by the same code. A bootstrap by document only changes how often each row counts. A case that
+does not count has None instead of rows (see `alignment` and `coverage`).
+
+Before you measure, call `Metric.fits` to check that the detector scores the metric's level and that the data set labels
+it. You cannot see this from a single judgement.
 """
 
 from __future__ import annotations
@@ -68,7 +70,7 @@ class Statistic(Protocol):
         """Compute the value in each bootstrap sample of documents.
 
         Row i belongs to document `document[i]`, which counts `times[s, document[i]]` times in sample s. The result has
-        *shape* (samples,) and is NaN for samples in which the value is undefined.
+        *shape* (samples,). It is NaN for samples in which the value is undefined.
         """
         ...
 
@@ -77,8 +79,10 @@ class Statistic(Protocol):
 class FunctionOfSums:
     """A statistic that is computed from sums over the rows.
 
-    `terms` turns rows of *shape* (n, columns) into what they add to the k sums, *shape* (n, k). `formula` turns the k
-    sums into the value, and raises `UndefinedMetricError` if there is no value.
+    Attributes:
+        terms: A function that turns rows of *shape* (n, columns) into what they add to the k sums, *shape* (n, k).
+        formula: A function that computes the value from the k sums. It raises `UndefinedMetricError` if there is no
+            value.
     """
 
     terms: Callable[[Floats], Floats]
@@ -112,8 +116,10 @@ class FunctionOfSums:
 class RankingArea:
     """A statistic that is an area under a curve, computed from rows of label and score.
 
-    `area` computes the area from labels, scores and one weight per row. `areas` computes many areas from weights of
-    *shape* (samples, n), with NaN for samples in which all items have the same label.
+    Attributes:
+        area: A function that computes the area from labels, scores and one weight per row.
+        areas: A function that computes many areas from weights of *shape* (samples, n). The area is NaN for samples in
+            which all items have the same label.
     """
 
     area: Callable[[ArrayLike, ArrayLike, ArrayLike], float]
@@ -134,9 +140,9 @@ class RankingArea:
 class Metric:
     """Defines one metric and computes it in two steps.
 
-    In the first step, `project` turns a case into rows. In the second, `statistic` turns all rows into the value.
-    `level` is one of `METRIC_LEVELS` and names the units that are counted and the threshold that applies to them. `low`
-    and `high` are the lowest and highest possible values.
+    In the first step, `project` turns a case into rows. In the second, `statistic` computes the value from all rows.
+    The `level` of the metric (one of `METRIC_LEVELS`) says which units are counted, and which threshold is used for
+    them. `low` and `high` are the lowest and the highest possible value.
     """
 
     name: str
@@ -153,11 +159,11 @@ class Metric:
     def rows(
         self, example: Example, judgement: Judgement, threshold: float | Thresholds | None = None
     ) -> Floats | None:
-        """Return the rows of one case, or None if the case does not count.
+        """Return the rows of one case, or None if the case does not count. They have *shape* (k, columns).
 
-        A threshold given as a single number applies to the scores of the metric's level. With `Thresholds`, a metric of
-        responses flags as `records.decide` does, by the response's score or by a verdict. Other metrics use the
-        threshold of their own level. The result has *shape* (k, columns).
+        If you pass a single number as the threshold, it is used for the scores of the metric's level. If you pass
+        `Thresholds`, a metric of responses flags as `records.decide` does, by the score of the response or by a
+        verdict. Other metrics use the threshold of their own level.
 
         Raises:
             InputError: The metric needs a threshold, but there is no threshold.
@@ -208,8 +214,8 @@ class Metric:
 class Measured:
     """A value measured over `n` cases, with its confidence interval.
 
-    `value` is None if it is undefined. `low` and `high` are None if there is no interval. In both cases, `note` says
-    why.
+    If the value is undefined, `value` is None. If there is no interval, `low` and `high` are None. In both cases,
+    `note` says why.
     """
 
     value: float | None
@@ -230,7 +236,7 @@ def interval(
 ) -> tuple[float, float]:
     """Compute the percentile bootstrap interval of a metric by resampling documents (`significance.bootstrap`).
 
-    Only documents with at least one case that counts are drawn.
+    Documents in which no case counts are never drawn.
 
     Args:
         metric: The metric to measure.

@@ -1,6 +1,6 @@
 """Measure how well scores order items, without a threshold: ROC AUC and average precision.
 
-All these measures depend only on the order of the scores. Equal scores share a rank.
+These measures depend only on the order of the scores. Equal scores share a rank.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def roc_auc(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = Non
 def average_precision(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
     """Compute average precision: for each positive, the precision at its score, averaged over all positives.
 
-    This is the area under the precision-recall curve **as a step function** (as in scikit-learn). Trapezoids would
-    overestimate this area (Davis and Goadrich 2006). The value lies in [0, 1], and random scores reach the proportion
-    of positives.
+    This is the area under the precision-recall curve **as a step function** (as in scikit-learn). Do not use trapezoids
+    instead, because they overestimate this area (Davis and Goadrich 2006). The value lies in [0, 1]. Random scores
+    reach the proportion of positives.
 
     Raises:
         UndefinedMetricError: All items have the same label.
@@ -61,8 +61,8 @@ def _single(
 def roc_aucs(labels: ArrayLike, scores: ArrayLike, weights: Floats) -> Floats:
     """Compute `roc_auc` once for each row of `weights`.
 
-    `weights` has *shape* (samples, n), and the result has *shape* (samples,). A value is NaN if all items that count in
-    this sample have the same label.
+    `weights` has *shape* (samples, n), and the result has *shape* (samples,). The value is NaN for samples in which all
+    items that count have the same label.
 
     >>> roc_aucs([1, 0, 1, 0], [0.9, 0.1, 0.4, 0.4], np.array([[1.0, 1, 1, 1], [1, 1, 0, 0], [1, 0, 1, 0]]))
     array([0.875, 1.   ,   nan])
@@ -76,8 +76,8 @@ def roc_aucs(labels: ArrayLike, scores: ArrayLike, weights: Floats) -> Floats:
 def average_precisions(labels: ArrayLike, scores: ArrayLike, weights: Floats) -> Floats:
     """Compute `average_precision` once for each row of `weights`.
 
-    `weights` has *shape* (samples, n), and the result has *shape* (samples,). A value is NaN if all items that count in
-    this sample have the same label.
+    `weights` has *shape* (samples, n), and the result has *shape* (samples,). The value is NaN for samples in which all
+    items that count have the same label.
 
     >>> average_precisions([1, 0], [0.9, 0.1], np.array([[1.0, 1.0], [1.0, 0.0]]))
     array([ 1., nan])

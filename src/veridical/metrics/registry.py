@@ -1,4 +1,4 @@
-"""The metrics of whole responses by name (`METRICS`), each with its rows of a case and its value of all rows."""
+"""The metrics of whole responses by name (`METRICS`)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Confidence intervals and significance tests.
 
-The module has bootstrap intervals by document, Wilson's interval, McNemar's test and Bonferroni's correction. All
-p-values are two-sided; a small value means that the result is unlikely if there is no difference.
+There are bootstrap intervals by document, Wilson's interval, McNemar's test and Bonferroni's correction. All p-values
+are two-sided. A small p-value means that the result would be unlikely if there were no difference.
 """
 
 from __future__ import annotations
@@ -124,8 +124,9 @@ def wilson_interval(count: float, n: float, level: float = 0.95) -> tuple[float,
 def mcnemar(only_a: int, only_b: int) -> float:
     """Test whether two systems decide positive equally often on the same items (McNemar 1947, exact).
 
-    The arguments are the numbers of items that are positive for only one of the systems. Items on which the systems
-    agree do not count. The result is the two-sided p-value, in [0, 1], and 1 if there are no such items.
+    Pass the number of items that are positive for the first system only, and for the second system only. Items on which
+    the systems agree are not used. The result is the two-sided p-value in [0, 1]. It is 1 if the systems agree on all
+    items.
 
     >>> round(mcnemar(9, 1), 4), mcnemar(0, 0)
     (0.0215, 1.0)
@@ -140,7 +141,7 @@ def mcnemar(only_a: int, only_b: int) -> float:
 def bonferroni(p_values: Sequence[float]) -> list[float]:
     """Multiply each p-value by the number of p-values, up to 1 (Bonferroni; Chang et al. 2024, §5.1).
 
-    If there is no real difference, the chance that any of the results falls below α is at most α.
+    Then, if there is no real difference, the chance that any of the results is below α is at most α.
 
     >>> bonferroni([0.01, 0.4, 0.2])
     [0.03, 1.0, 0.6000000000000001]

@@ -1,9 +1,11 @@
 """Choose thresholds by a criterion, from pairs of label and score at one `Level`.
 
-Fit on validation data only. A score is flagged if score >= threshold, so a threshold of 0 flags everything. A criterion
-chooses the lowest score to flag. The threshold lies halfway between this score and the next lower score, so that
-rounding in another batch changes no decision on the validation data. Each level is fitted separately. Verdicts count by
-content word, and so do omissions, in the sources that must be covered.
+Fit on validation data only. Each level is fitted separately. Verdicts are counted by content word, and so are omissions
+in the sources that must be covered.
+
+An item is flagged if score >= threshold, so a threshold of 0 flags everything. A criterion chooses the lowest score to
+flag, and the threshold is placed halfway between this score and the next lower one. Small rounding differences
+therefore change no decision on the validation data.
 """
 
 from __future__ import annotations
@@ -73,8 +75,8 @@ def threshold_fitter(criterion: str) -> ThresholdFitter:
 def threshold_for_f1(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
     """Choose the threshold with the highest F1 (CH-Wang et al. 2024, §5.2).
 
-    On a tie, the highest of the best thresholds wins. The threshold is 0, which flags everything, if some scores are 0
-    and no other threshold does better.
+    If several thresholds are equally good, the highest of them is chosen. The threshold is 0, which flags everything,
+    if some scores are 0 and no other threshold does better.
 
     >>> threshold_for_f1([0, 1, 0, 1], [0.1, 0.3, 0.6, 0.8])
     0.2
@@ -86,7 +88,7 @@ def threshold_for_f1(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | N
 def threshold_for_balanced_accuracy(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
     """Choose the threshold with the highest balanced accuracy (Youden's J).
 
-    On a tie, the highest of the best thresholds wins.
+    If several thresholds are equally good, the highest of them is chosen.
 
     >>> threshold_for_balanced_accuracy([0, 1, 0, 1], [0.1, 0.3, 0.5, 0.75])
     0.625
@@ -120,7 +122,7 @@ def threshold_between_means(labels: ArrayLike, scores: ArrayLike, weight: ArrayL
     """Choose the threshold halfway between the mean scores of the two classes.
 
     It lies in [0, 1] for scores in [0, 1]. George and Stuhlmüller 2023, §2.3, average the probability that a summary is
-    right. A score is one minus this probability, so the middle is the same.
+    right, which is one minus our score. The middle is the same.
 
     >>> threshold_between_means([0, 0, 1], [0.0, 0.5, 0.75])
     0.5
@@ -136,9 +138,9 @@ def _best(cuts: Floats, values: Floats) -> float:
 
 
 def flagging_from(cuts: Floats, place: int) -> float:
-    """Return the threshold that flags the scores `cuts[: place + 1]`: halfway to the next lower score, or to 0.
+    """Return the threshold that flags the scores `cuts[: place + 1]`.
 
-    `cuts` holds distinct scores in descending order.
+    It is halfway to the next lower score, or to 0. `cuts` contains distinct scores in descending order.
     """
     lowest, next_lower = float(cuts[place]), float(cuts[place + 1]) if place + 1 < len(cuts) else 0.0
     middle = (lowest + next_lower) / 2
@@ -174,10 +176,10 @@ def with_response_scores(judgement: Judgement) -> Judgement:
 
 
 def pairs(level: Level, example: Example, judgement: Judgement) -> Floats | None:
-    """Return the rows of label and score of one case at one level.
+    """Return the rows of label and score of one case at one level, in the *shape* (k, 2).
 
-    The result has *shape* (k, 2). It is None if gold or prediction has no finding at this level. If gold judged only a
-    part of the response, it has no finding at level `RESPONSE`.
+    Return None if gold or prediction says nothing about this level. At level `RESPONSE`, this is also the case if gold
+    judged only a part of the response.
 
     >>> from veridical.records.types import Case
     >>> example = Example(Case("1", "In Rome"), Judgement("1", "human:a", hallucination=1.0))

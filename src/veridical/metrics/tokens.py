@@ -1,6 +1,6 @@
 """Split text into units (white-space tokens or words), and carry labels and scores from characters to units.
 
-Units are an array of half-open character spans with *shape* (k, 2), sorted and without overlaps.
+Units are an array of half-open character spans with *shape* (k, 2). They are sorted and do not overlap.
 """
 
 from __future__ import annotations
@@ -46,9 +46,8 @@ def white_space_tokens(text: str) -> Units:
 def word_units(text: str, *, is_stop_word: Callable[[str], bool] | None = None) -> Units:
     """Return the spans of the words of `text` (`text.segment.words`) that are not stop words.
 
-    `is_stop_word` gets each word in lower case, with a plain apostrophe in place of a typographic apostrophe. Chang et
-    al. 2024, §5.3, measure over all words that are not stop words. The result has *shape* (k, 2), where k is the number
-    of words.
+    `is_stop_word` is called with each word in lower case, with plain apostrophes. Leaving out stop words follows Chang
+    et al. 2024, §5.3. The result has *shape* (k, 2), where k is the number of words.
 
     >>> word_units("The tower is tall", is_stop_word={"the", "is"}.__contains__).tolist()
     [[4, 9], [13, 17]]
@@ -80,7 +79,7 @@ def mask(size: int, spans: Iterable[Span]) -> Bools:
 def scores_of_characters(size: int, scored: Iterable[tuple[Span, float]]) -> Floats:
     """Return, for each of `size` characters, the highest score among the spans that cover it.
 
-    A character that no span covers scores 0. The result has *shape* (size,).
+    If no span covers a character, its score is 0. The result has *shape* (size,).
 
     >>> scores_of_characters(4, [(Span(0, 3), 0.5), (Span(2, 4), 0.25)])
     array([0.5 , 0.5 , 0.5 , 0.25])
@@ -123,7 +122,7 @@ def any_in(marked: Bools, units: Units) -> Bools:
 
 
 def highest_in(values: Floats, units: Units) -> Floats:
-    """Return, for each unit, the highest of its characters' values.
+    """Return the highest value of the characters in each unit.
 
     `values` has one value per character. The units are start and end positions with *shape* (k, 2), and the result has
     *shape* (k,). No unit may be empty.

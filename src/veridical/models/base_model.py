@@ -23,7 +23,7 @@ _weight_hashes: WeakKeyDictionary[Any, tuple[list[tuple[int, int]], str | None]]
 def base_of(model: LocalModel) -> Base:
     """Return the record that identifies a model.
 
-    The tokenizer is hashed once, and the weights are hashed again only after a change.
+    The tokenizer is hashed only once. The weights are hashed again only if they have changed.
     """
     config = model.model.config.get_text_config()
     if model.tokenizer not in _tokenizer_hashes:

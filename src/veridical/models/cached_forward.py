@@ -1,6 +1,6 @@
 """Run forward passes of a causal language model, and cache the keys and values of all earlier tokens.
 
-Rows can be removed when their text has ended. Prompts that begin alike share one pass over their beginning.
+You can remove rows whose text has ended. If several prompts begin alike, their beginning is read only once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def cache_argument(model: Any) -> str:
 def bytes_per_token(model: LocalModel) -> int:
     """Return the number of bytes that the keys and values of one token take, from the model's configuration.
 
-    For a model without attention heads, which keeps one state instead, this is only a rough size.
+    This is only a rough estimate for a model without attention heads, which keeps one state instead.
     """
     config = model.model.config.get_text_config()
     heads = getattr(config, "num_attention_heads", None) or 1
@@ -45,7 +45,7 @@ def bytes_per_token(model: LocalModel) -> int:
 class CachedForward:
     """Runs a model's forward passes over growing token sequences (rows), with a cache of all earlier keys and values.
 
-    Layers with a sliding window keep all keys and values, too, so that the cache can be cropped to any token.
+    Layers with a sliding window also keep all keys and values, so that you can crop the cache to any token.
 
     Attributes:
         length: The number of tokens per row in the cache, including padding.
@@ -133,7 +133,7 @@ class CachedForward:
     def crop(self, length: int) -> None:
         """Forget all but the first `length` tokens of each row.
 
-        If the cache cannot be cropped, all tokens are forgotten.
+        If the cache cannot be cropped, forget all tokens.
         """
         if self.length <= length:
             return
@@ -169,7 +169,9 @@ class CachedForward:
         return None if bool(mask.all()) else mask
 
     def begin_with(self, beginnings: Sequence[Sequence[int]], rows: Sequence[tuple[int, int]], length: int) -> None:
-        """Read each beginning once, and start each row with the first tokens of one beginning, after left padding.
+        """Read each beginning once, and start each row with the first tokens of one beginning.
+
+        Rows are padded on the left.
 
         Args:
             beginnings: The token ids of each beginning.
@@ -263,8 +265,9 @@ def shared_beginnings(prompts: Sequence[Sequence[int]]) -> list[tuple[list[int],
 def read_prompts(forward: CachedForward, prompts: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Read prompts with a `CachedForward` that has read nothing yet. Shared beginnings are read only once.
 
-    Rows are padded on the left. Every row is read from the same column on, which is the column where the longest
-    remainder of a prompt begins. Rows with a shorter remainder read some shared tokens again, so that no row has a gap.
+    Rows are padded on the left. All rows are read from the same column on, where the longest remainder of a prompt
+    begins. In a row with a shorter remainder, some of the shared tokens are therefore read again, so that there is no
+    gap.
 
     Args:
         forward: The forward passes, which have one row for each prompt afterwards.

@@ -47,7 +47,7 @@ class PairScores:
 class EncodedPair:
     """A pair for the model.
 
-    `window` is None if the hypothesis has no token. The other fields are as in `PairScores`.
+    If the hypothesis has no token, `window` is None. The other fields are as in `PairScores`.
     """
 
     window: Window | None
@@ -77,17 +77,17 @@ def role_probabilities(logits: Floats, roles: Sequence[Role]) -> dict[Role, Floa
 class CrossEncoder:
     """Scores pairs with a sequence classifier. Each text is tokenised once, and pairs are batched by length.
 
-    A hypothesis gets at most half of the model's tokens, and its premise gets the rest. If a text is cut, the scores
-    say so.
+    A hypothesis may use at most half of the model's tokens, and the rest is for its premise. If a text had to be cut,
+    the scores say so.
 
     Args:
         runner: The runner of the classifier.
         roles: The roles of its classes (`checkpoint.class_roles`).
-        joined: How to join the two texts. "pair" joins them as the tokenizer does, and "single" with one separator and
-            without segments (MiniCheck). Any other text is a template with {premise} and {hypothesis}, in which special
-            tokens are written out.
-        max_tokens: The largest number of tokens in a pair. Default: as many as the model has positions. It may be
-            larger for a model that knows only distances (T5, DeBERTa-v3).
+        joined: How to join the two texts. "pair" joins them as the tokenizer does, and "single" joins them with one
+            separator and without segments (MiniCheck). Any other text is a template with {premise} and {hypothesis}, in
+            which special tokens are written out.
+        max_tokens: The largest number of tokens in a pair. Default: as many as the model has positions. You can set a
+            larger number for a model that uses only the distances between tokens (T5, DeBERTa-v3).
 
     Attributes:
         room: The number of tokens in a pair without special tokens and template.
@@ -168,7 +168,7 @@ class CrossEncoder:
         )
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> PairScores:
-        """Return the probabilities for (premise, hypothesis) pairs; equal pairs are run once."""
+        """Return the probabilities for (premise, hypothesis) pairs. Equal pairs are run only once."""
         numbers = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}
         encoded = self.encode(list(numbers))
         classes = np.full((len(numbers), len(self.roles)), np.nan)

@@ -60,7 +60,7 @@ def generate(
 ) -> list[Generated]:
     """Write one text after each prompt, all in one batch. No text depends on the other prompts.
 
-    Prompts that begin alike share one pass over their beginning. A finished text leaves the batch.
+    If prompts begin alike, their beginning is read only once. Texts that are finished leave the batch.
 
     Args:
         model: A causal language model.

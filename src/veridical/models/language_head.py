@@ -1,7 +1,7 @@
 """Work with the language-model head of a transformers model.
 
-`head_states` collects the input of the head, `finished` scales and caps its logits, and `unrounded` computes logits in
-fp32 if the model runs in bf16.
+`head_states` collects the input of the head, and `finished` scales and caps its logits. If the model runs in bf16, you
+can use `unrounded` to compute logits in fp32.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def finished(config: Any, logits: torch.Tensor) -> torch.Tensor:
 def head_states(model: Any) -> Iterator[list[torch.Tensor]]:
     """Collect the inputs of a model's head while the context lasts, and make them contiguous.
 
-    The last tokens of several rows are a slice. For a slice, PyTorch would copy the head's weights once per row, which
-    takes gigabytes with a large vocabulary, and much longer than the product itself.
+    The last tokens of several rows are a slice. For a slice, PyTorch copies the head's weights once per row. With a
+    large vocabulary, this takes gigabytes, and much longer than the product itself.
     """
     states: list[torch.Tensor] = []
     layer = model.get_output_embeddings()
@@ -58,8 +58,8 @@ def head_states(model: Any) -> Iterator[list[torch.Tensor]]:
 def unrounded(model: LocalModel, states: torch.Tensor, logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
     """Compute the logits of a few tokens in fp32, from the states before the head.
 
-    In bf16, a logit of 20 has steps of 0.125, so "Yes" and "No" often come out exactly equal. Computing a whole large
-    vocabulary in fp32 would take longer than the rest of the pass.
+    In bf16, logits near 20 are multiples of 0.125, so "Yes" and "No" often have exactly the same logit. Computing the
+    whole vocabulary in fp32 would take longer than the rest of the pass.
 
     Args:
         model: The model with the head.
@@ -68,8 +68,8 @@ def unrounded(model: LocalModel, states: torch.Tensor, logits: torch.Tensor, tok
         tokens: The tokens of each row. *Shape:* (rows, tokens)
 
     Returns:
-        The logits of these tokens, *shape* (rows, tokens). They are the values in `logits` if the model runs in fp32,
-        or if the head does more than multiply by its weights.
+        The logits of these tokens, *shape* (rows, tokens). If the model runs in fp32, or if the head does more than
+        multiply by its weights, these are the values in `logits`.
     """
     import torch
 

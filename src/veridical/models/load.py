@@ -1,7 +1,7 @@
 """Load a Hugging Face model and its tokenizer from a folder, a GGUF file, or the hub by name.
 
-Weights come from safetensors or GGUF only, and no code of the model's repository runs unless the user asks for it.
-Loaded models stay in memory until `unload` or the end of the process.
+Weights are read from safetensors or GGUF only. Code in the repository of a model is never run unless you allow it.
+Loaded models stay in memory until you call `unload` or the process ends.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def load(
 ) -> LocalModel:
     """Load a model with its tokenizer from a folder, a GGUF file, or the hub.
 
-    The weights of a GGUF file are dequantised. A tokenizer.json beside the file replaces its own tokenizer.
+    The weights of a GGUF file are dequantised. If there is a tokenizer.json beside the file, it is used instead of the
+    tokenizer in the file.
 
     Args:
         spec: A folder, a file with the extension .gguf, or otherwise a hub name, "owner/model".
@@ -132,7 +133,7 @@ def is_gguf(name_or_path: str | Path) -> bool:
 
 
 def unload(model: LocalModel | None = None) -> None:
-    """Forget a loaded model, or all loaded models, so that their memory is freed when nothing else holds them.
+    """Forget a loaded model, or all loaded models, so that their memory can be freed.
 
     The next `load` of the same name reads the weights again.
     """
@@ -312,7 +313,7 @@ def _placement(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
 
 
 def computes_bf16(device: torch.device) -> bool:
-    """Return whether a device computes in bf16. Most processors only emulate bf16, which is slower than fp32."""
+    """Return whether a device computes in bf16. Most processors only emulate it, which is slower than fp32."""
     import torch
 
     if device.type == "cuda":
@@ -322,7 +323,10 @@ def computes_bf16(device: torch.device) -> bool:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Return whether an error means that memory ran out. Torch's allocator for CPUs has no error class of its own."""
+    """Return whether an error means that there was not enough memory.
+
+    Torch's allocator for CPUs has no error class of its own.
+    """
     import torch
 
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):

@@ -62,7 +62,7 @@ class Sampler:
     def sample(
         self, logits: torch.Tensor, temperature: float | None = None, rows: Sequence[int] | None = None
     ) -> list[int]:
-        """Sample one token from each row of logits. A token with the logit -inf is never sampled.
+        """Sample one token from each row of logits. Tokens with the logit -inf are never sampled.
 
         Args:
             logits: The logits in fp32, with at least one finite value in each row. *Shape:* (rows, vocabulary)

@@ -1,9 +1,12 @@
 """Compute the states of batches with torch.
 
-BERT-like encoders and sequence classifiers on the CPU run in an implementation of our own. It gives the same numbers
-(within 1e-4 in fp32) faster, for several reasons: rows lie end to end, so that nothing is padded; matrices are stored
-in the order of oneDNN; bias, GELU and residual are computed in the same pass; after the last attention, only the wanted
-tokens are computed.
+BERT-like encoders and sequence classifiers are run on the CPU by our own implementation. Its results are the same
+within 1e-4 in fp32, and it is faster because:
+
+* rows lie end to end, so that nothing is padded;
+* matrices are stored in the order that oneDNN uses;
+* bias, GELU and residual are computed in the same pass;
+* after the last attention, only the wanted tokens are computed.
 """
 
 from __future__ import annotations
@@ -53,8 +56,9 @@ _PARTS = {
 
 
 class TorchEngine:
-    """An engine (`pair_runner.Engine`) that computes with torch, packed if possible, otherwise with the model's own
-    code.
+    """An engine (`pair_runner.Engine`) that computes with torch.
+
+    It uses `PackedEncoder` if the model is supported, and otherwise the model's own code.
     """
 
     alone = False
@@ -105,7 +109,7 @@ class TorchEngine:
 class AnswerEngine(TorchEngine):
     """An engine for an encoder-decoder that answers with a label.
 
-    Its logits are those of the first token that it writes.
+    The logits are taken from the first token that it writes.
 
     Args:
         model: A model of the kind "seq2seq".
@@ -141,8 +145,8 @@ class AnswerEngine(TorchEngine):
 def outputs_of(model: LocalModel, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
     """Return the last hidden states of a batch, or the logits of a classifier.
 
-    The states have *shape* (rows, width, size), and the logits (rows, 1, classes). HHEM-2 has logits at every token, of
-    which the first are those of the pair.
+    The states have *shape* (rows, width, size), and the logits (rows, 1, classes). HHEM-2 has logits at every token.
+    The first ones are the logits of the pair.
     """
     if model.kind == "classifier":
         logits: torch.Tensor = model.model(**inputs).logits
@@ -178,7 +182,7 @@ def relative_positions(model: LocalModel, positions: torch.Tensor | None) -> Ite
 class PackedEncoder:
     """Runs an encoder on the CPU, and computes the last hidden states of wanted tokens, or the logits of rows.
 
-    The matrices are packed at the first call, and again after the weights have changed. The packed copies take as much
+    The matrices are packed at the first call, and again if the weights have changed. The packed copies need as much
     memory as the layers of the encoder.
 
     Args:

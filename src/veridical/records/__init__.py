@@ -1,1 +1,1 @@
-"""The records that every part shares, and the contract of detectors. It imports nothing but itself."""
+"""The records that all parts share, and the contract of detectors. This package imports no other part of Veridical."""

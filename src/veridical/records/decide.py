@@ -1,8 +1,8 @@
 """Turn scores into decisions by comparing them with thresholds.
 
-Detectors only score; thresholds are applied here and nowhere else. A `Decision` stores the result. Thresholds come from
-the user or a trained artifact (`records.judging.thresholds_in_force`). This module also joins neighbouring flagged
-spans for display.
+Detectors only score. Thresholds are applied in this module and nowhere else, and the result is a `Decision`. The
+thresholds are set by the user or by a trained artifact (`records.judging.thresholds_in_force`). This module also joins
+neighbouring flagged spans for display.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ __all__ = ["decide", "flagged", "hallucinated", "merge", "omitted", "outcome", "
 def decide(case: Case, judgement: Judgement, thresholds: Thresholds | None = None) -> Decision:
     """Compare each score of a judgement with the threshold of its own level.
 
-    The default threshold of every level is 0.5. If the judgement scores sentences, the response is flagged when at
-    least one sentence reaches the response threshold. Verdicts are then flagged only inside flagged sentences: all
-    verdicts that reach the span threshold, or the highest verdict if none reaches it. Without sentence scores, each
-    verdict is compared with the span threshold.
+    The default threshold of every level is 0.5.
+
+    If the judgement scores sentences, the response is flagged when at least one sentence reaches the response
+    threshold. Only verdicts inside flagged sentences can then be flagged: all that reach the span threshold, or the
+    highest one if none of them does. If there are no sentence scores, each verdict is compared with the span threshold.
 
     >>> from veridical.records.types import Verdict
     >>> case = Case("1", "The tower is tall.")
@@ -115,7 +116,7 @@ _SEPARATORS = frozenset("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029.!?;:…。！？�
 
 
 def unjudged(case: Case, judgement: Judgement) -> list[Span]:
-    """Return the parts of the response that could not be judged, except parts that are only white space."""
+    """Return the parts of the response that could not be judged, except for white space."""
     if judgement.judged is None:
         return []
     gaps = subtract([Span(0, len(case.response))], judgement.judged)
@@ -137,13 +138,14 @@ def overall(
 ) -> Outcome:
     """Return the joint outcome of several judgements of one case.
 
-    - `FLAGGED`: A decision flags the response, its coverage, a verdict or an omission. With `flag_over`, only a
-      response-level score above that number counts.
-    - `CLEAR`: Nothing is flagged and everything was judged. This means that the response is not blank, that all of it
+    - `FLAGGED`: A decision flags the response, its coverage, a verdict or an omission. If you set `flag_over`, only
+      scores of the whole response above that number are flagged.
+    - `CLEAR`: Nothing is flagged, and everything was judged. This means that the response is not blank, that all of it
       was judged and has a score, and that every source that must be covered has a score. One detector may score the
-      response and another the coverage, but each must have judged its part completely.
-    - `NO_CLAIM`: As `CLEAR`, but every detector that scores the response found no claim in it (`Judgement.no_claim`).
-    - `UNJUDGED`: Any other case.
+      response and another one the coverage, but each of them must have judged its part completely.
+    - `NO_CLAIM`: The same as `CLEAR`, but every detector that scores the response found no claim in it
+      (`Judgement.no_claim`).
+    - `UNJUDGED`: Everything else.
 
     >>> from veridical.records.types import Source
     >>> case = Case("1", "Tall.", (Source("a", "The tower is tall.", must_cover=True),))

@@ -1,7 +1,7 @@
 """The protocol of detectors: the method they must have, their optional declarations, and the defaults.
 
-Every object with `name` and `judge` is a detector. Read its optional declarations with `info_of`, `thresholds_of` and
-`fingerprint_of`, which fill in the defaults.
+Every object with `name` and `judge` is a detector. To read its optional declarations, use `info_of`, `thresholds_of`
+and `fingerprint_of`, which also know the defaults.
 """
 
 from __future__ import annotations
@@ -46,15 +46,18 @@ R = TypeVar("R")
 class Detector(Protocol):
     """Finds hallucinations and omissions in responses.
 
-    Model weights are loaded on first use, not when the detector is made. A detector may also declare `info` (a
-    `DetectorInfo`), `thresholds` (a fitted threshold for each `Level`), `fingerprint()` (everything that its scores
-    depend on, as JSON) and `explains` (whether its findings come with explanations).
+    Model weights are loaded when they are first used, not when the detector is made. A detector may also have:
+
+    * `info`: a `DetectorInfo`.
+    * `thresholds`: a fitted threshold for each `Level`.
+    * `fingerprint()`: everything that its scores depend on, as JSON.
+    * `explains`: whether its findings come with explanations.
     """
 
     name: str
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """Return one judgement for each case, in the order of the cases. Equal cases always get equal judgements."""
+        """Return one judgement for each case, in the same order. Equal cases always have equal judgements."""
         ...
 
 
@@ -63,7 +66,7 @@ Detectors = str | Detector | Sequence[str | Detector]
 
 
 def takes_detector(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function so that the misspelt argument `detectors` raises an error that suggests `detector`."""
+    """Decorate a function that takes `detector`, so that the misspelt argument `detectors` raises a helpful error."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -101,7 +104,8 @@ class HasFittedOptions(Protocol):
     def fit_options(self, examples: Sequence[Example]) -> Detector:
         """Return a detector with the options that suit `examples` best.
 
-        The name of the new detector states these options. The detector itself is returned if it has nothing to choose.
+        The name of the new detector includes these options. If there is nothing to choose, the detector itself is
+        returned.
         """
         ...
 
@@ -123,7 +127,7 @@ class Streaming(Protocol):
     """A detector that can judge a response while it is generated."""
 
     def stream(self, case: Case) -> Any:
-        """Start a `StreamSession` for a new response to `case`, whose own `response` is ignored."""
+        """Start a `StreamSession` for a new response to `case`. The `response` of the case is ignored."""
         ...
 
 
@@ -197,7 +201,7 @@ def info_of(detector: object) -> DetectorInfo:
 
 
 def thresholds_of(detector: object) -> Mapping[Level, float]:
-    """Return the detector's own thresholds by level. A level for which the detector has no threshold is missing."""
+    """Return the detector's own thresholds by level. Levels without a threshold are left out."""
     thresholds: Mapping[Level, float] = getattr(detector, "thresholds", None) or {}
     return thresholds
 
@@ -205,7 +209,7 @@ def thresholds_of(detector: object) -> Mapping[Level, float]:
 def fingerprint_of(detector: Detector) -> dict[str, Any]:
     """Return everything that the detector's scores depend on, as JSON.
 
-    This is the result of the detector's `fingerprint()`, or just its name if it has no such method.
+    This is the result of the detector's `fingerprint()`. If it has no such method, only its name is returned.
     """
     fingerprint = getattr(detector, "fingerprint", None)
     return {"name": detector.name} if fingerprint is None else dict(fingerprint())

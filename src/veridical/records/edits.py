@@ -1,7 +1,8 @@
 """Apply and combine edits of a text, and move spans along with them.
 
 An edit replaces the characters of its span. If the span is empty, the edit inserts its text there. The edits of a text
-must be sorted and lie inside the text. They must not overlap or insert twice at the same place (`check_edits`).
+must be sorted, and they must not overlap, run past the end of the text, or insert twice at the same place. You can
+check this with `check_edits`.
 """
 
 from __future__ import annotations
@@ -53,10 +54,10 @@ def apply(text: str, edits: Sequence[Edit]) -> str:
 
 
 def carry(span: Span, edits: Sequence[Edit]) -> Span:
-    """Return the place of `span` after `edits`, so that it covers its remaining characters and their replacements.
+    """Return where `span` is after `edits`: its remaining characters, together with what replaced the others.
 
-    Text inserted inside the span belongs to the result, but text inserted at its edges does not. The result is empty if
-    the whole span was deleted.
+    Text that is inserted inside the span is included, but text that is inserted at its edges is not. If the whole span
+    was deleted, the result is empty.
 
     >>> carry(Span(6, 9), [Edit(Span(0, 2), "That", "clearer"), Edit(Span(6, 9), "330", "wrong")])
     Span(start=8, end=11)
@@ -65,7 +66,7 @@ def carry(span: Span, edits: Sequence[Edit]) -> Span:
 
 
 def carrier(edits: Sequence[Edit]) -> Callable[[Span], Span]:
-    """Return a function that does the same as `carry` for many spans, and finds the edits of each span by bisection."""
+    """Return a function that does the same as `carry`, but is faster for many spans."""
     grown = list(accumulate((len(edit.replacement) - len(edit.span) for edit in edits), initial=0))
 
     def carry(span: Span) -> Span:
@@ -82,7 +83,7 @@ def carrier(edits: Sequence[Edit]) -> Callable[[Span], Span]:
 def compose(text: str, first: Sequence[Edit], second: Sequence[Edit]) -> tuple[Edit, ...]:
     """Combine two successive lists of edits into a single list for `text`.
 
-    The spans of `second` refer to the text after `first`. Edits that overlap or touch become one edit with both
+    The spans of `second` refer to the text after `first`. Edits that overlap or touch are joined to one edit with both
     reasons.
 
     >>> compose("a b", [Edit(Span(0, 1), "x", "one")], [Edit(Span(2, 3), "y", "two")])[1]

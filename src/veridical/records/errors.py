@@ -44,8 +44,8 @@ _LONGEST = 2000  # characters of a message, and of a hint
 class VeridicalError(Exception):
     """The base class of all errors that Veridical raises on purpose.
 
-    `str(error)` is a single line that says what was found, what is allowed, and what you can do. A message may quote
-    any input, so long messages are shortened.
+    `str(error)` is a single line that says what was found, what is allowed, and what you can do. Messages may quote
+    your input, so long ones are shortened.
     """
 
     exit_code = 2
@@ -88,7 +88,8 @@ class CircularArtifactError(InputError):
 class DataError(InputError):
     """Raised for a data file that cannot be read.
 
-    Its `path` and `line` say where the fault is. Lines are counted from 1, and None stands for the whole file.
+    Its `path` and `line` say where the fault is. Lines are counted from 1. If `line` is None, the error is about the
+    whole file.
     """
 
     def __init__(

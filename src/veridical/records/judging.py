@@ -1,6 +1,6 @@
 """Run a detector on cases.
 
-This module alone decides which cases cannot be judged, and which thresholds apply.
+All decisions about which cases cannot be judged, and which thresholds apply, are made in this module.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _REASONING = "the reasoning before the answer was not judged"
 def not_judged(case: Case, by: str, *notes: str) -> Judgement:
     """Return the judgement of a case that `by` could not judge, with notes that say why.
 
-    One possible note is `NO_CLAIM`, which marks a response without a claim.
+    Use the note `NO_CLAIM` for a response without a claim.
     """
     return Judgement(case.id, by, judged=(), notes=notes, no_claim=NO_CLAIM in notes)
 
@@ -45,7 +45,7 @@ def not_judged(case: Case, by: str, *notes: str) -> Judgement:
 def nothing_to_judge(case: Case, info: DetectorInfo) -> str | None:
     """Return why a detector with `info` has nothing to judge in `case`, or None if it can judge the case.
 
-    A blank response can still omit parts of its sources, so detectors that score coverage judge it.
+    A detector that scores coverage also judges a blank response, because it may leave out parts of its sources.
 
     >>> nothing_to_judge(Case("1", "It is red."), DetectorInfo())
     'there are no sources to compare with'
@@ -65,9 +65,9 @@ def nothing_to_judge(case: Case, info: DetectorInfo) -> str | None:
 def judge(detector: Detector, cases: Sequence[Case]) -> list[Judgement]:
     """Return one judgement for each case, in order, after checking what the detector returned.
 
-    A case with nothing to judge (`nothing_to_judge`) never reaches the detector, and its judgement says why. If a
-    response begins with the model's tagged reasoning (`records.strings.answer_start`), the detector reads spaces in its
-    place.
+    If there is nothing to judge in a case (`nothing_to_judge`), the detector is not called for it, and the judgement
+    says why. If a response begins with the model's tagged reasoning (`records.strings.answer_start`), the reasoning is
+    replaced by spaces before the detector reads it.
 
     Raises:
         CannotJudgeError: The detector returned too many or too few judgements.
@@ -113,7 +113,7 @@ def thresholds_in_force(
 ) -> Thresholds:
     """Return the threshold that applies to each level.
 
-    A given threshold comes first, then the detector's own threshold, then 0.5.
+    This is the threshold that you pass, or else the detector's own threshold, or else 0.5.
 
     Args:
         detector: A detector whose fitted thresholds apply to the levels without a given threshold.

@@ -15,7 +15,7 @@ T = TypeVar("T")
 def by_perspective(pairs: Iterable[tuple[Source, T]]) -> list[list[T]]:
     """Group values by the perspective of their source, in the order of the pairs.
 
-    A source without a perspective forms a group of its own.
+    Each source without a perspective is a group of its own.
 
     >>> pro, con, other = Source("1", "a", "pro"), Source("2", "b", "con"), Source("3", "c")
     >>> by_perspective([(pro, 0.1), (con, 0.2), (other, 0.3), (pro, 0.4)])

@@ -1,7 +1,7 @@
 """Find objects by name in a table, or in the packages of plugins.
 
-The table maps names to "module:object" (or "module"), and an entry-point group adds plugins. An entry is imported only
-when it is loaded.
+The table maps names to "module:object" (or "module"), and plugins are found by an entry-point group. An object is
+imported only when you load it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def register(group: str, table: Mapping[str, str]) -> None:
 class Registry:
     """Finds objects of one kind by name. Other packages can add objects through the entry-point group `group`.
 
-    An entry point cannot replace a name of the table.
+    An entry point cannot replace a name that is in the table.
     """
 
     def __init__(self, kind: str, table: Mapping[str, str], group: str) -> None:

@@ -1,8 +1,8 @@
 """Half-open character spans, and set operations on them.
 
-A span is two numbers and does not hold its text. A set of spans is a plain sequence. `union` returns the normal form,
-which is sorted, without overlaps and without empty spans. The other functions accept any sequence and return the normal
-form. All take linear time after one sort.
+A span consists of two numbers and does not contain its text. A set of spans is a plain sequence. `union` returns it in
+normal form, which is sorted and has no overlaps and no empty spans. The other functions accept any sequence and return
+the normal form. All of them take linear time after sorting once.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 class Span:
     """The characters of a text from `start` up to, but not including, `end`.
 
-    Positions count Python code points. An empty span (`start == end`) marks a place in the text.
+    Positions are counted in Python code points. An empty span (`start == end`) marks a place in the text.
 
     Raises:
         SpanError: `0 <= start <= end` does not hold.
@@ -102,13 +102,13 @@ class Span:
         return self.start <= other.start and other.end <= self.end
 
     def shift(self, by: int) -> Span:
-        """Move the span by `by` characters, to the right if `by` is positive and to the left if it is negative."""
+        """Move the span by `by` characters. Positive numbers move it to the right, and negative numbers to the left."""
         return Span(self.start + by, self.end + by)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextSpan(Span):
-    """A span together with the text that it covers. It equals the plain span at the same position."""
+    """A span together with the text that it covers. It is equal to a plain span at the same position."""
 
     text: str
 
@@ -160,9 +160,9 @@ def intersection(a: Iterable[Span], b: Iterable[Span]) -> list[Span]:
 
 
 def overlapping(disjoint: Sequence[Span], span: Span) -> Sequence[Span]:
-    """Return the spans of a sorted list without overlaps (see `union`) that share a character with `span`.
+    """Return the spans in `spans` that share a character with `span`.
 
-    The spans are found by bisection.
+    The list must be sorted and have no overlaps (see `union`), because the spans are found by bisection.
 
     >>> overlapping([Span(0, 2), Span(3, 5), Span(8, 9)], Span(2, 8))
     [Span(start=3, end=5)]
@@ -174,9 +174,9 @@ def overlapping(disjoint: Sequence[Span], span: Span) -> Sequence[Span]:
 def furthest_end(spans: Iterable[Span]) -> Callable[[int], int]:
     """Build a look-up from a position to the highest end of all spans that start before it.
 
-    The look-up returns 0 if no span starts before the position. Each look-up is a bisection. It tells, for example,
-    whether any of the spans overlaps another span (`end_before(span.end) > span.start`) or contains it
-    (`end_before(span.start + 1) >= span.end`), as long as no span is empty.
+    The look-up returns 0 if no span starts before the position. It uses bisection, so it is fast. You can use it, for
+    example, to find out whether any of the spans overlaps another span (`end_before(span.end) > span.start`) or
+    contains it (`end_before(span.start + 1) >= span.end`), as long as no span is empty.
 
     >>> end_before = furthest_end([Span(4, 6), Span(0, 9), Span(1, 2)])
     >>> end_before(0), end_before(5)
@@ -217,7 +217,7 @@ def subtract(a: Iterable[Span], b: Iterable[Span]) -> list[Span]:
 
 
 def length(spans: Iterable[Span]) -> int:
-    """Count the characters that the spans cover. A character in several spans counts once.
+    """Count the characters that the spans cover. Each character is counted only once.
 
     >>> length([Span(0, 4), Span(2, 6)])
     6
@@ -226,7 +226,7 @@ def length(spans: Iterable[Span]) -> int:
 
 
 def cut(text: str, spans: Sequence[Span]) -> list[tuple[str, bool]]:
-    """Cut `text` into consecutive non-empty pieces, and tell for each piece whether `spans` cover it.
+    """Cut `text` into consecutive non-empty pieces, and tell for each piece whether the spans cover it.
 
     >>> cut("abcdef", [Span(2, 4)])
     [('ab', False), ('cd', True), ('ef', False)]

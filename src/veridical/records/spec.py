@@ -30,8 +30,8 @@ _PLAIN = re.compile(r'[^\s",](?:[^",]*[^\s",])?')
 class Spec:
     """A detector's name with its values and options, as written. `parse_spec(str(spec))` returns an equal spec.
 
-    Methods that read an option return `default` if the option is absent, and raise `InputError` if its value is of the
-    wrong kind.
+    The methods that read an option return `default` if the option is missing, and raise `InputError` if its value is of
+    the wrong kind.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Spec:
         return self
 
     def split(self, own: Sequence[str]) -> tuple[Spec, Spec]:
-        """Split into a spec with only the options in `own`, and a spec with all other options and the values."""
+        """Split the spec into two: one with only the options in `own`, and one with everything else."""
         inside = {name: value for name, value in self.options.items() if name in own}
         outside = {name: value for name, value in self.options.items() if name not in own}
         return replace(self, values=(), options=inside), replace(self, options=outside)
@@ -76,7 +76,7 @@ class Spec:
 
     @property
     def value(self) -> str | None:
-        """The first value; None if there is none."""
+        """The first value, or None if there is none."""
         return self.values[0] if self.values else None
 
     def whole(self, name: str, default: int | None = None) -> int | None:

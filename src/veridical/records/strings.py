@@ -1,6 +1,6 @@
 """Make text safe and short for people to read: show hidden characters as symbols, and cut long texts in the middle.
 
-This module also finds where the answer begins in the text of a model that reasons first.
+This module also finds where the answer begins in the reply of a model that reasons first.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _END_OF_THOUGHT = re.compile(
 def answer_start(text: str) -> int:
     r"""Return the position where the answer begins, after the tagged reasoning that some models put first.
 
-    The position is the length of the text if no answer follows. The opening tag may be missing, because some servers
-    cut it off. If several tags could end the reasoning, the text is ambiguous and the result is also its length.
+    The opening tag may be missing, because some servers remove it. If no answer follows, or if several tags could end
+    the reasoning, the result is the length of the text.
 
     >>> [answer_start(text) for text in ("Yes", "<think>Is it?</think>Yes", "Is it?\n</think>Yes", "<think>Is it")]
     [0, 21, 15, 12]
@@ -49,7 +49,7 @@ _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 def join_halves(text: str) -> tuple[str, str]:
     r"""Join the halves of surrogate pairs that a stream has split.
 
-    The result is the joined text, and the half that is still waiting at its end.
+    Return the joined text, and the half at its end that still waits for the other half.
 
     >>> join_halves("a\ud83d" + "\ude00b\ud83d")
     ('a😀b', '\ud83d')
@@ -71,9 +71,9 @@ def is_blank(text: str) -> bool:
 def visible(text: str, start: int = 0, end: int | None = None) -> str:
     r"""Return `text[start:end]` with every control or hidden character replaced by a visible symbol.
 
-    ASCII control characters become their pictures (␛), and others become their code, such as ⟨U+202E⟩. Line feeds and
-    tabs stay, and a line break of two characters becomes one. You can pass a text piece by piece, because the results
-    join to the visible form of the whole text.
+    ASCII control characters are shown as pictures (␛), and others as their code, such as ⟨U+202E⟩. Line feeds and tabs
+    are kept, and a line break of two characters becomes one. You can also call this function for one piece of the text
+    after the other, and join the results.
 
     >>> visible("a\x1b[2Jb\u202ec\r\n")
     'a␛[2Jb⟨U+202E⟩c\n'

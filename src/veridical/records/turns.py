@@ -12,7 +12,8 @@ __all__ = [
 def turns_of_others(case: Case) -> tuple[Turn, ...]:
     """Return the turns of the history that do not come from the assistant.
 
-    If no speaker is called "assistant", the result is the turns of the last speaker, to whom the response replies.
+    If no speaker is called "assistant", return the turns of the last speaker, because the response replies to this
+    speaker.
 
     >>> history = (Turn("user", "Who is it?"), Turn("assistant", "It is Ann."), Turn("user", "Sure?"))
     >>> [turn.text for turn in turns_of_others(Case("1", "Yes.", history=history))]

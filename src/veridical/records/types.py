@@ -1,8 +1,8 @@
 """The records that all parts of Veridical share.
 
-A detector, an ensemble or a person reads a `Case` and returns a `Judgement`. The records are frozen and apply no
-thresholds. Spans are half-open and count characters of the text exactly as received. A `score` lies in [0, 1], where 1
-means hallucinated (in a response) or omitted (in a source).
+A detector, an ensemble or a person reads a `Case` and returns a `Judgement`. The records are frozen and do not apply
+thresholds. Spans are half-open and count the characters of the text exactly as received. A `score` lies in [0, 1],
+where 1 means hallucinated (in a response) or omitted (in a source).
 """
 
 from __future__ import annotations
@@ -110,9 +110,9 @@ class Source:
     pages: tuple[int, ...] = ()
 
     def page_of(self, span: Span) -> int | None:
-        """Return the number of the page on which `span` begins.
+        """Return the number of the page on which `span` begins, counted from 1.
 
-        Pages are numbered from 1. The result is None if the source has no pages.
+        Return None if the source has no pages.
 
         >>> Source("a.pdf", "One. Two.", pages=(0, 5)).page_of(Span(5, 8))
         2
@@ -289,7 +289,7 @@ class SourceSpan:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The cost of a judgement: calls to a language model, tokens in and out, and money where prices are known."""
+    """The cost of a judgement: calls to a language model, tokens in and out, and money if the prices are known."""
 
     calls: int = 0
     prompt_tokens: int = 0
@@ -300,8 +300,8 @@ class Usage:
     def total(cls, usages: Iterable[Usage | None]) -> Usage | None:
         """Add up the usages in a list that may also contain None.
 
-        The result is None if the list contains nothing but None. Its cost is None if any usage with calls has no cost,
-        because a partial sum would look like the total.
+        If all of them are None, return None. If a usage with calls has no cost, the total has no cost either, because a
+        partial sum would be misleading.
 
         >>> Usage.total([Usage(1, 10, 2, 0.5), None, Usage(2, 20, 4, 0.25), Usage()])
         Usage(calls=3, prompt_tokens=30, completion_tokens=6, cost=0.75)
@@ -332,7 +332,7 @@ class _Fit:
 class Judgement(_Fit):
     """The findings of one detector or one person on a case.
 
-    Human labels are judgements, too. The name of their author begins with "human:".
+    Human labels are judgements, too. For these, `by` begins with "human:".
 
     Attributes:
         case_id: The id of the case.
@@ -409,7 +409,7 @@ class Example:
 
 
 class Level(StrEnum):
-    """The subject of a score, label or threshold. Each level is scored, fitted and decided separately."""
+    """What a score, label or threshold is about. Each level is scored, fitted and decided separately."""
 
     RESPONSE = "response"  # the response as a whole: `Judgement.hallucination`
     SPAN = "span"  # spans of the response: `Judgement.verdicts`
@@ -418,9 +418,9 @@ class Level(StrEnum):
 
 
 def check_threshold(threshold: float) -> float:
-    """Return `threshold` as a float after checking that it lies in [0, 1].
+    """Check that `threshold` lies in [0, 1], and return it as a float.
 
-    At threshold 0, every score is flagged.
+    With a threshold of 0, every score is flagged.
 
     Raises:
         InputError: The threshold lies outside [0, 1].
@@ -467,15 +467,15 @@ class Outcome(Enum):
 
     @property
     def passes(self) -> bool:
-        """Whether the response passes: the outcome is clear, or the response makes no claim."""
+        """Whether the response passes, because the outcome is clear or because the response makes no claim."""
         return self in (Outcome.CLEAR, Outcome.NO_CLAIM)
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Records which parts of one judgement are flagged: those with a score that reaches the threshold of its level.
+    """Records which parts of one judgement are flagged, because their score reaches the threshold of its level.
 
-    `records.decide.decide` makes decisions.
+    To make a decision, use `records.decide.decide`.
 
     Attributes:
         thresholds: The thresholds that were applied.
@@ -534,8 +534,8 @@ FORMS = Registry("form", {}, group="veridical.forms")
 class Checked:
     """The result of one check: the case, each detector's judgement, the decisions, and the outcome.
 
-    Print the result to see what the command line shows. A result is neither true nor false in a condition, so compare
-    its `outcome` instead.
+    If you print the result, you see the same as on the command line. You cannot use it as a condition, so compare its
+    `outcome` instead.
 
     Attributes:
         case: The case that was checked.
@@ -600,10 +600,7 @@ class Checked:
 
     @property
     def flagged(self) -> tuple[TextSpan, ...]:
-        """The spans of the response that at least one detector flags.
-
-        The spans are sorted, and overlapping spans are joined.
-        """
+        """The spans of the response that at least one detector flags, sorted and with overlapping spans joined."""
         pairs = zip(self.judgements, self.decisions, strict=True)
         return _with_texts(self.case.response, (j.verdicts[i].span for j, d in pairs for i in d.verdicts))
 
@@ -611,7 +608,7 @@ class Checked:
     def omitted(self) -> Mapping[str, tuple[TextSpan, ...]]:
         """The flagged omissions of each source, by the source's id.
 
-        The order is that of the case's sources. A source without flagged omissions is left out.
+        The sources are in the order of the case. Sources without flagged omissions are left out.
         """
         spans: dict[str, list[Span]] = {source.id: [] for source in self.case.sources}
         for judgement, decision in zip(self.judgements, self.decisions, strict=True):
@@ -657,7 +654,7 @@ class Revision:
 def check_judgement(case: Case, judgement: Judgement) -> None:
     """Check that a judgement is about `case` and that its spans fit the texts of the case.
 
-    Each judgement is checked only once. A later call with the same two objects returns at once.
+    Each judgement is checked only once. If you call this function again with the same two objects, it returns at once.
 
     Raises:
         InputError: The judgement is about another case, or names a source that the case does not have.
@@ -706,9 +703,9 @@ def judged_spans(case: Case, judgement: Judgement) -> list[Span]:
 
 
 def judged_source_spans(case: Case, judgement: Judgement) -> dict[str, list[Span]]:
-    """Return, for each source with `must_cover`, the spans whose coverage was judged.
+    """Return the spans whose coverage was judged, for each source with `must_cover`.
 
-    The spans are sorted and do not overlap. A source of which nothing was judged has an empty list.
+    The spans are sorted and do not overlap. If nothing of a source was judged, its list is empty.
 
     >>> case = Case("1", "abc", (Source("a", "In Rome", must_cover=True), Source("b", "Tall", must_cover=True)))
     >>> judged_source_spans(case, Judgement("1", "someone", judged_sources=(SourceSpan("a", Span(0, 2)),)))

@@ -1,4 +1,7 @@
-"""Render the HTML page of a batch: proportions with intervals, in all and by group, plots, failed rows, worst cases."""
+"""Render the HTML page of a batch.
+
+The page shows proportions with intervals (for all cases and by group), plots, failed rows and the worst cases.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ def write_batch_page(folder: Path, report: BatchReport) -> Path:
 
 
 def render_batch(report: BatchReport, worst: Sequence[Checked] = ()) -> str:
-    """Render a batch as one HTML document that has no script and loads nothing.
+    """Render a batch as one HTML document. It has no script and loads nothing.
 
     Args:
         report: The summary of the batch.

@@ -19,7 +19,7 @@ _SAYS = {
 
 
 def cause_tables(report: CauseReport) -> list[Table]:
-    """Return the proportions of a run's cases by the part of the system to fix, and by cause."""
+    """Return two tables of a run's cases: proportions by the part of the system to fix, and by cause."""
     mend = [[each.mend, _SAYS[each.mend], f"{each.cases:,}", percent(each.share)] for each in report.to_mend]
     causes = [[str(each.causes[0].value), each.mend, f"{each.cases:,}", percent(each.share)] for each in report.causes]
     foot = f"{report.cases:,} cases, with {report.level:.0%} intervals (Wilson); cases count as independent."

@@ -1,4 +1,4 @@
-"""List the findings in one case for other programs, one for each flagged span, omission or whole response."""
+"""List the findings in one case for other programs. Each is a flagged span, an omission or a whole response."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WORDS = 120  # characters of a span that a message shows
 class Finding:
     """A flagged span of the response, or an omitted span of the source `source_id`.
 
-    If `span` is None, the finding is about the whole response. `message` is one line that is safe for any display.
+    If `span` is None, the finding is about the whole response. `message` is one line that you can display anywhere.
     """
 
     kind: str  # HALLUCINATION or OMISSION
@@ -37,7 +37,7 @@ class Finding:
 def findings(checked: Checked) -> list[Finding]:
     """Return the findings behind the outcome "flagged", in the order of the detectors.
 
-    Any other outcome has no findings.
+    For any other outcome, the list is empty.
     """
     if checked.outcome is not Outcome.FLAGGED:
         return []
@@ -91,13 +91,13 @@ def _quoted(text: str, span: Span) -> str:
 
 
 def unjudged_reasons(checked: Checked) -> list[str]:
-    """Return why a case was not judged, or only in part, with one line for each note of a detector."""
+    """Return why a case, or a part of it, was not judged. There is one line for each note of a detector."""
     notes = [f"{shorten(j.by, 80)}: {shorten(note, 300)}" for j in checked.judgements for note in j.notes]
     return [visible(note) for note in notes] or ["no detector judged all of it"]
 
 
 def reasons(checked: Checked) -> list[str]:
-    """Return why a case is flagged or was not judged, one line for each reason. A clear case has no reasons."""
+    """Return why a case is flagged or was not judged, one line for each reason. For a clear case, the list is empty."""
     if checked.outcome is Outcome.UNJUDGED:
         return unjudged_reasons(checked)
     return [finding.message for finding in findings(checked)]
@@ -115,7 +115,7 @@ def as_text(checked: Checked, *, legend: bool = True) -> str:
 
 
 def as_html(checked: Checked) -> str:
-    """Return one case as an HTML element for a notebook, which shows the same as the terminal, in colours."""
+    """Return one case as an HTML element for a notebook. It shows the same as the terminal, in colours."""
     from rich.console import Console
 
     from veridical.report.terminal import print_report

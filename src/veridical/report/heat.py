@@ -1,7 +1,7 @@
 """Show a response with its words shaded by their scores (Liu et al. 2022, Figure 5), in the terminal and on the page.
 
-This works for any judgement with verdicts on words, tokens or spans. The score of a word is the highest score of the
-verdicts that overlap it. A word that was not judged has no score and a style of its own.
+You can use this for any judgement with verdicts on words, tokens or spans. The score of a word is the highest score of
+the verdicts that overlap it. Words that were not judged have no score and are shown in a different style.
 """
 
 from __future__ import annotations
@@ -56,8 +56,9 @@ class HeatWord:
 
 @dataclass(frozen=True, slots=True)
 class HeatView:
-    """The content of a heat view: all words, the text after the last word (`rest`), and the words with the highest
-    scores.
+    """The content of a heat view.
+
+    It has all words, the text after the last word (`rest`), and the words with the highest scores.
     """
 
     words: tuple[HeatWord, ...]
@@ -69,8 +70,8 @@ class HeatView:
 def word_scores(case: Case, judgement: Judgement) -> list[tuple[Span, float | None]]:
     """Return each word of the response with the highest score of the verdicts that overlap it.
 
-    A judged word without a verdict has the score 0. A word that was judged only in part counts as judged. A word that
-    was not judged has the score None. The time is linear in the number of words and of words under verdicts.
+    A judged word without a verdict has the score 0, and a word that was not judged has the score None. A word of which
+    only a part was judged is treated as judged. The time is linear in the number of words and of words under verdicts.
 
     >>> from veridical.records.types import Verdict
     >>> judgement = Judgement("1", "someone", verdicts=(Verdict(Span(3, 5), 0.9), Verdict(Span(4, 9), 0.4)))
@@ -111,9 +112,10 @@ def heat_view(case: Case, judgement: Judgement, decision: Decision) -> HeatView 
 def heat_text(view: HeatView, *, plain: bool) -> Text:
     """Return the response for a terminal, with the scores as background colours.
 
-    Flagged words are underlined, and words that were not judged are italic. In plain text, the tenths of a score of 0.1
-    or more follow the word ("1999{9}"), a flagged word stands in square brackets ("[1999{9}]"), and "{?}" follows a
-    word that was not judged.
+    Flagged words are underlined, and words that were not judged are italic.
+
+    In plain text, a word with a score of 0.1 or more is followed by the first decimal of its score ("1999{9}"). A
+    flagged word is put in square brackets ("[1999{9}]"), and a word that was not judged is followed by "{?}".
     """
     from rich.text import Text
 

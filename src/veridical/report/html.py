@@ -1,4 +1,4 @@
-"""Render checked cases as self-contained HTML pages, which have no script, load nothing, and escape every text."""
+"""Render checked cases as self-contained HTML pages. They have no script, load nothing, and escape every text."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def render_html(
     maps: Sequence[Sequence[SalienceMap | None]] = (),
     heat: bool = False,
 ) -> str:
-    """Render checked cases as one HTML document without a script, which is readable without a network.
+    """Render checked cases as one HTML document without a script, which you can read without a network.
 
     Time and size are linear in the texts and marks.
 
@@ -79,7 +79,8 @@ def render_pages(
 ) -> dict[Path, str]:
     """Render checked cases as HTML documents of `CASES_ON_PAGE` cases each, and return them by file.
 
-    The first has the table of all cases. The others lie beside it, with a number in their name: "report.page-2.html".
+    The first page has the table of all cases. The other pages are in the same folder and have a number in their names,
+    such as "report.page-2.html".
 
     Args:
         checked: The checked cases.

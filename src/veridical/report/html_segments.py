@@ -33,9 +33,9 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class HtmlSegment:
-    """A stretch of text under the same marks.
+    """A part of a text that is under the same marks.
 
-    `id` is its first anchor, and `anchors` are the others that begin here.
+    `id` is its first anchor, and `anchors` are the other anchors that begin here.
     """
 
     text: str
@@ -54,9 +54,9 @@ class HtmlSegment:
 def html_segments(text: str, marks: Sequence[Mark], windows: Sequence[Span] | None = None) -> tuple[HtmlSegment, ...]:
     """Cut `text` at every boundary of `marks`.
 
-    With `windows`, only the segments inside these windows are returned, with gaps between them. `keys` are the anchors
-    of marks that are cut, or that begin together with another mark, because for these the id alone does not find the
-    target of a link.
+    If you pass `windows`, only the segments inside these windows are returned, with gaps between them. Some marks are
+    cut, or begin together with another mark, so that a link to their id alone would not find them. `keys` are the
+    anchors of these marks.
     """
     windows = [Span(0, len(text))] if windows is None else windows
     cuts = [edge for window in windows for edge in (window.start, window.end)]

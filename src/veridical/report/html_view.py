@@ -1,8 +1,13 @@
 """Compute the content of the HTML page from checked cases: segments of text with their classes, anchors and links.
 
-The template only prints these values. The anchors are `c1` for a case, `c1-d1` for a detector in it, `c1-d1-f1` for a
-flagged span of the response and `c1-d1-n1` for its note, `c1-d1-v1` for another verdict, `c1-s1` for a source, and
-`c1-s1-e1` for evidence and `c1-s1-o1` for an omission in this source.
+The template only prints these values. It uses these anchors:
+
+* `c1`: a case.
+* `c1-d1`: a detector in this case.
+* `c1-d1-f1` and `c1-d1-n1`: a flagged span of the response, and the note on it.
+* `c1-d1-v1`: any other verdict.
+* `c1-s1`: a source.
+* `c1-s1-e1` and `c1-s1-o1`: evidence and an omission in this source.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Prepare one judgement to be shown: flagged spans in order, omissions, and spans that were not judged.
+"""Prepare one judgement for display: flagged spans in order, omissions, and spans that were not judged.
 
-Terminal and page share this view, so that both show the same.
+The terminal and the page use the same view, so that both show the same.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class FlaggedSpan:
 
     @property
     def only_marks(self) -> bool:
-        """Whether it only marks words, without a claim, correction or evidence."""
+        """Whether the span only marks words, and has no claim, correction or evidence."""
         first = self.verdicts[0]
         return not (first.claim or self.evidence) and first.correction is None
 
     @property
     def label_and_reason(self) -> str:
-        """The label, kind of error and reason of the span as one line, or "" if it has none of them."""
+        """The label, kind of error and reason of the span as one line, or "" if there are none."""
         first = self.verdicts[0]
         return " · ".join(part for part in (label_and_kind(first), first.reason) if part)
 
@@ -74,7 +74,7 @@ class FlaggedSpan:
 class JudgementView:
     """One judgement and its decision, ready to be shown. `unjudged` are spans of the response.
 
-    `coverage_unknown` means that the case has sources to cover, but the detector did not judge their coverage.
+    If the case has sources to cover but the detector did not judge their coverage, `coverage_unknown` is set.
     """
 
     judgement: Judgement
@@ -127,7 +127,7 @@ def _flagged_spans(text: str, verdicts: Sequence[Verdict]) -> list[FlaggedSpan]:
 def label_and_kind(verdict: Verdict) -> str:
     """Return the label and the kind of error of a verdict, such as "contradiction · value".
 
-    The result is "" if the verdict has neither a label nor a kind.
+    Return "" if the verdict has neither.
 
     >>> label_and_kind(Verdict(Span(0, 1), 1.0, "contradiction", kind="value"))
     'contradiction · value'
@@ -158,7 +158,9 @@ def thresholds_text(thresholds: Thresholds, judgement: Judgement) -> str:
 
 
 def number(score: float, threshold: float | None = None) -> str:
-    """Return a score with two decimals, or with more if rounding would hide on which side of the threshold it lies.
+    """Return a score with two decimals.
+
+    If rounding would hide whether the score reaches the threshold, more decimals are shown.
 
     >>> number(0.4999, 0.5), number(0.25)
     ('0.4999', '0.25')

@@ -18,8 +18,7 @@ __all__ = ["JUnitReport"]
 class JUnitReport:
     """Collects cases as JUnit tests. A flagged case is a failure, and a case that could not be judged is an error.
 
-    The text of failures and errors is the case as the terminal shows it. Characters that XML cannot hold are shown as
-    symbols.
+    A failure or error shows the case as in the terminal. Characters that XML cannot hold are shown as symbols.
     """
 
     def __init__(self, name: str = "cases") -> None:
@@ -28,7 +27,7 @@ class JUnitReport:
         self.tests: list[ElementTree.Element] = []
 
     def add(self, checked: Checked, locations: CaseLocations | None = None) -> None:
-        """Add one case. `locations` are not used, because JUnit tests have no places in files."""
+        """Add one case. `locations` is ignored, because JUnit tests have no places in files."""
         name = visible(shorten(checked.case.id, 200))
         test = ElementTree.Element("testcase", classname=self.name, name=name)
         self.tests.append(test)

@@ -24,8 +24,8 @@ __all__ = ["CaseLocations", "FileLocations", "Location", "Region", "RowLocations
 class Region:
     """A part of a file, from character `start` up to, but not including, `end`, with its `text`.
 
-    A byte-order mark does not count. Lines and columns count from 1, and a line ends with a line feed. The character at
-    `end_column` is not included.
+    Lines and columns are counted from 1, and a line ends with a line feed. The character at `end_column` is not
+    included. A byte-order mark is not counted.
     """
 
     start: int
@@ -38,9 +38,7 @@ class Region:
 
     @classmethod
     def of(cls, text: str, span: Span, *, start: int = 0, line: int = 1) -> Region:
-        r"""Return the region of a span in `text`.
-
-        `text` begins at character `start` of its file, on line `line`.
+        r"""Return the region of a span in `text`, which begins at character `start` of its file, on line `line`.
 
         >>> Region.of("one\ntwo three", Span(8, 13))
         Region(start=8, end=13, line=2, column=5, end_line=2, end_column=10, text='three')
@@ -54,8 +52,8 @@ class Region:
 class Location:
     """A file and a region of it.
 
-    The region is None if the file was converted to text, or has changed since. It is also None for a text that cannot
-    be separated from the rest of its row. `line` is then the first line of the row.
+    The region is None if the file was converted to text or has changed since, or if the text cannot be separated from
+    the rest of its row. In these cases, `line` is the first line of the row.
     """
 
     path: Path
@@ -69,7 +67,7 @@ class CaseLocations(Protocol):
     def find(self, case: Case, source_id: str | None, span: Span) -> Location | None:
         """Return the location of `span` in a source of `case`, or in its response if `source_id` is None.
 
-        The result is None if the text does not come from a file.
+        Return None if the text does not come from a file.
         """
 
 
@@ -81,7 +79,7 @@ class FileLocations:
     sources: tuple[Path, ...]
 
     def find(self, case: Case, source_id: str | None, span: Span) -> Location | None:
-        """Return the location of `span`; None for standard input."""
+        """Return the location of `span`, or None for standard input."""
         path, text = self.response, case.response
         if source_id is not None:
             i = [source.id for source in case.sources].index(source_id)
@@ -96,8 +94,8 @@ class FileLocations:
 class RowLocations:
     """Locates the texts of a case that is a row of a file: a JSON object at `place`, or a row of a table.
 
-    `line` is the first line of the row, or None in a file without lines. `case` is the case that is there now, if there
-    is one.
+    `line` is the first line of the row, or None if the file has no lines. `case` is the case that is in the file now,
+    if there is one.
     """
 
     path: Path
@@ -106,7 +104,7 @@ class RowLocations:
     case: Case | None
 
     def find(self, case: Case, source_id: str | None, span: Span) -> Location | None:
-        """Return the location of `span`; its region includes the escapes of JSON."""
+        """Return the location of `span`. In JSON, its region includes the escapes."""
         i = None if source_id is None else [source.id for source in case.sources].index(source_id)
         text = _text_of(case, i)
         if self.case is None or _text_of(self.case, i) != text:  # the file has changed since it was read

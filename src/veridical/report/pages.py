@@ -1,7 +1,7 @@
-"""Render all pages from templates, without scripts, without loading anything, and with every text escaped.
+"""Render all pages from templates. They have no scripts, load nothing, and escape every text.
 
-The Content-Security-Policy of a page allows only its own style sheet, by hash. So foreign text stays harmless even if
-the escaping had a hole.
+The Content-Security-Policy of a page allows only its own style sheet, by hash. Foreign text would therefore be harmless
+even if the escaping had a bug.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def _environment(package: str) -> Environment:
 
 
 def render(template: str, *, package: str = "veridical.report", **values: Any) -> str:
-    """Render a template, which is a part of a page or a style sheet, to text. Values in HTML are escaped.
+    """Render a template, which is a part of a page or a style sheet. Values in HTML are escaped.
 
-    `package` contains the template in its folder `templates`. A template may extend and include those of this package.
+    The template is in the folder `templates` of `package`. It may extend and include templates of this package.
     """
     return _environment(package).get_template(template).render(values).strip()
 

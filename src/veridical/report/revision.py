@@ -1,7 +1,7 @@
 """Show revisions to people as a diff with the critique of each edit, in a terminal or as an HTML page.
 
-This is as safe as the other reports: texts are never read as markup, control characters are shown as symbols, and the
-page has no script and loads nothing.
+As in the other reports, texts are never read as markup, control characters are shown as symbols, and the page has no
+script and loads nothing.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ LONG_KEPT = 400  # a terminal shows the ends only of unchanged text with more ch
 
 @dataclass(frozen=True, slots=True)
 class DiffPart:
-    """A stretch of the diff.
+    """A part of the diff.
 
-    `kind` is "kept", "gone" or "new". `n` is the number of its edit, from 1, or 0 for kept text.
+    `kind` is "kept", "gone" or "new". `n` is the number of the edit, counted from 1, and 0 for text that is kept.
     """
 
     kind: str
@@ -40,7 +40,10 @@ class DiffPart:
 
 
 def diff_parts(text: str, edits: Sequence[Edit]) -> list[DiffPart]:
-    """Return the diff in order: the kept parts of `text`, and the removed and new text of each edit, safe to show."""
+    """Return the diff in order: the text that is kept, and the removed and new text of each edit.
+
+    It is safe to show.
+    """
     check_edits(text, edits)
     parts: list[DiffPart] = []
     end = 0  # of the last edit
@@ -146,7 +149,7 @@ def _view(result: Revised, anchor: str) -> RevisionView:
 def render_revisions(
     results: Sequence[Revised], *, title: str = "Veridical revisions", generated: str | None = None
 ) -> str:
-    """Render all results as one HTML document without a script, which is readable without a network.
+    """Render all results as one HTML document without a script, which you can read without a network.
 
     Raises:
         SpanError: Some edits do not fit their response.

@@ -1,7 +1,7 @@
 """Show a salience map as HTML: the response, and the parts of its sources that influence it, for texts of any length.
 
-There is no script and no style attribute. Shades are CSS classes, and rules in the style sheet highlight words under
-the pointer. `salience_page` is a page with one map. The report of `veridical check` also shows maps.
+The page uses no script and no style attribute. Shades are CSS classes, and rules in the style sheet highlight words
+under the pointer. `salience_page` renders a page with one map. The report of `veridical check` can show maps, too.
 """
 
 from __future__ import annotations
@@ -90,11 +90,11 @@ def salience_style(rules: Sequence[str] = ()) -> str:
 
 
 def hover_rules(salience: SalienceMap, *, id: str = "map", words: int = HIGHLIGHTING_WORDS) -> list[str]:
-    """Return CSS selectors that highlight the strongest source words of the response word under the pointer or in
-    focus.
+    """Return CSS selectors that highlight the strongest source words of a response word on hover or in focus.
 
-    A source word under the pointer highlights the response words that it belongs to. Only the first `words` response
-    words of the map take part. `id` is that of `map_view`. A browser without `:has` shows no highlights.
+    If the pointer is over a source word, the response words that it belongs to are highlighted. Only the first `words`
+    response words of the map are included. `id` is the same as for `map_view`. In a browser without `:has`, nothing is
+    highlighted.
     """
     responses_of: dict[int, list[int]] = {}
     rules = []
@@ -131,8 +131,8 @@ def map_view(
     """Return the content of a map for a page with `salience_style`, with the response above or beside the sources.
 
     Response words are shaded by attribution and source words by contribution, relative to the highest value on their
-    side. A response word names its strongest source words on hover, on focus, and to a screen reader. With the
-    `hover_rules` of the same `id`, it also highlights them.
+    side. A response word shows its strongest source words on hover, on focus, and to a screen reader. If the page also
+    has the `hover_rules` of the same `id`, they are highlighted.
 
     Args:
         salience: The salience map of the case.

@@ -28,7 +28,7 @@ _EVIDENCE = 3  # passages of the sources per result
 class SarifReport:
     """Collects cases as SARIF, with one result per finding and one notification per case that could not be judged.
 
-    Places refer to the files that were read. `charOffset` and columns count Unicode code points.
+    Places refer to the files that were read. `charOffset` and columns are counted in Unicode code points.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """Cut a text where marks begin and end, and choose the passages to show.
 
-The module knows nothing about verdicts or colours. Every function is linear in the text and the marks, times the depth
-of overlap.
+This module knows nothing about verdicts or colours. The functions take time linear in the text and the marks, times the
+number of marks that overlap.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Segment(Generic[T]):
 def segment(size: int, marks: Sequence[tuple[Span, T]], *, cuts: Iterable[int] = ()) -> list[Segment[T]]:
     """Cut a text of `size` characters wherever a mark begins or ends, and return all segments in order.
 
-    An empty mark becomes an empty segment of its own. `cuts` are further offsets at which to cut.
+    An empty mark becomes an empty segment of its own. To cut at further offsets, pass them as `cuts`.
 
     Raises:
         SpanError: A mark runs past the end of the text.
@@ -66,10 +66,10 @@ def segment(size: int, marks: Sequence[tuple[Span, T]], *, cuts: Iterable[int] =
 
 
 def within(text: str, segments: Sequence[Segment[T]], windows: Sequence[Span]) -> Iterator[Segment[T] | None]:
-    """Yield the segments of `text` inside some windows, and None wherever words between or around the windows are left
-    out.
+    """Yield the segments of `text` inside some windows, and None for each gap.
 
-    The windows must be sorted and must not overlap, and the segments must be cut at their edges.
+    A gap is a place between or around the windows where words are left out. The windows must be sorted and must not
+    overlap, and the segments must be cut at their edges.
     """
     i = end = 0  # index of the next segment, end of the last window
     for window in windows:
@@ -88,8 +88,8 @@ def within(text: str, segments: Sequence[Segment[T]], windows: Sequence[Span]) -
 def passages(text: str, spans: Sequence[Span], *, around: int = 200) -> list[Span]:
     """Return the passages of a text to show for some spans, which are the sentences around them.
 
-    A passage has at most `around` characters on either side of a span. Passages are sorted and do not overlap, and
-    passages with only white space between them are joined.
+    A passage has at most `around` characters on either side of a span. Passages are sorted and do not overlap. If there
+    is only white space between two passages, they are joined.
 
     >>> text = "One is here. Two is there. Three is gone."
     >>> [p.of(text) for p in passages(text, [Span(13, 16)])]

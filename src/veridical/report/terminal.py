@@ -1,7 +1,7 @@
 """Show checked cases in a terminal: marked words, omissions, scores, and spans that were not judged.
 
-Without colour (no terminal, a dumb terminal, NO_COLOR), there are no escape codes, and brackets show the marks. Texts
-are never read as markup, control characters are made visible, and long texts are cut.
+If there is no colour (no terminal, a dumb terminal, NO_COLOR), no escape codes are written, and brackets show the
+marks. Texts are never read as markup, control characters are made visible, and long texts are cut.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ _OUTCOMES = {
 def print_report(checked: Iterable[Checked], console: Console, *, legend: bool = True, heat: bool = False) -> None:
     """Print checked cases to a console, with a legend of the marks that were used.
 
-    With `heat`, the scores of words shade the response in place of marks, if the judgement has such scores. Colours and
-    escape codes appear only if the console is a terminal that supports and allows colours.
+    If `heat` is set, words are shaded by their scores instead of marked, as long as the judgement has such scores.
+    Colours and escape codes are used only if the console is a terminal that supports and allows them.
     """
     page = Printer(console, heat=heat)
     for item in checked:
@@ -149,7 +149,7 @@ class Printer:
     def marked(self, text: str, marks: Sequence[tuple[Span, str]], *, whole: bool = True) -> Text:
         """Return `text` with its marks.
 
-        If the text is long or `whole` is false, only the passages around the marks are returned.
+        If the text is long, or if `whole` is False, only the passages around the marks are returned.
         """
         from rich.text import Text
 

@@ -16,7 +16,7 @@ __all__ = ["print_tables"]
 def print_tables(tables: Iterable[Table], console: Console | None = None) -> None:
     """Print each table to a console, which is standard output by default.
 
-    If a result table is too wide, it is printed with one line per figure.
+    A result table that is too wide is printed with one line per figure.
     """
     from rich.console import Console
     from rich.table import Table as RichTable

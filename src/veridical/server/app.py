@@ -76,8 +76,8 @@ _NOT_READY: dict[int | str, dict[str, Any]] = {
 def create_app(settings: ServerSettings | None = None) -> FastAPI:
     """Build the service as an ASGI application.
 
-    Its lifespan starts and stops the detectors, so it answers requests only inside the lifespan. Errors that
-    `load_detector` raises for one of the detectors in the settings pass through.
+    The detectors are started and stopped by the lifespan of the application, so it can answer requests only inside the
+    lifespan. If a detector in the settings cannot be loaded, the error of `load_detector` is raised.
     """
     settings = settings or ServerSettings()
     service = Service(settings)

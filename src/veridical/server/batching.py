@@ -1,8 +1,8 @@
 """Put cases of many requests into shared batches, with one queue and one worker thread for each detector.
 
-While one batch is judged, the next one fills up, so batches grow with the load. The event loop owns the queue. The
-thread takes a whole batch and returns its judgements. Whatever a detector does to a batch, each case gets its own
-judgement or its own error. If nobody waits for a batch any more, it is interrupted, and the next batch begins.
+While one batch is judged, the next one fills up, so batches grow with the load. The event loop owns the queue, and the
+thread takes a whole batch and returns its judgements. If something goes wrong in a batch, each case still has its own
+judgement or its own error. If nobody waits for a batch any more, it is interrupted and the next one begins.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class Worker:
         return future
 
     def interrupt(self, future: Future[Any]) -> None:
-        """Interrupt the function of `future` at its next step in Python, and repeat this once a second until it ends.
+        """Interrupt the function of `future` at its next step in Python, and repeat this every second until it ends.
 
-        A single interruption may be lost, because destructors, callbacks of the garbage collector and libraries can
-        swallow it. Native code of a library runs to its end.
+        A single interruption can be lost, because destructors, callbacks of the garbage collector and libraries may
+        swallow it. Native code cannot be interrupted and runs to its end.
         """
         with self._lock:
             if not future.cancel() and future.running() and self._busy:
@@ -64,7 +64,7 @@ class Worker:
                 again.start()
 
     def close(self) -> None:
-        """Let the thread end after the functions in its queue."""
+        """Let the thread end after the functions that are already in its queue."""
         self._jobs.put(None)
 
     def _run(self) -> None:
@@ -109,7 +109,7 @@ _slots: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[bool, asyncio.Semaphor
 
 
 async def in_thread(function: Callable[[], T], *, size: int = 0) -> T:
-    """Run a function in its own thread and return its result. The thread is interrupted if the caller is cancelled.
+    """Run a function in its own thread and return its result. If the caller is cancelled, the thread is interrupted.
 
     Give the `size` of what the function reads or writes in bytes: only a few large requests are handled at a time.
 
@@ -203,7 +203,7 @@ class Batcher:
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"batches of {self.name}")
 
     async def close(self, seconds: float) -> None:
-        """Finish the accepted cases within `seconds`, then stop. Cases that are not finished get the status 503."""
+        """Finish the accepted cases within `seconds`, then stop. Unfinished cases are answered with the status 503."""
         self._closing = True
         self._changed.set()
         if self._task is not None:
@@ -217,7 +217,7 @@ class Batcher:
 
         Args:
             cases: The cases.
-            detector: The detector to use: `original` or `detector` as it was when the request began. Default: the
+            detector: The detector to use: `original`, or `detector` as it was when the request began. Default: the
                 present `detector`.
 
         Raises:
@@ -230,11 +230,14 @@ class Batcher:
         return await self._wait(items, self.limits.timeout)
 
     async def load(self, case: Case) -> None:
-        """Judge a first case without a time limit, so that the detector gets loaded. Its errors pass through."""
+        """Judge a first case without a time limit, so that the detector is loaded. Its errors are not caught."""
         await self._wait([_Item(self._future(), self.detector, case)], None)
 
     async def call(self, function: Callable[[Any], T]) -> T:
-        """Return `function(detector)`, called in the detector's thread between batches; raise like `judge`."""
+        """Call `function(detector)` in the detector's thread between batches, and return its result.
+
+        It raises the same errors as `judge`.
+        """
         (result,) = await self._wait([_Item(self._future(), self.detector, function=function)], self.limits.timeout)
         return result  # type: ignore[no-any-return]
 

@@ -1,6 +1,6 @@
 """Connect a server to its history: keep its checks, and judge imported files in the background.
 
-The database is used in a few threads of its own, which are never interrupted.
+The database is used in separate threads, which are never interrupted.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _SWEEP = 3600.0  # seconds between two looks at what is too old
 class Desk:
     """Keeps the history of a service. Call `start` and `close` in the event loop.
 
-    Errors that `History` raises pass through.
+    Errors that `History` raises are not caught.
 
     Attributes:
-        in_use: The version of fitted thresholds and probabilities that each detector uses. A detector that uses its own
-            is missing.
+        in_use: The version of fitted thresholds and probabilities that each detector uses. Detectors that use their own
+            are left out.
     """
 
     def __init__(self, service: Service, settings: HistorySettings) -> None:
@@ -66,7 +66,7 @@ class Desk:
         self._tasks = [loop.create_task(self._import()), loop.create_task(self._sweep())]
 
     async def close(self) -> None:
-        """Stop imports at their current state. They continue after the next start."""
+        """Stop imports where they are. They continue after the next start."""
         self._closing = True
         for task in self._tasks:
             task.cancel()
@@ -79,7 +79,7 @@ class Desk:
         return await asyncio.get_running_loop().run_in_executor(self._threads, partial(function, *args, **kwargs))
 
     async def keep(self, origin: str, by: str, how: HowToCheck, results: Sequence[Checked]) -> str | None:
-        """Keep results as a run and return its id. If this fails, the result is None, and the log says why."""
+        """Keep results as a run and return its id. If this fails, return None and log the reason."""
         if not results:
             return None
         try:
@@ -90,7 +90,10 @@ class Desk:
             return None
 
     async def about(self, how: HowToCheck) -> dict[str, Any]:
-        """Return how a run judges, as JSON: detectors, their fingerprints and thresholds, and the request in `how`."""
+        """Describe how a run judges, as JSON.
+
+        The JSON has the detectors with their fingerprints and thresholds, and the request in `how`.
+        """
         batchers = self.service.batchers_of(how.detector)
         used = [(each.name, each.detector, self.in_use.get(each.name)) for each in batchers]
 
@@ -119,9 +122,9 @@ class Desk:
         return id
 
     async def use_calibrations(self) -> None:
-        """Let each detector use its active version of fitted thresholds and probabilities, or else its own.
+        """Make each detector use its active version of fitted thresholds and probabilities, or else its own.
 
-        A version that was fitted for another model is not used, and the log says so.
+        If a version was fitted for another model, it is not used, and a line in the log says so.
         """
         active = await self.call(self.history.active_calibrations)
         for name, batcher in self.service.batchers.items():
@@ -143,9 +146,10 @@ class Desk:
                 self.in_use[name] = version
 
     async def learn(self, run: str, name: str, *, detector: str | None = None, by: str = "") -> Learning:
-        """Fit a detector's threshold and probabilities by the decisions about a run.
+        """Fit a detector's threshold and probabilities on the decisions about a run.
 
-        If this gains something, it is stored as the version `name`, which is not active.
+        If the fit is an improvement, it is stored as the version `name`. This version is not active until you activate
+        it.
 
         Args:
             run: The id of the run.
@@ -184,7 +188,7 @@ class Desk:
         return learning
 
     async def activate(self, name: str, *, active: bool, by: str) -> None:
-        """Let checks use a version, or stop using it."""
+        """Make checks use a version, or stop using it."""
         await self.call(self.history.activate, name, active=active, by=by)
         await self.use_calibrations()
 

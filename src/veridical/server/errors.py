@@ -1,6 +1,7 @@
 """Turn errors into HTTP responses, with a status and the JSON `{"error": …, "hint": …, "request_id": …}`.
 
-`error` is a text. On the routes of OpenAI's API it is an object, because OpenAI's clients show only its `message`.
+`error` is a text. On the routes of OpenAI's API it is an object instead, because OpenAI's clients show only its
+`message`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ OPENAI_ROUTES = (*FORWARDED_ROUTES, "/v1/completions", "/v1/responses", "/v1/emb
 
 
 class Refused(VeridicalError):
-    """Raised to refuse a request with the HTTP status `status`. `retry_after` says in how many seconds to try again."""
+    """Raised to refuse a request with the HTTP status `status`.
+
+    `retry_after` is the number of seconds after which the client may try again.
+    """
 
     def __init__(self, status: int, message: str, *, hint: str | None = None, retry_after: int | None = None) -> None:
         super().__init__(message, hint=hint)

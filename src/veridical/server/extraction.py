@@ -1,7 +1,7 @@
 """Extract the text of uploaded documents, each in a process of its own.
 
-The process is killed when nobody waits for it any more. A process can be ended at any point and limited in memory; a
-thread cannot, especially in the native code of a parser.
+If nobody waits for the text any more, the process is killed. Unlike a thread, a process can be ended at any point, even
+in the native code of a parser, and its memory can be limited.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Extraction:
     async def document(self, content_type: str, upload: bytes) -> bytes:
         """Extract the document from a multipart body, and return it as JSON.
 
-        The JSON has the document's name without folders, its text, its length, the positions where its pages begin, and
-        notes about possible faults.
+        The JSON contains the name of the document without folders, its text and its length, the positions where its
+        pages begin, and notes about possible faults.
 
         Raises:
             Refused: The document cannot be read (422, or the status from `status_of`), or reading takes longer than

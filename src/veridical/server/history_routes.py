@@ -104,7 +104,7 @@ class CaseParams(_Params):
 
 
 class CompareParams(_Params):
-    """Which of the cases with different outcomes."""
+    """Selects which of the cases with different outcomes to list."""
 
     limit: Annotated[int, Field(ge=1, le=_MOST, description="The most cases.")] = 50
     offset: Annotated[int, Field(ge=0, le=10**9, description="The number of cases to leave out.")] = 0
@@ -138,7 +138,7 @@ class ActiveParams(_Params):
 class ImportParams(_Params):
     """Names a file of rows, and says how to check its cases.
 
-    Without column names, columns are recognised by their names.
+    If you do not name columns, they are recognised by their names.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=200, description="The name of the file, with its ending.")]

@@ -1,4 +1,4 @@
-"""Read the rows of an uploaded file into a history, from where an interrupted reading stopped."""
+"""Read the rows of an uploaded file into a history. An interrupted reading continues where it stopped."""
 
 from __future__ import annotations
 
@@ -43,9 +43,8 @@ def check_file(name: str, form: dict[str, Any]) -> None:
 def read_upload(history: History, run: str, limits: Limits, stopped: Callable[[], bool]) -> None:
     """Store the rows of a run's file as cases that wait to be judged.
 
-    A row without a case is stored with the reason. A row may be as large as the body of a request.
-
-    Stored rows stay stored, so that a reading that was stopped or killed continues after the last stored row.
+    If a row has no case, it is stored with the reason. A row may be as large as the body of a request. Rows that are
+    already stored are kept, so if the reading was stopped or killed, it continues after the last stored row.
     """
     file, body = history.upload(run)
     form = history.run(run).about["form"]

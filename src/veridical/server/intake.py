@@ -1,7 +1,7 @@
 """Control the intake of requests: how many are processed at once, and how much memory their bodies take.
 
-A client is identified by its key, or otherwise by its address. It gets at most three quarters of the places and of the
-memory.
+A client is identified by its key, or by its address if there are no keys. A single client can use at most three
+quarters of the places and of the memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SHARE = 0.75  # of places and memory, for one client
 
 
 class Intake:
-    """All requests that are being answered by one application."""
+    """All requests that one application is answering."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -32,9 +32,9 @@ class Intake:
     async def run(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         """Let `app` answer a request, and cancel the request when its client has left.
 
-        The body is read as fast as it comes, because the web server reports that a client has left only after its whole
-        body was read. A request takes a place when its body is complete or its response has begun, so that slow bodies
-        take no places from others.
+        The body is read as fast as it arrives, because the web server reports that a client has left only after the
+        whole body was read. A request takes a place when its body is complete or its response has begun. Slow bodies
+        therefore take no places from other requests.
 
         Raises:
             Refused: There are already as many requests as queue and batch can hold, or their bodies fill

@@ -1,7 +1,7 @@
 """Manage API keys: a client needs a key to use the service, and the server stores only hashes of keys.
 
 A key file has one line per key, with the SHA-256 hash of the key in hexadecimal digits, a name and a role. A key has
-256 random bits, so a plain hash is enough. A presented key is compared with every stored hash, each time in constant
+256 random bits, so a plain hash is enough. To check a key, it is compared with every stored hash, each time in constant
 time.
 """
 
@@ -37,7 +37,7 @@ class Key:
 
 
 def read_keys(path: Path) -> tuple[Key, ...]:
-    """Read the keys in a file. Empty lines and lines that begin with # are skipped.
+    """Read the keys in a file. Empty lines and lines that begin with # are ignored.
 
     Raises:
         DataError: A line is not a key, or the file contains no keys. The error has the number of the line.
@@ -63,7 +63,7 @@ def read_keys(path: Path) -> tuple[Key, ...]:
 def make_key(path: Path, name: str, role: str = "check") -> str:
     """Make a new key, and add its hash to a file. The key itself is not stored anywhere.
 
-    Only its owner can read a new file.
+    If the file is new, only its owner can read it.
 
     Raises:
         InputError: The name already exists, or has characters other than letters, digits and `._-`.

@@ -1,6 +1,6 @@
 """Write the operator's log and metrics: one JSON line per request, and counters for Prometheus.
 
-The log contains texts of users only if the settings ask for them.
+The log contains texts of users only if you turn this on in the settings.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 class JsonLines(logging.Formatter):
     """Formats a log record as one line of JSON.
 
-    Of an exception, it shows the type and the place, but not the message.
+    For an exception, it shows the type and the place, but not the message, which may contain texts of users.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -102,7 +102,7 @@ class Metrics:
         self._proxied.labels(status).inc()
 
     def text(self) -> bytes:
-        """Return all counters in Prometheus' text form."""
+        """Return all counters in the text format of Prometheus."""
         for detector, cases in self._waiting().items():
             self._queue.labels(detector).set(cases)
         return generate_latest(self._registry)

@@ -1,4 +1,4 @@
-"""Convert offsets from code points to UTF-16 code units, in which JavaScript, Java and C# count."""
+"""Convert offsets from code points to UTF-16 code units, which JavaScript, Java and C# use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Offsets = Literal["code-points", "utf-16"]
 def check_json(checked: Checked, offsets: Offsets, *, sources: bool) -> str:
     """Return the JSON document of a check, with or without the `sources` of its case.
 
-    With offsets in UTF-16, the document has the field `offsets` and cannot be read back.
+    If the offsets are in UTF-16, the document has the field `offsets`, and you cannot read it back.
     """
     text = encode(checked, sources=sources)
     if offsets == "code-points":

@@ -45,17 +45,17 @@ _REQUEST_ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
 
 def request_id_of(request: Request) -> str:
-    """Return the id of a request, which its response, its errors and its log line repeat."""
+    """Return the id of a request, which is also shown in its response, its errors and its log line."""
     return str(request.scope.get("state", {}).get("request_id", ""))
 
 
 def role_of(request: Request) -> str:
-    """Return the role of a request's key. Without keys, every client may do everything."""
+    """Return the role of a request's key. If the service has no keys, every client may do everything."""
     return str(request.scope["state"].get("role", "admin"))
 
 
 def key_of(request: Request) -> str:
-    """Return the name of a request's key; "" without keys."""
+    """Return the name of a request's key, or "" if the service has no keys."""
     return str(request.scope["state"].get("key", ""))
 
 
@@ -105,7 +105,7 @@ async def in_time(what: str, limits: Limits) -> AsyncIterator[None]:
 async def lines(chunks: AsyncIterator[bytes], most: int, too_large: Refused) -> AsyncIterator[bytes]:
     """Yield the lines in chunks of bytes without their line feeds, each as soon as it is complete.
 
-    The last line may be empty. After `most` bytes, the error `too_large` is raised.
+    The last line may be empty. If there are more than `most` bytes, the error `too_large` is raised.
     """
     size, pieces = 0, list[bytes]()  # of the current line; joined only once, to stay linear
     async for chunk in chunks:

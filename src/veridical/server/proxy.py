@@ -1,9 +1,13 @@
 """Forward chat completions as a proxy, and check each reply against the sources of its request.
 
-A reply that is not streamed is checked before it is forwarded. The parts of a streamed reply are forwarded at once and
-checked meanwhile (actions annotate and header), sentence by sentence after each is judged (block), or all together at
-the end (revise). If text may be withheld, only the role and the fields in `_FRAME` are forwarded before the whole reply
-is checked, because any other field of a chunk may contain text that a client shows.
+A reply that is not streamed is checked before it is forwarded. For a streamed reply, it depends on the action:
+
+* With annotate and header, the parts are forwarded at once and checked meanwhile.
+* With block, each sentence is forwarded after it was checked.
+* With revise, everything is forwarded together at the end.
+
+With block and revise, text may be withheld. Any field of a chunk may contain text that a client shows, so only the role
+and the fields in `_FRAME` are forwarded before the whole reply is checked.
 """
 
 from __future__ import annotations
@@ -46,7 +50,7 @@ _FRAME = ("id", "object", "created", "model", "system_fingerprint", "service_tie
 def add_proxy(
     app: FastAPI, service: Service, settings: ProxySettings, upstream: Upstream, keep: Keep | None = None
 ) -> None:
-    """Add the proxy's routes to `app`; `keep` is called with checked replies."""
+    """Add the proxy's routes to `app`. If you pass `keep`, it is called with the checked replies."""
 
     @app.post(
         "/v1/chat/completions",
@@ -164,9 +168,9 @@ class StreamedReply:
     error: Any = None  # of the chat server, if the client may see it
 
     async def events(self) -> AsyncGenerator[bytes, None]:
-        """Yield the chunks to forward, the last one with the annotation, and then the end mark.
+        """Yield the chunks to forward. The last one has the annotation and is followed by the end mark.
 
-        A failure ends with an error.
+        If something fails, the last event is an error.
         """
         limits = self.checker.service.settings.limits
         try:

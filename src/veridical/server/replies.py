@@ -31,7 +31,7 @@ _WORST_FIRST = (Outcome.FLAGGED.value, UNAVAILABLE, Outcome.UNJUDGED.value, Outc
 
 @dataclass(frozen=True, slots=True)
 class CheckedChoice:
-    """The result for one choice of a reply: its status, with the check, or with the reason why there is no check."""
+    """The result for one choice of a reply: its status, and either the check or the reason why there is none."""
 
     index: int
     status: str
@@ -139,7 +139,7 @@ def overall_status(findings: Sequence[CheckedChoice]) -> str:
 
 
 def annotation(checker: ReplyChecker, findings: Sequence[CheckedChoice]) -> dict[str, Any]:
-    """Return the field `veridical` for a reply. For a withheld choice, it contains only the status and the reason."""
+    """Return the field `veridical` for a reply. If a choice is withheld, only its status and the reason are shown."""
     choices: list[dict[str, Any]] = []
     for finding in findings:
         choice: dict[str, Any] = {"index": finding.index, "status": finding.status}

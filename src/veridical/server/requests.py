@@ -1,4 +1,7 @@
-"""Read requests to the server, which are JSON objects, strictly and check their limits before any work is done."""
+"""Read requests to the server, which are JSON objects.
+
+They are read strictly, and limits are checked before any work.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,7 @@ Threshold = StrictFloat | dict[str, StrictFloat] | None
 
 @dataclass(frozen=True, kw_only=True)
 class HowToCheck:
-    """The fields of every request that checks cases; `CheckRequest` describes them."""
+    """The fields of every request that checks cases. They are described in `CheckRequest`."""
 
     __pydantic_config__ = _CONFIG
 
@@ -76,7 +79,7 @@ class _Answer:
 class CheckRequest(_Answer, HowToCheck):
     """Cases to check, and how to check them.
 
-    A request for one case may have the fields of this case instead of `cases`.
+    If there is only one case, you can put its fields into the request instead of `cases`.
 
     Attributes:
         cases: One or more cases. The ids of cases and sources are optional, and a source may be a bare text. A
@@ -145,11 +148,12 @@ class ReviseRequest(_Answer):
 
 @dataclass(frozen=True, kw_only=True)
 class DecisionsRequest:
-    """What a person decided about a case, in place of all earlier decisions.
+    """What a person decided about a case. This replaces all earlier decisions.
 
     Attributes:
-        decisions: One decision for each place. Offsets count code points.
-        version: The version of the decisions that these replace; 409 if it is not the present one. None: any.
+        decisions: One decision for each place. Offsets are counted in code points.
+        version: The version of the decisions that these replace. If this is not the present version, the status is 409.
+            With None, any version is replaced.
     """
 
     __pydantic_config__ = _CONFIG
@@ -288,7 +292,7 @@ def _renaming(item: Mapping[str, Any]) -> str | None:
 
 
 def read_results_of(items: Sequence[Any], limits: Limits) -> list[Checked]:
-    """Read the results of checks in the JSON objects of a request. The errors are those of `read_cases_of`."""
+    """Read the results of checks in the JSON objects of a request. It raises the same errors as `read_cases_of`."""
     if len(items) > limits.cases:
         raise Refused(413, f"{len(items)} results", hint=f"at most {limits.cases} in a request")
     results = []
@@ -306,7 +310,11 @@ def read_results_of(items: Sequence[Any], limits: Limits) -> list[Checked]:
 
 
 def check_size(case: Case, limits: Limits, where: str = "the case") -> None:
-    """Raise `Refused` (413) if `case` exceeds a limit."""
+    """Check that `case` exceeds no limit.
+
+    Raises:
+        Refused: It exceeds a limit (413).
+    """
     if len(case.sources) > limits.sources:
         raise Refused(413, f"{where} has {len(case.sources)} sources", hint=f"at most {limits.sources}")
     size = characters_of(case)
@@ -315,7 +323,11 @@ def check_size(case: Case, limits: Limits, where: str = "the case") -> None:
 
 
 def refuse_addresses(sources: Sequence[Source], where: str) -> None:
-    """Raise `InputError` if a source is an address: none is ever fetched."""
+    """Check that no source is an address, because sources are never fetched.
+
+    Raises:
+        InputError: A source is an address.
+    """
     for source in sources:
         if len(source.text) < 5000 and _URL.fullmatch(source.text):
             raise InputError(

@@ -31,9 +31,9 @@ __all__ = ["TimedProtocol", "UvicornServer", "make_server", "run_server"]
 class TimedProtocol(H11Protocol):
     """uvicorn's protocol, with time limits for clients that are slow to send a request or to read the response.
 
-    Such clients are dropped. The number of connections is limited, both in total and per address. At a limit, a new
-    connection takes the place of an idle connection. If no connection is idle, requests on the new connection get the
-    status 503.
+    Clients that are too slow are disconnected. The number of connections is limited, both in total and per address.
+    When a limit is reached, a new connection replaces an idle one. If no connection is idle, requests on the new
+    connection are answered with the status 503.
     """
 
     limits = Limits()
@@ -75,7 +75,7 @@ class TimedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Watch whether the client reads the buffered data, because nothing else waits for this after a response."""
+        """Watch whether the client reads the buffered data. Nothing else does this after the response has ended."""
         super().pause_writing()
         self._await_reader()
 
@@ -120,9 +120,9 @@ class UvicornServer(uvicorn.Server):
     """uvicorn's server, which also reports its address, and treats SIGINT and SIGTERM as a regular end.
 
     Attributes:
-        frozen_after: The seconds after which a stuck event loop ends the process, with a traceback of each thread on
-            standard error. None for never. Code that holds the interpreter's lock, as `re` does, stops all Python
-            threads, so that no request ends and no signal is handled. Then only a new process helps.
+        frozen_after: If the event loop is stuck for this many seconds, the process is ended, with a traceback of each
+            thread on standard error. None means never. Some code, such as `re`, holds the interpreter's lock and stops
+            all Python threads. Then no request ends, no signal is handled, and only a new process helps.
     """
 
     frozen_after: float | None = None
@@ -202,8 +202,8 @@ def make_server(settings: ServerSettings, *, host: str, port: int, on_start: Cal
 def run_server(settings: ServerSettings, *, host: str, port: int, on_start: Callable[[str], None]) -> None:
     """Run the server of `make_server` until it stops, and write its log as JSON lines to standard error.
 
-    If the event loop stands still for `limits.timeout` seconds, the process exits with code 1, so that its supervisor
-    can start it again.
+    If the event loop is stuck for `limits.timeout` seconds, the process exits with code 1, so that a supervisor can
+    start it again.
 
     Raises:
         InputError: The address cannot be used.

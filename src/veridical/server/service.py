@@ -1,6 +1,6 @@
 """Do the work of the server: ask its detectors, turn their judgements into results, and revise cases.
 
-`server.app` reads requests and writes responses.
+Requests are read and responses are written by `server.app`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _WARM_UP = Case("warm-up", "The tower is tall.", (Source("1", "The tower is 330 
 class Service:
     """Loads the detectors of a server, and runs checks and revisions with them for all requests.
 
-    Call `start` and `close` in the event loop. Errors that `load_detector` and `make_reviser` raise pass through.
+    Call `start` and `close` in the event loop. Errors of `load_detector` and `make_reviser` are not caught.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
@@ -60,7 +60,7 @@ class Service:
 
     @property
     def unready(self) -> dict[str, str]:
-        """For each detector that cannot be used at present, the reason why."""
+        """The detectors that cannot be used at present, each with the reason."""
         problems = {name: batcher.problem for name, batcher in self.batchers.items() if batcher.problem}
         for name, loading in self._loading.items():
             if not loading.done():
@@ -76,7 +76,10 @@ class Service:
         return not all(loading.done() for loading in self._loading.values())
 
     async def start(self) -> None:
-        """Start the detectors, and load each with a first case, except those that would pay for a chat model."""
+        """Start the detectors, and load each of them with a first case.
+
+        Detectors that would pay for a chat model are not loaded.
+        """
         for name, batcher in self.batchers.items():
             batcher.start()
             if not info_of(batcher.detector).needs_chat_model:
@@ -111,7 +114,7 @@ class Service:
         await asyncio.gather(*self._loading.values(), return_exceptions=True)
 
     def batcher(self, spec: str | None = None) -> Batcher:
-        """Return the detector that a request names. Without a name, this is the first detector.
+        """Return the detector that a request names, or the first detector if it names none.
 
         A request cannot add a detector, because a spec may name a file on this machine, or a server and its key.
 
@@ -162,7 +165,7 @@ class Service:
         return await batcher.call(lambda _: list(with_causes(results, detector=reader)))
 
     def batchers_of(self, specs: str | Sequence[str] | None) -> list[Batcher]:
-        """Return the detectors that a request names. Without names, this is only the first detector.
+        """Return the detectors that a request names, or only the first detector if it names none.
 
         Raises:
             InputError: A detector is named twice.

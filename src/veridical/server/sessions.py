@@ -1,7 +1,7 @@
 """Judge a response while it arrives.
 
-A detector that can stream judges word by word. For any other detector, the last part of the response so far is judged
-after each sentence.
+A detector that supports streaming judges it word by word. Any other detector is called after each sentence, and judges
+the last part of the response so far.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class Session(Protocol):
     async def feed(self, text: str, *, final: bool = False) -> StreamedJudgement | None:
         """Append `text`, and return the new judgement, or None if there is none yet.
 
-        Set `final` if no further text follows.
+        Set `final` if this is the last text.
         """
         ...
 
 
 async def open_session(batcher: Batcher, case: Case, threshold: float | Mapping[str, float] | None) -> Session:
-    """Open a session of the batcher's detector for a new response to `case`. The case's own response is ignored."""
+    """Open a session of the batcher's detector for a new response to `case`. The `response` of the case is ignored."""
     case = replace(case, response="")
     if isinstance(batcher.detector, Streaming):
         session = await batcher.call(lambda detector: (detector.stream(case), thresholds_in_force(detector, threshold)))

@@ -47,30 +47,32 @@ class Limits:
         sources: The largest number of sources in one case.
         characters: The largest number of characters in one case: response, sources, question, history and prompt
             together.
-        memory_bytes: The most bytes that the bodies of all requests in progress may take. A request beyond this gets
-            429. One client, identified by its key or otherwise by its address, may fill three quarters of them.
+        memory_bytes: The most bytes that the bodies of all requests in progress may take. If a request needs more, it
+            is refused with 429. A single client (identified by its key, or by its address) may use three quarters of
+            them.
         documents: The largest number of uploaded documents that are read at the same time, each in a process of its
             own.
         document_memory: The most bytes of memory for such a process, if the operating system can limit them.
         depth: The deepest nesting of JSON.
         values: The largest number of values in JSON: texts, numbers, lists and objects. A value can take 100 times as
             much memory as its text.
-        queue: The largest number of cases that wait for one detector. A request that does not fit gets 429.
+        queue: The largest number of cases that wait for one detector. If a request does not fit, it is refused with
+            429.
         batch_cases: The largest number of cases in one batch.
         batch_characters: The largest number of characters in one batch, unless a single case has more.
         batch_wait: The time that a batch waits for more cases, in seconds.
-        wait: The longest expected wait in seconds, estimated from the recent speed. A request that would wait longer
-            gets 429.
+        wait: The longest expected wait in seconds, estimated from the recent speed. A request that would wait longer is
+            refused with 429.
         timeout: The most seconds that a detector, a revision or the reading of a document may take for one request.
         body_timeout: The most seconds until a request must have arrived, both head and body. It is also the longest
             pause of a client that reads a response.
         idle: The seconds that a connection without a request stays open, unless a new connection needs its place.
             Clients and load balancers keep connections open for 5 to 60 seconds. Set a longer time than theirs, because
-            a request that was just sent gets lost if the server closes first.
+            a request that was just sent is lost if the server closes first.
         stream_timeout: The most seconds of a streamed response, from its beginning to its end. Any other request ends
             `body_timeout` seconds later, whatever it waits for.
         revisions: The largest number of requests to revise at the same time.
-        connections: The largest number of connections at the same time. A further connection gets 503.
+        connections: The largest number of connections at the same time. Any further connection is answered with 503.
         client_connections: The largest number of connections from one address. Clients behind a reverse proxy share its
             address.
         grace: The seconds that a shutdown waits for accepted requests.
@@ -156,7 +158,7 @@ class ProxySettings:
 
     @property
     def markers(self) -> list[Marker]:
-        """The `context_markers`, read."""
+        """The `context_markers`, after parsing them."""
         return [read_marker(text) for text in self.context_markers]
 
     @property
@@ -167,13 +169,13 @@ class ProxySettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistorySettings:
-    """Where checks are kept, and which.
+    """Says where checks are kept, and which of them.
 
     Attributes:
         place: The path of an SQLite file, or the URL of a PostgreSQL database.
-        proxy: Whether to keep the replies that pass through the proxy, too.
-        days: The age from which runs are deleted, in days. None if no run is deleted for its age.
-        cases: The number of cases beyond which the oldest are deleted. None if all are kept.
+        proxy: Whether to also keep the replies that pass through the proxy.
+        days: The age in days after which runs are deleted. None to keep them.
+        cases: The number of cases to keep. If there are more, the oldest are deleted. None to keep all.
 
     Raises:
         InputError: A limit is not above 0.

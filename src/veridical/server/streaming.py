@@ -1,8 +1,10 @@
 """Serve `POST /v1/stream`: JSON Lines in, server-sent events out, while the response is still being written.
 
 The first line is the request. Its case contains the first part of the response, or no response. Each further line is
-`{"text": …}`. The response ends with the body. The events are `start`, `verdicts` for each newly judged part, and
-`result` with the whole response judged at once, or `error`.
+`{"text": …}`, and the end of the body is the end of the response.
+
+The events are `start`, then `verdicts` for each newly judged part, and at last `result`, for which the whole response
+is judged at once. If something fails, the last event is `error`.
 """
 
 from __future__ import annotations
@@ -69,7 +71,7 @@ class EventStream(Response):
 
 
 def event(name: str, data: str) -> bytes:
-    """Return a server-sent event; `data` is JSON without line breaks."""
+    """Return a server-sent event. `data` is JSON without line breaks."""
     return f"event: {name}\ndata: {data}\n\n".encode()
 
 
@@ -85,7 +87,7 @@ class Stream:
     keep: Callable[[list[Checked]], Awaitable[object]] | None = None
 
     async def events(self) -> AsyncGenerator[bytes, None]:
-        """Yield the events until the response has ended. After a failure, the last event is an error."""
+        """Yield the events until the response has ended. If something fails, the last event is an error."""
         try:
             async with asyncio.timeout(self.service.settings.limits.stream_timeout):
                 async for event_bytes in self._events():
@@ -129,7 +131,7 @@ class Stream:
 
 
 async def open_stream(request: Request, service: Service, keep: Keep | None = None) -> Stream:
-    """Read the first line of a request, and return its stream. The errors are those of a request to check."""
+    """Read the first line of a request, and return its stream. It raises the same errors as a request to check."""
     limits = service.settings.limits
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     further_lines: AsyncIterator[bytes] | None = None

@@ -1,7 +1,7 @@
 """Connect the proxy to the chat server behind it.
 
-Everything from that server is treated as hostile input, with bounds on its size, its time and its form. The operator's
-key is masked in all of it.
+Everything that this server sends is treated as hostile input. Its size, its time and its form are limited, and the
+operator's key is masked in it.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _SECONDS = re.compile(r"\d{1,5}(\.\d{1,3})?", re.ASCII)
 
 
 class Upstream:
-    """Sends requests to the chat server that the settings name. Start and close it in the event loop that uses it.
+    """Sends requests to the chat server in the settings. Start and close it in the event loop that uses it.
 
-    A bad URL or a missing key raises the errors of `llm.endpoint.resolve_server`.
+    If the URL is bad or the key is missing, it raises the errors of `llm.endpoint.resolve_server`.
     """
 
     def __init__(self, settings: ProxySettings) -> None:
@@ -63,7 +63,8 @@ class Upstream:
     ) -> tuple[int, dict[str, Any], dict[str, str]]:
         """Send a JSON document to the chat server, or a GET request if the document is None.
 
-        An error keeps its status, and also its message in whatever form the server gives it.
+        If the server answers with an error, its status is kept, and its message too, in whatever form the server gives
+        it.
 
         Returns:
             The status, the JSON object, and the headers to forward of the HTTP response.
@@ -77,9 +78,10 @@ class Upstream:
     async def stream(
         self, path: str, document: Mapping[str, Any], headers: Mapping[str, str]
     ) -> httpx.Response | tuple[int, dict[str, Any], dict[str, str]]:
-        """Send a JSON document, and return the open HTTP response for `chunks`, or an error as `send` returns it.
+        """Send a JSON document and open the HTTP response, so that you can read it with `chunks`.
 
-        The caller closes the HTTP response. The exceptions are those of `send`.
+        If the server answers with an error, the error is returned as in `send`. The caller has to close the HTTP
+        response. The exceptions are the same as for `send`.
         """
         async with self._in_time():
             response = await self._request(path, document, headers)
@@ -93,7 +95,7 @@ class Upstream:
     async def chunks(self, response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
         """Yield the JSON objects of the server-sent events up to the end mark.
 
-        Without an end mark, the stream is complete if every choice has its `finish_reason`.
+        If there is no end mark, the stream is complete when every choice has its `finish_reason`.
 
         Raises:
             Refused: The stream contains anything else, or is not complete.

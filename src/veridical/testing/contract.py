@@ -1,4 +1,4 @@
-"""Check in your tests that a detector keeps the contract of `veridical.records.detector`, also on awkward texts."""
+"""Check in your tests that a detector keeps the contract of `veridical.records.detector`, even for awkward texts."""
 
 from __future__ import annotations
 
@@ -70,10 +70,14 @@ def assert_detector_contract(
 ) -> list[Judgement]:
     """Check that a detector keeps the rules that every detector must keep, and return its judgements.
 
-    The detector must return one judgement per case, in the order of the cases and under its own name. Spans must lie
-    inside their texts, and scores in [0, 1]. A case that the detector cannot judge must be "not judged", with a note.
-    Omissions may only be reported in sources that must be covered. A judgement must not change in a second call, or
-    when other cases are in the batch. The detector must not modify the cases.
+    These rules are checked:
+
+    * There is one judgement per case, in the order of the cases and under the name of the detector.
+    * Spans lie inside their texts, and scores in [0, 1].
+    * A case that the detector cannot judge is "not judged", with a note.
+    * Omissions are only reported for sources that must be covered.
+    * A judgement does not change in a second call, or if other cases are in the batch.
+    * The detector does not modify the cases.
 
     Args:
         detector: The detector to check.

@@ -1,6 +1,6 @@
 """Assert in a test that a response is grounded in its sources.
 
-A failing assertion shows the unsupported words. The assertion needs no test framework; pytest also offers it as a
+If the assertion fails, it shows the unsupported words. You can use it without a test framework. In pytest, it is also a
 fixture of the same name.
 """
 
@@ -34,7 +34,7 @@ def assert_grounded(
 ) -> Checked:
     """Assert that a response is grounded in its sources.
 
-    The assertion holds if all of the response was judged and nothing was flagged, or if the response makes no claim.
+    The assertion passes if all of the response was judged and nothing was flagged, or if the response makes no claim.
 
     Args:
         response: The text to check, exactly as it was generated.

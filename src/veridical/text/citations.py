@@ -1,10 +1,11 @@
-"""Find citations in a text, and find the sources that they refer to.
+"""Find citations in a text, and the sources that they refer to.
 
-Rules find `Author (year)`, `Author et al. (2009, 2011a)`, `(see Author & Other, 2009; Third, 2010, p. 5)`, `[3]`,
+The rules find `Author (year)`, `Author et al. (2009, 2011a)`, `(see Author & Other, 2009; Third, 2010, p. 5)`, `[3]`,
 `[3, 5-7]`, `【3】`, `【2:0†source】`, `[Source 3]`, `(document 3)`, `<source>3</source>`, and footnote marks (`[^3]`,
-`[^3^]`, ³, `<sup>3</sup>`). They also find a source's id, citation, file or title in brackets, with or without a
-page, and `Author et al., 2009` without brackets if it matches a source. Reference lists are not read. All rules
-take linear time.
+`[^3^]`, ³, `<sup>3</sup>`). They also find the id, citation, file or title of a source in brackets, with or without a
+page, and `Author et al., 2009` without brackets if it matches a source.
+
+Reference lists are not read. All rules take linear time.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ DANGLING, MISSING, WRONG = "dangling citation", "missing citation", "wrong citat
 class Citation:
     """One cited work at one position.
 
-    A group such as "[3, 5-7]" or "(Ling, 2009; Benton, 2010)" gives several citations.
+    A group such as "[3, 5-7]" or "(Ling, 2009; Benton, 2010)" consists of several citations.
 
     Attributes:
         span: The characters that cite this work.
@@ -127,8 +128,8 @@ _NO_NAMES = STOP_WORDS | frozenset(_SENTENCE_OPENERS.split())
 def find_citations(text: str, sources: Sequence[Source] = ()) -> list[Citation]:
     """Find the citations in a text, in order.
 
-    If you give sources, two more forms count: a source's id or citation in brackets, and an author and a year without
-    brackets that refer to a source.
+    If you pass the sources, two more forms are found: the id or citation of a source in brackets, and an author and a
+    year without brackets that refer to a source.
 
     >>> [(c.authors, c.year, c.mark) for c in find_citations("Ling et al. (2009) agree [3], unlike (Benton, 2010).")]
     [(('Ling',), '2009', None), ((), None, '3'), (('Benton',), '2010', None)]
@@ -196,8 +197,9 @@ def _labelled(match: re.Match[str], labels: Collection[str]) -> Iterator[Citatio
 
 
 def footnote_definitions(text: str) -> list[tuple[Span, str, str]]:
-    """Find the lines that define a footnote (`[^3]: Ling 2009`), and return their span, mark, and the text after the
-    mark.
+    """Find the lines that define a footnote, such as `[^3]: Ling 2009`.
+
+    Return the span of each line, its mark, and the text after the mark.
     """
     return [(Span(*m.span()), m["mark"], m["body"]) for m in _DEFINITION.finditer(text)]
 
@@ -205,13 +207,13 @@ def footnote_definitions(text: str) -> list[tuple[Span, str, str]]:
 def footnotes(text: str) -> dict[str, str]:
     """Return the text of each footnote that is defined, by its normalised mark.
 
-    If a mark is repeated, the first text counts.
+    If several footnotes have the same mark, the first one is used.
     """
     return {_folded(mark): body for _, mark, body in reversed(footnote_definitions(text))}
 
 
 def footnote_marks(text: str) -> list[Span]:
-    """Find the spans of footnote marks (`[^3]`, ³), which follow the full stop of the sentence that they belong to."""
+    """Find the spans of footnote marks (`[^3]`, ³) that follow the full stop of their sentence."""
     return [*(Span(*m.span()) for m in (*_FOOTNOTE.finditer(text), *_SUPERSCRIPT.finditer(text))), *tagged_marks(text)]
 
 
@@ -223,7 +225,7 @@ def tagged_marks(text: str) -> list[Span]:
 def statements(text: str, *, cited: bool = False) -> list[Span]:
     r"""Return the span of each sentence that contains words.
 
-    With `cited`, a footnote mark belongs to the sentence before it, and lines that define footnotes are left out.
+    If `cited` is set, a footnote mark is part of the sentence before it, and lines that define footnotes are left out.
 
     >>> [s.of("It rains.\n\n***\n\nIt pours.") for s in statements("It rains.\n\n***\n\nIt pours.")]
     ['It rains.', 'It pours.']
@@ -308,10 +310,13 @@ def resolve_citation(
     """Return the ids of the sources that a citation may refer to, in the order of `sources`.
 
     A mark refers to the source with this citation or id, or to the source that its footnote cites. If no source has a
-    number in its id or citation, [n] is the n-th source. Author and year refer to a source if its citation contains the
-    year, and if the cited first author's last name is among the words of its first author. Accents and letter case do
-    not count. Other authors, "et al." and the letter after the year only decide between several such sources. The
-    result is empty if the citation matches no source.
+    number in its id or citation, [n] is the n-th source.
+
+    An author and a year refer to a source if its citation contains the year, and if the last name of the first author
+    is among the words of the source's first author. Accents and letter case are ignored. If several sources match, the
+    other authors, "et al." and the letter after the year decide between them.
+
+    If the citation matches no source, the result is empty.
 
     Args:
         citation: A citation from `find_citations`.

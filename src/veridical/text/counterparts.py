@@ -1,6 +1,6 @@
 """Find the value or name that a source has in place of a different one in the response.
 
-The words around both are compared. Only clear matches count; the module never guesses.
+The words around both are compared. The functions return only clear matches and never guess.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ _WEIGHTS = {
 
 @dataclass(frozen=True, slots=True)
 class Counterpart:
-    """A value or name of a source sentence, with the probability that it stands in the place of the response's mention.
+    """A value or name in a source, with the probability that it takes the place of the one in the response.
 
-    `closest` is true if no closer source sentence has a value or name of this kind.
+    If no closer source sentence has a value or name of this kind, `closest` is True.
     """
 
     sentence_i: int
@@ -133,7 +133,10 @@ def compare_mention(
 
 
 def stated(index: SentenceIndex, sentence: Sentence, mention: Mention) -> bool:
-    """Check whether any source has the value or name, anywhere, or its number with another unit or magnitude."""
+    """Check whether any source has the value or name, no matter where.
+
+    A value is also found if a source has its number with another unit or magnitude.
+    """
     if mention.is_name:
         return all(key in index for key in mention.keys)
     if any(key in index for key in mention.keys):
@@ -151,8 +154,8 @@ def counterparts(
 ) -> Iterator[Counterpart]:
     """Yield the values or names of the mention's kind in the closest source sentences.
 
-    Values and names that the mention's sentence states elsewhere are left out, but not the mention's own value. The
-    arguments are those of `compare_mention`.
+    If the sentence of the mention also states another value or name, that one is left out. The arguments are the same
+    as for `compare_mention`.
     """
     near = [w.scaled(0.5 + 1 / (1 + d / 4)) for w in words if (d := mention.distance(w.token_i)) > 0]
     inside = range(mention.first, mention.last + 1)
@@ -179,7 +182,10 @@ def counterparts(
 
 
 def in_name(sentence: Sentence, number: Mention) -> bool:
-    """Check whether a number directly follows a capitalised word that does not open the sentence ("Agent 47")."""
+    """Check whether a number is part of a name such as "Agent 47".
+
+    The number must directly follow a capitalised word that is not the first word of the sentence.
+    """
     if number.kind != "number" or number.first < 2:
         return False
     before = sentence.tokens[number.first - 1].span
@@ -195,7 +201,7 @@ def likeness(
 ) -> PlaceSimilarity:
     """Compare the place of `mention` in its sentence with the place of `option` in a source sentence.
 
-    `rank` stays 0.
+    The field `rank` of the result is always 0.
     """
     shared = near = total = nearby = 0.0
     for word in words:
@@ -275,7 +281,7 @@ _NEARLY = Fraction(1, 10)
 
 
 def bound(sentence: Sentence, mention: Mention) -> str:
-    """Return how a value is qualified: ">" ("more than 50"), "<", "~" ("about 50"), or "" without a qualifier.
+    """Return how a value is qualified: ">" ("more than 50"), "<", "~" ("about 50"), or "" if it is not qualified.
 
     >>> from veridical.text.mentions import SentenceIndex
     >>> (one,) = SentenceIndex(["At least 50 came, in under 9 minutes, for 4 days or more."]).sentences
@@ -298,7 +304,7 @@ def bound(sentence: Sentence, mention: Mention) -> str:
 def agrees(mention: Mention, bound: str, option: Mention) -> bool:
     """Check whether the source's value fits the response's value and its bound, or rounds to it ("1.2 million").
 
-    A value with a bound also agrees if the two values cannot be compared.
+    If the response's value has a bound and the two values cannot be compared, they are assumed to agree.
     """
     if mention.is_name:
         return False
@@ -336,8 +342,9 @@ def _step(amount: Fraction) -> Fraction:
 def replacement(sentence: Sentence, mention: Mention, source: Sentence, option: Mention) -> tuple[Span, str]:
     """Return the span of the response to replace and its new text, so that the response agrees with the source.
 
-    Only the difference is replaced. Words that two names share at their beginning or end stay. In a quantity, only the
-    number or only the unit changes if the other part is the same. In a date, only the part that differs changes.
+    Only the parts that differ are replaced. If two names begin or end with the same words, these words are kept. If
+    only the number or only the unit of a quantity differs, only this part is changed, and the same is true for the
+    parts of a date.
     """
     old, new = mention.span.of(sentence.text), option.span.of(source.text)
     number_start, unit = quantities.keyed(new)
@@ -378,9 +385,10 @@ def _same_part(one: str, other: str) -> bool:
 
 
 def full_name(index: SentenceIndex, sentence_i: int, option: Mention) -> tuple[Sentence, Mention]:
-    """Return the full name that the same source uses for a name of one word ("Anna Berg" for "Berg"), and its sentence.
+    """Return the full name that the same source uses for a name of one word, and the sentence that has it.
 
-    If the source has no such name, or several, the name itself is returned.
+    For example, "Berg" may be "Anna Berg" in another sentence. If the source has no full name, or several, the name
+    itself is returned.
     """
     source = index.sentences[sentence_i]
     if not option.is_name or option.first < option.last:

@@ -1,6 +1,6 @@
 """Find the edits that turn one text into another.
 
-The comparison uses a longest common subsequence, which RapidFuzz computes.
+The texts are compared by their longest common subsequence, which is computed by RapidFuzz.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ MAX_CELLS = 2**32  # pairs of items to compare: half a gigabyte at one bit each
 def matches(before: Sequence[Hashable], after: Sequence[Hashable]) -> list[tuple[int, int]]:
     """Align two sequences: return as many index pairs of equal items as possible, ascending in both sequences.
 
-    The common beginning and the common end are always aligned. The middle is left unaligned if its two parts form more
-    than `MAX_CELLS` pairs of items.
+    The common beginning and the common end are always aligned. If the rest is too long (more than `MAX_CELLS` pairs of
+    items), it is left unaligned.
 
     >>> matches("a b c d".split(), "a x c c d".split())
     [(0, 0), (2, 3), (3, 4)]
@@ -48,8 +48,8 @@ def matches(before: Sequence[Hashable], after: Sequence[Hashable]) -> list[tuple
 def diff(before: str, after: str, *, because: str = "") -> tuple[Edit, ...]:
     """Return word-level edits that turn `before` into `after`.
 
-    Sentences that both texts share are matched first. Two changes in one sentence become one edit if only function
-    words or punctuation stand between them.
+    Sentences that are in both texts are matched first. If there are only function words or punctuation between two
+    changes in a sentence, they are joined to one edit.
 
     >>> for edit in diff("It was built in 1899, at Paris.", "It was built in 1889, in Paris."):
     ...     print(edit.span.of("It was built in 1899, at Paris."), "->", edit.replacement)

@@ -1,8 +1,7 @@
-"""Replace text that makes no claim by blanks, such as citation marks, numbers of list items, headings and framing
-words.
+"""Replace text that makes no claim by blanks, such as citation marks, list numbers, headings and framing words.
 
 An encoder that has not seen "[2]", "3." or "Here is a summary of the text:" in training takes them for unsupported
-text. The rules are for the output of language models, and their word lists are English. They take linear time.
+text. The rules are written for the output of language models, and their word lists are English. They take linear time.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ __all__ = ["framing_sentences", "is_refusal", "may_frame", "without_citations", 
 
 
 def may_frame(text: str) -> bool:
-    """Check quickly whether a text may contain a framing sentence, because most texts contain none."""
+    """Check quickly whether a text may contain a framing sentence. Most texts contain none."""
     return _MAY_FRAME.search(text) is not None
 
 
 def framing_sentences(text: str, sentences: Sequence[Span]) -> list[Span]:
     """Return the sentences that only introduce or end an answer, are small talk, or refuse to answer.
 
-    "Certainly." is included only beside other sentences, because alone it is an answer.
+    "Certainly." is returned only if there are other sentences, because it can also be the whole answer.
 
     >>> text = "Sure! Here is a summary of the text: Ann left. Let me know if you need more."
     >>> spans = [Span(0, 5), Span(6, 36), Span(37, 46), Span(47, 76)]
@@ -204,8 +203,8 @@ def without_framing(
 def without_citations(text: str, sources: Sequence[Source], *, only_known: bool = False) -> str:
     """Return `text` with blanks in place of its citations.
 
-    Citations by author and year are blanked only if they refer to one of the sources. With `only_known`, this also
-    holds for all other citations, except uncertain ones (`Citation.certain`).
+    Citations by author and year are blanked only if they refer to one of the sources. If you set `only_known`, the same
+    is true for all other citations, except uncertain ones (`Citation.certain`).
 
     >>> without_citations("It is red [1], not old [2].", [Source("a", "It is red.")], only_known=True)
     'It is red,     not old [2].'

@@ -1,9 +1,9 @@
 """Find identifiers in a text, and look them up in other texts.
 
-Identifiers are addresses, versions, hashes, files, flags and code names. An identifier is compared as a whole.
-Typography makes no difference: `https://`, `www.`, a slash at the end, letter case, hyphens and spaces inside numbers,
-and `key: value` for `key=value`. A part of a longer identifier counts as found ("app.conf" of "/etc/app.conf"), and so
-does a version inside a range. Everything takes linear time.
+Identifiers are addresses, versions, hashes, files, flags and code names. They are compared as a whole, but differences
+in typography are ignored: `https://`, `www.`, a slash at the end, letter case, hyphens and spaces inside numbers, and
+`key: value` for `key=value`. A part of a longer identifier is also found ("app.conf" in "/etc/app.conf"), and so is a
+version inside a range. All functions take linear time.
 """
 
 from __future__ import annotations
@@ -248,8 +248,9 @@ def _version(name: str) -> tuple[int, ...]:
 
 
 def known_identifiers(case: Case) -> KnownIdentifiers:
-    """Collect the identifiers that the sources and the user mention, including the ids, citations and metadata of
-    sources.
+    """Collect the identifiers that the sources and the user mention.
+
+    The ids, citations and metadata of the sources are included.
     """
     asked = (case.question or "", *(turn.text for turn in turns_of_others(case)))
     about = (text for source in case.sources for text in (source.id, source.citation or "", *_texts(source.metadata)))

@@ -1,6 +1,7 @@
 """Split JSON inside a text into records that can be read one by one.
 
-A record is an object, or a run of plain members of a larger object. Splitting takes linear time for any text.
+A record is an object, or several plain members of a larger object that follow each other. Splitting takes linear time
+for any text.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ class _Container:
 def json_records(text: str) -> dict[int, list[Span]]:
     r"""Return the records of each piece of JSON in `text`, by the position where the piece begins.
 
-    A piece is either a line with an object or an array of objects, as in log files, or the first such value that spans
-    several lines.
+    A piece is a line with an object or an array of objects, as in log files. If such a value spans several lines, only
+    the first one in the text is read.
 
     >>> text = 'Found:\n[{"id": 1}, {"id": 2}]'
     >>> json_records(text) == {7: [Span(7, len(text))]}

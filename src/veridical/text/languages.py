@@ -1,7 +1,7 @@
 """Guess the language of a text from its script and its function words, without a trained model.
 
-This is enough to notice that a text is not English, and mostly to tell which language it is, though close relatives are
-confused. A text with too few function words gets no guess. Of a long text, only three stretches are read.
+This is good enough to notice that a text is not English. It mostly finds the right language, but confuses close
+relatives. If a text has too few function words, no language is guessed. In a long text, only three parts are read.
 """
 
 from __future__ import annotations
@@ -327,7 +327,7 @@ _WORD = re.compile(r"[^\W\d_]{2,}|[ldnscj](?=['’])", re.IGNORECASE)
 def language_of(text: str) -> str | None:
     """Return the code of the language in which `text` seems to be written.
 
-    The code is a key of `LANGUAGES`. The result is None if the text gives too little evidence for any language.
+    The code is a key of `LANGUAGES`. Return None if there is too little evidence for any language.
 
     >>> language_of("Der Turm ist 300 m hoch und steht in Paris."), language_of("Gustave Eiffel, 1889")
     ('de', None)

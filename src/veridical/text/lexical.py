@@ -1,6 +1,6 @@
 """Compute lexical features: whether, and in which form, each word of a response occurs in the sources.
 
-The features are inputs besides the states of a model.
+Models can use these features as inputs in addition to their states.
 """
 
 from __future__ import annotations
@@ -80,12 +80,12 @@ def _source(text: str) -> _SourceWords:
 
 
 def source_profile(text: str) -> Profile:
-    """Return the words and values of a source; recent sources are cached."""
+    """Return the words and values of a source. The results for recent sources are cached."""
     return _source(text).profile
 
 
 def word_count(texts: Iterable[str]) -> int:
-    """Count the words of some sources together; recent sources are cached."""
+    """Count the words of some sources together. The results for recent sources are cached."""
     return sum(_source(text).count for text in texts)
 
 

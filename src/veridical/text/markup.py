@@ -1,6 +1,7 @@
-"""Replace markup in a text by spaces: tags, addresses, commands, footnotes, lists of sources, numbers of list items.
+"""Replace markup in a text by spaces.
 
-The number of characters stays the same, so that all positions remain valid. The rules take linear time.
+Markup includes tags, addresses, commands, footnotes, lists of sources, and the numbers of list items. The number of
+characters stays the same, so that all positions remain valid. The rules take linear time.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ def without_markup(text: str) -> str:
 
 
 def blanked(text: str, spans: Iterable[Span]) -> str:
-    """Return `text` with spaces in place of the characters in `spans`; line breaks stay."""
+    """Return `text` with spaces in place of the characters in `spans`. Line breaks are kept."""
     return "".join(_IN_LINE.sub(" ", part) if inside else part for part, inside in cut(text, list(spans)))
 
 
 def list_numbers(text: str, *, inline: bool = False) -> list[Span]:
     """Find the numbers of list items, at the beginning of lines and in a series ("1. low pay 2. long hours").
 
-    With `inline`, only the numbers of a series within one line are returned.
+    If `inline` is set, only the numbers of a series within one line are returned.
 
     >>> text = "Reasons: 1. low pay 2. long hours"
     >>> [span.of(text) for span in list_numbers(text)]

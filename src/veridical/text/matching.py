@@ -1,6 +1,6 @@
 """Cut texts into words and compare them, by one of several definitions of words and their equality (`WORDS`).
 
-This is the comparing half of the overlap detector. It knows nothing about cases and judgements.
+The overlap detector uses this module to compare words. The module knows nothing about cases and judgements.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CACHED_WORDS = 1 << 14  # forms whose keys are cached, about 3 MB
 class Normalization:
     """Defines how a text is cut into words and how words are compared.
 
-    A text supports a word if one of the word's `keys` is among the keys that the text's words imply.
+    A text supports a word if one of the word's `keys` is among the keys that the words of the text imply.
 
     Attributes:
         fold: A function that lower-cases a text without moving any character.
@@ -138,7 +138,7 @@ _SEARCHES = 32  # of single words in a text, before the positions of all its wor
 
 @cache
 def compiled(pattern: str) -> re.Pattern[str]:
-    """Compile `pattern`, once per process."""
+    """Compile `pattern`. The result is cached, so this is done only once per process."""
     return re.compile(pattern)
 
 
@@ -230,7 +230,7 @@ class CompoundMatches:
     """Finds words of a response that a source writes differently.
 
     These are words that differ only by a hyphen or a space ("co-operate", "cooperate"), shortened names ("Lib Dems"),
-    and ranges whose ends the source states separately ("1901 to 1911", "from 1901 until 1911").
+    and ranges if the source states both ends separately ("1901 to 1911", "from 1901 until 1911").
 
     Attributes:
         response_forms: The matching forms of the response.
@@ -286,7 +286,7 @@ def word_support(text: Profile, words: Sequence[Span], others: Sequence[Profile]
 
     Returns:
         Three flags for each word. "Content" says whether the word is looked up, because it is no stop word or is part
-        of a value. "Supported" says whether another text has this content word and each value that it is part of ("3
+        of a value. "Supported" says whether another text has this content word, and each value that it is part of ("3
         May 2021", "300 m"). "Value" says whether the word is a number, date, time or quantity, or part of one.
     """
     content, missing, value = ([False] * len(words) for _ in range(3))

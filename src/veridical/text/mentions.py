@@ -1,7 +1,7 @@
 """Read texts as sentences of words and values, and index them to find the closest sentences.
 
-Words are compared by stem, and numbers, dates and quantities by value (as in `overlap:values`). Building an index takes
-linear time.
+Words are compared by their stems, and numbers, dates and quantities by value (as in `overlap:values`). Building an
+index takes linear time.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Token:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys by which other texts may have this word, best key first. A stop word has no keys."""
+        """The keys by which other texts may have this word, best key first. Empty for a stop word."""
         return quantities.keys(self.form)
 
 
@@ -98,7 +98,8 @@ class Mention:
     def same(self, other: Mention) -> bool:
         """Check whether two mentions may mean the same.
 
-        This is so if one value implies the other, or if one name has all words of the other.
+        Two values may mean the same if one of them implies the other, and two names if one of them has all words of the
+        other.
         """
         one, two = set(self.keys), set(other.keys)
         if self.is_name:
@@ -113,7 +114,7 @@ class Mention:
     def distance(self, token_i: int) -> int:
         """Return how many tokens lie between this mention and token `token_i` of the sentence.
 
-        It is 0 or less inside the mention.
+        If the token is inside the mention, the result is 0 or less.
         """
         return max(self.first - token_i, token_i - self.last)
 
@@ -127,7 +128,7 @@ class Sentence:
     """A sentence of a text, or a piece of a very long sentence.
 
     `text_i` is the index of its text among several texts. `item_numbers` are the characters of the numbers that begin
-    list items; these numbers are not values.
+    list items. These numbers are not values.
     """
 
     def __init__(
@@ -273,7 +274,7 @@ _LONG, _PIECE = 100, 50  # "sentences" of more than 100 words (tables, texts wit
 def read_sentences(text: str, text_i: int = 0) -> Iterator[tuple[Sentence, frozenset[str]]]:
     """Yield the sentences of a text that contain words, each with the keys that it supports in another text.
 
-    Each row of a table counts as a sentence, and so does each record of JSON.
+    Each row of a table and each record of JSON is treated as a sentence.
     """
     folded = quantities.fold(text)
     pattern = word_pattern(folded)
@@ -323,9 +324,9 @@ _DIVIDERS = [
 
 @dataclass(frozen=True, slots=True)
 class WeightedWord:
-    """A word to look up in an index, with its token, its weight, and the key by which the index has it.
+    """A word to look up in an index, with its token, its weight, and the key under which the index has it.
 
-    The key is None if the index does not have the word.
+    If the index does not have the word, the key is None.
     """
 
     token_i: int
@@ -338,7 +339,7 @@ class WeightedWord:
 
 
 class SentenceIndex:
-    """Indexes the sentences of some texts, so that the sentences that support a key are found quickly."""
+    """Indexes the sentences of some texts, so that you can quickly find the sentences that support a key."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = texts
@@ -358,7 +359,7 @@ class SentenceIndex:
         return key in self._with_key
 
     def has_number(self, number: str) -> bool:
-        """Check whether a text has a number in these digits, with any unit or magnitude."""
+        """Check whether a text has a number in these digits. Its unit and magnitude are ignored."""
         digits = re.compile(rf"(?<![0-9])(?<![0-9][.,]){re.escape(number)}(?![0-9]|[.,][0-9])")
         return any(number in text and digits.search(text) for text in self._texts)  # most texts do not have it
 
@@ -367,7 +368,10 @@ class SentenceIndex:
         return self._with_key.get(key, ())
 
     def weighted(self, sentence: Sentence) -> list[WeightedWord]:
-        """Weight the words of a sentence from another text. Rare words get more weight, and stop words are left out."""
+        """Weight the words of a sentence from another text.
+
+        Rare words have a higher weight, and stop words are left out.
+        """
         weighted = []
         for i, token in enumerate(sentence.tokens):
             keys = token.keys
@@ -378,17 +382,17 @@ class SentenceIndex:
         return weighted
 
     def proportion(self, sentence_i: int, words: Sequence[WeightedWord]) -> float:
-        """Return the proportion of the words' total weight that a sentence has, in [0, 1]."""
+        """Return how much of the total weight of the words a sentence has, in [0, 1]."""
         total = sum(word.weight for word in words) or 1.0
         return min(1.0, sum(word.weight for word in words if word.key in self.keys[sentence_i]) / total)
 
     def closest(self, words: Sequence[WeightedWord], limit: int) -> list[tuple[int, float]]:
-        """Find the sentences that share the most words with a query, where rare words count more.
+        """Find the sentences that share the most words with a query. Rare words count more.
 
-        Sentences longer than the mean score lower.
+        The scores of sentences that are longer than the mean are lowered.
 
         Args:
-            words: The weighted words of the query. Each key counts once.
+            words: The weighted words of the query. Words with the same key are counted only once.
             limit: The largest number of sentences to return.
 
         Returns:
@@ -403,7 +407,7 @@ class SentenceIndex:
         return [(i, min(1.0, -score / total)) for score, i in ranked]
 
     def closeness(self, sentence_i: int, words: Sequence[WeightedWord]) -> float:
-        """Return the score in [0, 1] by which `closest` ranks a sentence.
+        """Return the score in [0, 1] that `closest` uses to rank a sentence.
 
         It is the weighted proportion of `words` that the sentence has, lowered for long sentences.
         """
@@ -416,6 +420,6 @@ class SentenceIndex:
 def index_of(texts: tuple[str, ...]) -> SentenceIndex:
     """Return the index of some texts.
 
-    The last four indices are cached, because cases share sources, and each source is read several times.
+    The last four indices are cached, because cases share sources and each source is read several times.
     """
     return SentenceIndex(texts)

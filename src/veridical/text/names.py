@@ -1,6 +1,6 @@
 """Tell which words of an English text are names, from capital letters and a list of common words.
 
-No model is needed.
+This does not need a model.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _CONNECTIVES = frozenset({"furthermore", "moreover", "meanwhile", "nonetheless",
 def is_name(text: str, span: Span) -> bool:
     """Return whether the word at `span` is a name, such as an acronym, a capitalised word, or a word like "iPhone".
 
-    A capitalised word at the beginning of a sentence is a name unless it is a common English word. A text in capitals
-    has no names.
+    A capitalised word at the beginning of a sentence is a name unless it is a common English word. A text that is all
+    in capitals has no names.
 
     >>> [is_name("Berlin is grey. Rain falls in Rome.", Span(*at)) for at in ((0, 6), (16, 20), (30, 34))]
     [True, False, True]

@@ -1,10 +1,13 @@
 """Read numbers, dates, times, quantities, money and acronyms as values, so that "1.2 thousand" equals "1,200".
 
-The reader takes lower-case English text and uses regular expressions and tables. It looks at no context, except that a
-number in JSON or settings takes the unit at the end of its key ("price_eur": 40). A value is one word and is compared
-as a whole, so "1,200" is never found in "1" and "200". A value *implies* everything that it supports in another text:
-"3 may 2021" implies "may 2021", "may" and "2021", and "5 km" implies the number 5, but not the reverse. All comparisons
-of values in the package use `keys` and `implies`; `tests/value_pairs.py` lists examples.
+The reader takes lower-case English text and uses regular expressions and tables. It does not look at the context, with
+one exception: a number in JSON or settings may have its unit at the end of its key ("price_eur": 40).
+
+A value is treated as one word and compared as a whole, so "1,200" is never found in "1" and "200". A value *implies*
+everything that it supports in another text: "3 may 2021" implies "may 2021", "may" and "2021", and "5 km" implies the
+number 5, but not the other way round.
+
+All comparisons of values in the package use `keys` and `implies`. You can find examples in `tests/value_pairs.py`.
 """
 
 from __future__ import annotations
@@ -263,7 +266,8 @@ def implies(word: str) -> tuple[str, ...]:
 def ends(word: str) -> tuple[str, ...]:
     """Split a range such as "3 to 5 km" into the keys of its two ends.
 
-    Another text may state only one of the ends. The result is empty for other texts, and for ranges with a dash.
+    This is useful because another text may state only one of the ends. The result is empty for other texts, and for
+    ranges with a dash.
 
     >>> ends("1901 to 1911"), ends("3 to 5 km"), ends("1901-1911")
     (('n:1901', 'n:1911'), ('q:length:3000', 'q:length:5000'), ())
@@ -287,7 +291,8 @@ def is_value(word: str) -> bool:
 def keyed(word: str) -> tuple[int, str]:
     """Return the position of the number in a value that follows a key, and the unit that the key states.
 
-    Any other word gives (0, ""). The unit of an amount of money is "" if the key does not state the currency.
+    For any other word, the result is (0, ""). For an amount of money, the unit is "" if the key does not state the
+    currency.
 
     >>> keyed('duration_ms": 1500'[9:]), keyed('price": 40'), keyed("1500 ms")
     ((5, 'ms'), (8, ''), (0, ''))
@@ -307,7 +312,7 @@ def numeral(word: str) -> int:
 
 
 def in_sentence(word: str) -> str:
-    """Rewrite a value or a time stamp of a record as it would stand in a sentence, without note marks.
+    """Rewrite a value or a time stamp of a record as it would be written in a sentence, without note marks.
 
     >>> in_sentence('eur": 40'), in_sentence('price": 40'), in_sentence("T19:05:00Z"), in_sentence("330¹ m")
     ('40 eur', '40', '19:05', '330 m')

@@ -19,12 +19,15 @@ __all__ = ["find_quote"]
 
 
 def find_quote(text: str, quote: str, *, used: Iterable[Span] = (), min_similarity: float = 1.0) -> Span | None:
-    """Find the first occurrence of `quote` in `text` that overlaps no used span.
+    """Find the first occurrence of `quote` in `text` that does not overlap a used span.
 
-    Verbatim occurrences are tried first. With `min_similarity` below 1, two tolerant searches follow. The first ignores
-    letter case, white space, types of quotation marks and dashes, the Unicode form of accents, and punctuation around
-    the quote. The second takes the most similar passage, if this passage reaches `min_similarity`. A tolerant
-    occurrence starts and ends at a word.
+    Verbatim occurrences are tried first. If `min_similarity` is below 1, two more tolerant searches follow:
+
+    * The first one ignores letter case, white space, types of quotation marks and dashes, the Unicode form of accents,
+      and punctuation around the quote.
+    * The second one takes the most similar passage if it reaches `min_similarity`.
+
+    What these two searches find always starts and ends at a word.
 
     Args:
         text: The text to search.

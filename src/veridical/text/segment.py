@@ -1,10 +1,12 @@
 """Split any text into words and sentences, as character spans, by rules that take linear time.
 
-Scripts written without spaces (Han, kana, Thai, Lao, Khmer, Myanmar) are split into one word per character, with its
-combining marks. A sentence ends at final punctuation, and at a blank line, page break or paragraph separator. It also
-ends after a heading line (Markdown's `#`, a line all in bold, a rule, or a line that ends in a colon) and before a list
-item or table row. Any other single line break counts as a space, also inside a list item. Thai, Lao and other scripts
-that do not mark the end of a sentence are only cut at breaks.
+In scripts without spaces (Han, kana, Thai, Lao, Khmer, Myanmar), each character is a word, together with its combining
+marks.
+
+A sentence ends at final punctuation, and at a blank line, page break or paragraph separator. It also ends after a
+heading line (Markdown's `#`, a line all in bold, a rule, or a line that ends in a colon) and before a list item or
+table row. Any other single line break is treated as a space, even inside a list item. Thai, Lao and other scripts that
+do not mark the end of a sentence are only cut at breaks.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ _ASCII_WORD = re.compile(
 def marks() -> str:
     """Return all combining marks, for use inside a character class of a regular expression.
 
-    The marks are computed on first use.
+    They are computed when they are first needed.
     """
     ranges: list[list[int]] = []
     for code in range(0x300, 0x20000):
@@ -72,8 +74,8 @@ def _pattern_for(text: str) -> re.Pattern[str]:
 def words(text: str) -> list[Span]:
     """Return the words of `text`, in order.
 
-    A word is a run of letters, digits and combining marks, and may contain apostrophes. The points and commas inside a
-    number belong to the number. Other punctuation, symbols, emoji and underscores are not words.
+    A word consists of letters, digits and combining marks, and may contain apostrophes. The points and commas inside a
+    number are part of the number. Other punctuation, symbols, emoji and underscores are not words.
 
     >>> [s.of("Don't pay 1,200.50 to O'Neil.") for s in words("Don't pay 1,200.50 to O'Neil.")]
     ["Don't", 'pay', '1,200.50', 'to', "O'Neil"]
@@ -82,9 +84,7 @@ def words(text: str) -> list[Span]:
 
 
 def word_forms(text: str) -> list[str]:
-    """Return the words of `text` as strings.
-
-    For a long text, this is several times faster than the spans of `words`.
+    """Return the words of `text` as strings. For a long text, this is several times faster than `words`.
 
     >>> word_forms("Don't pay 1,200.50 to O'Neil.")
     ["Don't", 'pay', '1,200.50', 'to', "O'Neil"]
@@ -165,9 +165,9 @@ _HEADING = re.compile(r"\s*+(?:\#{1,6}\s|(?P<bold>\*\*|__)(?:(?!(?P=bold)).)++(?
 def sentences(text: str) -> list[Span]:
     """Return the sentences of `text`, in order, without the white space around them.
 
-    Together they contain all of the text but this white space. A heading or list item begins a new sentence. The last
-    sentence needs no full stop. Closing quotation marks, brackets, reference marks ("[3]") and emoji right after a full
-    stop belong to the sentence. The sentences of recent texts are cached.
+    Nothing else is left out. A heading or list item begins a new sentence, and the last sentence needs no full stop.
+    Closing quotation marks, brackets, reference marks ("[3]") and emoji right after a full stop are part of the
+    sentence. The sentences of recent texts are cached.
 
     >>> text = "Dr. Smith paid approx. 3.5 million. Did it help? Yes"
     >>> [s.of(text) for s in sentences(text)]

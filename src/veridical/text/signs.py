@@ -1,7 +1,7 @@
 """Read the punctuation and symbols between the words of a text, such as "<", "-" before a number, "++", "✓" and "$".
 
-Other modules compare the words of two texts. This module tells whether the texts have other symbols around the same
-words. Typography makes no difference: dashes, quotation marks, full-width forms, soft hyphens, Markdown, "<=" and "≤".
+Use this module to tell whether two texts have the same words but different symbols between them. Differences in
+typography are ignored: dashes, quotation marks, full-width forms, soft hyphens, Markdown, "<=" and "≤".
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ _LONGEST = 60  # characters of a gap with signs that are read
 class Gap(NamedTuple):
     """The punctuation and symbols between two words, in the forms by which they are compared.
 
-    Each attribute is "" if there is no such symbol.
+    An attribute is "" if there is no such symbol.
 
     Attributes:
         suffix: Symbols that belong to the word before the gap ("C++", "O-").
@@ -172,7 +172,7 @@ def _gap(gap: str, before: bool, after: bool, before_number: bool, after_number:
 class SignedText:
     """Splits a text into its words and the punctuation and symbols between them, so that two texts can be compared.
 
-    Methods return spans of the text as given.
+    The methods return spans of the original text.
 
     Attributes:
         text: The text after normalising its typography, for example its dashes and quotation marks.
@@ -196,7 +196,7 @@ class SignedText:
     def gap(self, i: int) -> Gap:
         """Return the symbols before word `i`.
 
-        The index after the last word gives the symbols at the end of the text.
+        To get the symbols at the end of the text, pass the index after the last word.
         """
         return _gap(*self._around(i))
 
@@ -205,16 +205,16 @@ class SignedText:
         return self._given(self.words[first].start, self.words[last].end)
 
     def signs(self, i: int, part: str) -> Span | None:
-        """Return the span of the symbols before word `i` that form one part of its `Gap`.
-
-        The result is None if there are no such symbols.
-        """
+        """Return the span of the symbols before word `i` that form one part of its `Gap`, or None if there are none."""
         found = [(start, end) for each, _, start, end in _occurrences(*self._around(i)) if each == part]
         offset = self.words[i - 1].end if i else -1
         return self._given(found[0][0] + offset, found[-1][1] + offset) if found else None
 
     def occurrences(self, forms: Sequence[str], most: int = 100) -> Iterator[int]:
-        """Yield the indices of the words at which the sequence of words `forms` begins, at most `most` of them."""
+        """Yield the indices of the words at which the sequence of words `forms` begins.
+
+        At most `most` indices are yielded.
+        """
         wanted = f" {' '.join(forms)} "
         at = i = 0
         for _ in range(most):
@@ -247,7 +247,7 @@ _read: Recent[str, SignedText] = Recent(most=2_000_000)
 
 
 def signed(text: str) -> SignedText:
-    """Split a text into its words and the symbols between them. Results for recent texts are cached."""
+    """Split a text into its words and the symbols between them. The results for recent texts are cached."""
     return _read.get(text, len(text), lambda: SignedText(text))
 
 
@@ -260,7 +260,7 @@ _CODE = re.compile(r"[A-Z][A-Za-z]?|[A-Z]{1,4}|[A-Z][A-Za-z]?[0-9]")  # "C" of "
 def contradicts(gap: Gap, other_gap: Gap, before: str, after: str) -> str | None:
     """Tell whether the symbols between two words contradict the symbols between the same words in another text.
 
-    A symbol that only one text has is no contradiction, unless the word means something else without it.
+    If only one text has a symbol, this is a contradiction only if the word means something else without it.
 
     Args:
         gap: The symbols in one text.

@@ -1,6 +1,6 @@
 """Find words that two texts write differently: with a hyphen, with a space, or shortened ("Lib Dems").
 
-All texts are in lower case. The pairs of words of a text are indexed once, so that finding takes linear time.
+All texts must be in lower case. The pairs of words of a text are indexed once, so that finding takes linear time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST = 64  # pairs with the same beginnings that an abbreviation is compared wi
 def adjacent_words(text: str, known: Container[str]) -> Iterator[tuple[str, str]]:
     """Yield pairs of neighbouring words of `text` that are both in `known`.
 
-    Only a hyphen or a space stands between the two words.
+    The two words must be separated by a hyphen or a space only.
     """
     for (a, end, _), (b, _, start) in pairwise((m[0], m.end(), m.start()) for m in _LETTER_RUN.finditer(text)):
         if start == end + 1 and text[end] in _JOINS and a in known and b in known:
@@ -31,7 +31,7 @@ def adjacent_words(text: str, known: Container[str]) -> Iterator[tuple[str, str]
 
 
 class WordPairs:
-    """Indexes the pairs of neighbouring words in a text that have one character between them."""
+    """Indexes the pairs of neighbouring words in a text that are separated by a single character."""
 
     __slots__ = ("_alike", "_starts")
 
@@ -51,8 +51,7 @@ class WordPairs:
                     alike.setdefault(pair, start)
 
     def splits(self, word: str, known: Container[str]) -> Iterator[tuple[str, str, int]]:
-        """Yield the ways to split `word` into two known words that the text writes with a hyphen or a space between
-        them.
+        """Yield the ways to split `word` into two known words that the text writes with a hyphen or a space between.
 
         Each result is a triple of the first part, the second part, and the position in the text.
 
@@ -67,10 +66,9 @@ class WordPairs:
                 yield a, b, start
 
     def abbreviation(self, a: str, b: str) -> Span | None:
-        """Return the span of a two-word name in the text that the words `a b` abbreviate.
+        """Return the span of a two-word name in the text that the words `a b` abbreviate, or None if there is none.
 
-        The reverse counts, too: the name in the text may abbreviate `a b`. The result is None if the text has no such
-        name.
+        It can also be the other way round, so that the name in the text abbreviates `a b`.
 
         >>> WordPairs("the liberal democrats").abbreviation("lib", "dems")
         Span(start=4, end=21)

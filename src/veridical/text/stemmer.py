@@ -1,8 +1,10 @@
 """Porter's stemmer for lower-case words, with the extensions that NLTK applies by default.
 
-The stemmer is described in Porter, "An algorithm for suffix stripping", Program 14(3), 1980. The extensions (irregular
-forms, "-ies" and "-ied" of four letters, "-y" only after a consonant, "-alli", "-fulli", "-logi") are those of NLTK's
-NLTK_EXTENSIONS mode. The base install has no NLTK, so the stemmer is written here. The tests compare both word by word.
+The stemmer is described in Porter, "An algorithm for suffix stripping", Program 14(3), 1980. The extensions are those
+of NLTK's NLTK_EXTENSIONS mode: irregular forms, "-ies" and "-ied" of four letters, "-y" only after a consonant,
+"-alli", "-fulli", "-logi".
+
+The base install does not include NLTK, so the stemmer is implemented here. The tests compare both word by word.
 """
 
 from __future__ import annotations
@@ -66,7 +68,7 @@ _ENDS_3 = tuple(_STEP_3)
 def stem(word: str) -> str:
     """Return the stem of a lower-case word.
 
-    The first letter never changes, and words of one or two letters stay as they are. A stem is not always a word
+    The first letter never changes, and words of one or two letters are returned unchanged. A stem is not always a word
     itself.
 
     >>> [stem(w) for w in "relational ponies dying died happily away".split()]

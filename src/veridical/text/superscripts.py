@@ -1,7 +1,4 @@
-"""Tell the kinds of superscript text apart: powers and units (10⁶, m²), ordinals (1st), and note marks.
-
-Note marks do not belong to any word.
-"""
+"""Tell the kinds of superscript text apart: powers and units (10⁶, m²), ordinals (1st), and note marks."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ _BASE = re.compile(
 def is_note_mark(before: str, text: str) -> bool:
     """Return whether superscript text right after `before` is a note mark.
 
-    A number is a note mark after punctuation, a word or a number, unless it forms a power of ten or two.
+    A number after punctuation, a word or a number is a note mark, unless the two form a power of ten or two.
 
     >>> [is_note_mark(*each) for each in (("It is 330", "1"), ("It has 10", "6"), ("the tower", "2"), ("1", "st"))]
     [True, False, True, False]
@@ -37,7 +34,7 @@ def is_note_mark(before: str, text: str) -> bool:
 def raised(before: str, text: str) -> str:
     """Return superscript text right after `before` as plain text.
 
-    Powers become superscript digits, and note marks become "".
+    Powers are written with superscript digits, and note marks are removed.
 
     >>> raised("It has 10", "6"), raised("25 m", "2"), raised("5 s", "-1"), raised("the 21", "st"), raised("330", "1")
     ('⁶', '²', '⁻¹', 'st', '')

@@ -1,8 +1,8 @@
 """Fit thresholds and calibrations of any detector on the validation part of labelled data.
 
-The result is a folder that the detector `calibrated` reads. Its validation figures are cross-fitted, so each document
-is scored by a fit on the other documents. The figures show what fitting gains. To measure the detector itself, use
-other documents (`veridical bench --fit none`).
+The result is a folder for the detector `calibrated`. Its validation figures are cross-fitted, so each document is
+scored by a fit on the other documents. They show what you gain by fitting. To measure the detector itself, use other
+documents (`veridical bench --fit none`).
 """
 
 from __future__ import annotations
@@ -73,9 +73,7 @@ class CalibrationOptions:
                 raise UnknownNameError("level", level, [each.value for each in Level])
 
     def levels_for(self, detector: Detector) -> list[Level]:
-        """Return the levels to fit for `detector`, in the order of `Level`.
-
-        Coverage includes sources.
+        """Return the levels to fit for `detector`, in the order of `Level`. Coverage includes sources.
 
         Raises:
             InputError: `levels` contains a level that the detector does not score.

@@ -57,10 +57,10 @@ def check(
     """Find the unsupported parts of a response, and the source passages that it should cover but leaves out.
 
     Args:
-        response: The text to check, exactly as it was generated. An empty text or None gives the outcome "unjudged".
-        sources: The texts that the response may rest on. Give one source or a list. Each source can be a text, a
+        response: The text to check, exactly as it was generated. If it is empty or None, the outcome is "unjudged".
+        sources: The texts that the response may rest on, as one source or a list. Each source can be a text, a
             `Source`, the `Path` of a document, a dict with the key `text`, or a LangChain, LlamaIndex or Haystack
-            document. If every source is empty, a detector that needs sources gives the outcome "unjudged".
+            document. If all sources are empty, a detector that needs sources gives the outcome "unjudged".
         question: The question that the response answers.
         must_cover: Further sources, which the response has to cover.
         perspectives: Further sources that the response has to cover, as a dict from the name of a perspective to its
@@ -68,9 +68,9 @@ def check(
         detector: A detector, or several detectors. Each can be a spec such as "overlap" or "verify:overlap", or an
             object with `name` and `judge`. Default: the detector that comes with the package
             (docs/detectors/default.md).
-        threshold: The lowest score that is flagged, in [0, 1]. Give one number for all levels, or a dict with a number
+        threshold: The lowest score that is flagged, in [0, 1]. Pass one number for all levels, or a dict with a number
             for "response", "span", "coverage" or "source". Default: the detector's own thresholds, or 0.5.
-        flag_over: A number in [0, 1). If you give it, the outcome is "flagged" only if a response-level score is above
+        flag_over: A number in [0, 1). If you set it, the outcome is "flagged" only if a response-level score is above
             this number.
         explain: Whether to add to each flagged finding the closest passages of the sources, and what these passages say
             instead (`veridical.detectors.explanation`).
@@ -95,7 +95,7 @@ def check(
 
 @wraps(check, assigned=())
 async def acheck(*args: Any, **kwargs: Any) -> Checked:
-    """Check a response as `check` does, in a thread, so that other tasks of the event loop can go on."""
+    """Check a response in the same way as `check`, but in a thread, so that other tasks of the event loop can go on."""
     import asyncio
 
     return await asyncio.to_thread(check, *args, **kwargs)
@@ -151,7 +151,7 @@ def make_case(
 ) -> Case:
     """Make a case from the arguments of `check`.
 
-    Sources without an id get a number as their id. Sources in `perspectives` carry the name of their perspective.
+    A source without an id is numbered. A source in `perspectives` has the name of its perspective.
     """
     for name, text in (("response", response), ("question", question)):
         if not isinstance(text, str | None):
@@ -178,9 +178,9 @@ def check_cases(
 ) -> Iterator[Checked]:
     """Check any number of cases with the arguments of `check`, and yield their results one by one.
 
-    The cases are read lazily, in small batches, and results come in the order of the cases. A wrong argument raises its
-    error at once, before the first case is read. If you give a list as `maps`, the salience maps of each case are
-    appended to it.
+    The cases are read lazily, in small batches, and the results are in the same order. If an argument is wrong, the
+    error is raised at once, before the first case is read. To get the salience maps of the cases, pass a list as
+    `maps`.
     """
     from veridical.detectors import load_detector, load_each
 
@@ -225,8 +225,9 @@ def decide_batch(
     flag_over: float | None = None,
     explain: bool = False,
 ) -> list[tuple[Checked, Maps]]:
-    """Apply the thresholds to the judgements of each case, and return each case's result together with its salience
-    maps.
+    """Apply the thresholds to the judgements of each case.
+
+    Return the result of each case together with its salience maps.
 
     Args:
         cases: The cases that were judged.

@@ -1,7 +1,8 @@
 """Fit a new threshold and probabilities of a detector on a sample of its scores, and test whether they are better.
 
-Every figure is cross-fitted: each document is judged by a fit on the other documents. Items may be drawn with different
-probabilities; weights, the inverse of these, make the figures hold for all items.
+Every figure is cross-fitted, so each document is judged by a fit on the other documents. The items of the sample may
+have been drawn with different probabilities. They are weighted by the inverse of these probabilities, so that the
+figures hold for all items.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class LabelledScores:
     Attributes:
         labels: Whether each item is wrong. *Shape:* (items,)
         scores: The detector's scores, in [0, 1]. *Shape:* (items,)
-        weights: How many items each one stands for, above 0. *Shape:* (items,)
+        weights: The number of items that each one represents, above 0. *Shape:* (items,)
         documents: The name of each item's document. *Shape:* (items,)
     """
 
@@ -43,7 +44,7 @@ class LabelledScores:
 class Gain:
     """A metric before and after, and the improvement with its 95% interval by paired bootstrap over documents.
 
-    A positive `gain` is an improvement, also where a lower metric is better.
+    A positive `gain` is an improvement, even for metrics that are better when they are lower.
     """
 
     metric: str
@@ -55,18 +56,18 @@ class Gain:
 
     @property
     def is_clear(self) -> bool:
-        """Whether the interval excludes no gain."""
+        """Whether the whole interval is above zero."""
         return self.low > 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Recalibration:
-    """What refitting gains, and the scale with the parts that gain something.
+    """What you gain by fitting again, and a scale with the parts that are clearly better.
 
     Attributes:
         threshold: The balanced accuracy with the present and with a fitted threshold.
-        probabilities: The Brier score of the present scores and of calibrated ones. None if they were not wanted, or if
-            higher scores do not go with wrong items.
+        probabilities: The Brier score of the present scores and of calibrated ones. None if you did not ask for it, or
+            if higher scores do not go with wrong items.
         scale: The fitted threshold, probabilities or both. None if neither is clearly better.
     """
 

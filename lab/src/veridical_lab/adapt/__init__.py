@@ -1,1 +1,5 @@
-"""Adapt the default detector to documents: write statements about them, check these, train, and keep what helps."""
+"""Adapt the default detector to your documents.
+
+A chat model or rules write statements about the documents. The statements are checked and used for training, and the
+new detector is kept only if it is better.
+"""

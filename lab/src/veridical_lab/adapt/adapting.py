@@ -1,4 +1,7 @@
-"""Train the default detector further on documents, and keep the new detector only if it is better on others of them."""
+"""Train the default detector further on documents.
+
+The new detector is kept only if it is better on other documents of the same kind.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,7 @@ class Adapting:
     Attributes:
         tokens: The number of tokens to train on.
         rate: The encoder's peak learning rate.
-        general: How many general examples stand beside each example about the documents, at most.
+        general: The largest number of general examples to add for each example about the documents.
         bf16: Whether training computes matrix products in bf16 if the device has it.
         seed: The random seed.
     """
@@ -66,15 +69,15 @@ class Adapting:
 
 @dataclass(slots=True)
 class Adapted:
-    """What an adaptation did.
+    """The result of an adaptation.
 
     Attributes:
         kept: Whether the new detector is better on the held-out documents, and surely not worse elsewhere.
-        figures: By data ("documents", "general"): n, ROC AUC and balanced accuracy before and after, the gain in ROC
-            AUC with its 95% interval, and the ROC AUC by label.
+        figures: The figures for each kind of data ("documents", "general"): n, ROC AUC and balanced accuracy before and
+            after, the gain in ROC AUC with its 95% interval, and the ROC AUC by label.
         documents: The number of documents, passages and examples by part.
-        statements: What the chat model wrote and what was dropped; empty without a model.
-        notes: What a user should know.
+        statements: What the chat model wrote and what was dropped. Empty if there was no model.
+        notes: What you should know about the result.
     """
 
     kept: bool
@@ -94,17 +97,18 @@ def material(
 ) -> tuple[dict[str, list[Example]], Statements, list[str]]:
     """Return examples about documents by part ("train", "valid", "test"), what a model wrote, and notes.
 
-    Without a model, the statements are sentences of the documents, rewritten and with errors by rule.
+    If there is no model, sentences of the documents are used as statements. Rules rewrite them and put errors into
+    them.
 
     Args:
         documents: Files, and folders with files.
-        model: The chat model that writes statements; None: rules alone.
-        labeller: The chat model that labels the statements blindly; None: `model`.
+        model: The chat model that writes statements. If it is None, only rules are used.
+        labeller: The chat model that labels the statements without seeing their labels. Default: `model`.
         seed: The random seed.
-        progress: Called with a step, the number done and the total.
+        progress: A function that is called with a step, the number done and the total.
 
     Raises:
-        InputError: If a path does not exist, or the documents have too little text.
+        InputError: A path does not exist, or the documents have too little text.
     """
     passages, notes = read_passages(documents)
     if len({passage.document for passage in passages}) < _FEWEST_DOCUMENTS:
@@ -146,24 +150,27 @@ def adapt(
     stop: Callable[[], bool] = lambda: False,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Adapted:
-    """Adapt the default detector to documents; write it to the folder `out` if it passes the gate.
+    """Adapt the default detector to documents, and write it to the folder `out` if it is good enough.
 
-    The gate: on test documents, the lower end of the 95% interval of the gain in ROC AUC is above 0; on general
-    examples, it is above -0.02. The folder `OUT.work` keeps the checkpoint, the detector and the report `adapted.json`;
-    a call that was interrupted goes on from there.
+    The detector must pass two tests. On the test documents, the lower end of the 95% interval of the gain in ROC AUC
+    must be above 0. On general examples, it must be above -0.02.
+
+    The folder `OUT.work` keeps the checkpoint, the detector and the report `adapted.json`. If a call is interrupted,
+    the next one continues from there.
 
     Args:
         documents: Files, and folders with files.
         out: The folder to write.
         options: How to train.
-        model: The chat model that writes statements; None: rules alone.
-        labeller: The chat model that labels the statements blindly; None: `model`.
+        model: The chat model that writes statements. If it is None, only rules are used.
+        labeller: The chat model that labels the statements without seeing their labels. Default: `model`.
         detector: The folder of the detector to train further.
-        stop: Asked after every step; if true, training saves a checkpoint and raises `TrainingStopped`.
-        progress: Called with lines of text that report progress.
+        stop: A function that is called after every step. If it returns true, training saves a checkpoint and raises
+            `TrainingStopped`.
+        progress: A function that is called with lines of text that report progress.
 
     Raises:
-        InputError: If the documents have too little text, `out` exists, or `OUT.work` is of another run.
+        InputError: The documents have too little text, `out` exists, or `OUT.work` belongs to another run.
     """
     options = options or Adapting()
     if out.exists():
@@ -221,15 +228,16 @@ def further_trained(
     """Train the detector in the folder `detector` further, write it to `out`, and return `out`.
 
     Args:
-        parts: The examples about the documents; "train" trains the encoder, "valid" fits the regressions.
-        general: General examples that fit the regressions, too.
+        parts: The examples about the documents. "train" trains the encoder, and "valid" fits the regressions.
+        general: General examples that are also used to fit the regressions.
         work: The folder for the checkpoint and the encoder.
         out: The folder to write.
         training: How to train.
         options: How many general examples to train on.
         detector: The folder of the detector to begin with.
-        stop: Asked after every step; if true, training saves a checkpoint and raises `TrainingStopped`.
-        progress: Called with lines of text that report progress.
+        stop: A function that is called after every step. If it returns true, training saves a checkpoint and raises
+            `TrainingStopped`.
+        progress: A function that is called with lines of text that report progress.
     """
     classifier = work / "encoder"
     validation = {"documents": parts["valid"], "general": list(general)}

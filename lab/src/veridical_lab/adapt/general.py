@@ -1,7 +1,8 @@
-"""General examples that come with the laboratory, so that training on documents forgets nothing.
+"""General examples that come with the laboratory.
 
-They are a part of our own written statements, pairs and answers about invented passages and passages of Wikipedia
-(CC BY-SA 4.0). `python -m veridical_lab.adapt.general DATA` draws them again.
+Training on your documents also uses these examples, so that the detector does not forget other texts. They are a part
+of our own written statements, pairs and answers about invented passages and passages of Wikipedia (CC BY-SA 4.0). To
+draw them again, run `python -m veridical_lab.adapt.general DATA`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def general_examples(part: str) -> list[Example]:
 
 
 def draw(data: Path, out: Path) -> None:
-    """Write the general examples of both parts to the folder `out`; `data` has `written/`."""
+    """Write the general examples of both parts to the folder `out`. The folder `data` must contain `written/`."""
     for part, count in _COUNTS.items():
         drawn: list[Example] = []
         for name in WRITTEN_SETS:

@@ -32,7 +32,10 @@ class Passage:
 
 
 def passages(text: str, document: str) -> Iterator[Passage]:
-    """Yield the passages of a text: whole sentences, 60 to 180 words; what is shorter at the end is left out."""
+    """Yield the passages of a text, which are whole sentences with 60 to 180 words.
+
+    If there is a shorter rest at the end, it is left out.
+    """
     taken: list[str] = []
     size = number = 0
     for span in sentences(text):
@@ -55,10 +58,10 @@ def read_passages(paths: Iterable[Path]) -> tuple[list[Passage], list[str]]:
     """Return the passages of documents, and a note for each file that cannot be read.
 
     Args:
-        paths: Files, or folders, whose files are read with those of their subfolders.
+        paths: Files or folders. The files in a folder and in its subfolders are read.
 
     Raises:
-        InputError: If a path does not exist, or no document has a passage.
+        InputError: A path does not exist, or no document has a passage.
     """
     found: list[Passage] = []
     notes: list[str] = []

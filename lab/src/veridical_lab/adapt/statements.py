@@ -1,7 +1,7 @@
-"""Statements about passages by a chat model: it writes them, and every one is checked before training sees it.
+"""Let a chat model write statements about passages, and check every statement before it is used for training.
 
-A reply is not trusted. A statement is dropped, with a reason that is counted, if its form is broken, its label cannot
-be right, or the model labels it otherwise when it does not see the label.
+A statement is dropped if its form is broken, if its label cannot be right, or if the model gives it another label when
+it does not see the first one. The reasons are counted.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ class Statements:
     """The statements that are kept, and what was dropped.
 
     Attributes:
-        examples: Labelled statements and answers; the group `label` is entailment, contradiction or neutral.
+        examples: Labelled statements and answers. Their group `label` is entailment, contradiction or neutral.
         written: The number of statements that the model wrote.
         dropped: The number of dropped statements by reason (`REASONS`).
-        usage: What the model's calls took; None if there was none.
+        usage: The usage of the model's calls. None if there was none.
     """
 
     examples: list[Example] = field(default_factory=list)
@@ -86,10 +86,10 @@ def write_statements(
     """Let a chat model write statements about passages, and keep those that pass every check.
 
     Args:
-        passages: The passages; one request each to write, and one to label what was written.
+        passages: The passages. Each one needs a request to write statements, and another one to label them.
         model: The model that writes.
-        labeller: The model that labels the statements without seeing their labels; None: `model`.
-        progress: Called with the step, the number of passages done and their number.
+        labeller: The model that labels the statements without seeing their labels. Default: `model`.
+        progress: A function that is called with the step, the number of passages done and their number.
     """
     found, seen = Statements(), set[str]()
     for start in range(0, len(passages), _BATCH):

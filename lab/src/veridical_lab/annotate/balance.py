@@ -1,7 +1,7 @@
 """Compute how many items of each predicted class to annotate so that the labels become balanced.
 
-The method follows Liu et al. 2022, §3.3 and appendix C. The rates of equation (9) come from items that people have
-already labelled. The scores of the candidates tell to how many items these rates apply.
+The method follows Liu et al. 2022, §3.3 and appendix C. The rates in equation (9) are estimated from items that people
+have already labelled, and the scores of the candidates tell how many items these rates apply to.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def equation_9(tpr: float, tnr: float, precision: float) -> float:
     """Return the proportion s* of predicted hallucinations to annotate for balanced classes (Liu et al. 2022, eq. 9).
 
     It is (-2αβγ + αβ + βγ + αγ - γ) / ((2γ - 1) α (1 - β)), where α is the true positive rate, β the true negative rate
-    and γ the precision, all for the class "hallucinated". It may be below 0 or above 1.
+    and γ the precision, all for the class "hallucinated". Note that it may be below 0 or above 1.
 
     Raises:
         InputError: A rate lies outside [0, 1].
@@ -70,14 +70,16 @@ def subsampling(counts: Confusion, target: float = 0.5) -> Subsampling:
     """Compute the proportions that balance both classes, from a detector's predictions and people's labels.
 
     In counts, s·TP + FN = s·FP + TN gives s = (TN - FN) / (TP - FP). This equals equation (9) wherever the equation is
-    defined, and also holds for β = 1 (no false positives). For a proportion h of hallucinated items (`target`) other
-    than one half, TP and FN count 2 (1 - h) times, and TN and FP 2 h times. Three cases need other proportions:
+    defined, and also works for β = 1 (no false positives). If the proportion h of hallucinated items (`target`) is not
+    one half, TP and FN are multiplied by 2 (1 - h), and TN and FP by 2 h.
+
+    In three cases, other proportions are used:
 
     - γ ≤ ½: Predicted hallucinations are right at most half the time, so taking fewer of them does not balance the
       classes. All of them are taken.
     - s < 0: Most items that are predicted consistent are hallucinated, so there are too many hallucinations even
-      without the predicted ones. Still, one in twenty items taken is a predicted hallucination, because the next round
-      needs some of them to estimate precision. The same minimum holds for small s.
+      without the predicted ones. Still, one in twenty items is a predicted hallucination, because the next round needs
+      some of them to estimate precision. This minimum is also used if s is small.
     - s > 1: Hallucinations are already the rarer class. All predicted hallucinations are taken, and 1/s of the other
       items.
 
@@ -112,12 +114,12 @@ def subsampling(counts: Confusion, target: float = 0.5) -> Subsampling:
 
 @dataclass(frozen=True, slots=True)
 class Annotated:
-    """Labels by people and scores by a detector, one of each for every item.
+    """Labels by people and scores by a detector, with one of each for every item.
 
     Attributes:
-        labels: Whether people call the item hallucinated.
+        labels: Whether people say that the item is hallucinated.
         scores: The score in [0, 1] by a detector that has not seen the item's document.
-        weights: The number of items in the pool that each item stands for (`item_weights`). Default: one.
+        weights: The number of items in the pool that each item represents (`item_weights`). Default: one.
     """
 
     labels: Sequence[bool]
@@ -133,12 +135,12 @@ class Annotated:
 def expected_counts(annotated: Annotated, candidates: Sequence[float], threshold: float) -> Confusion:
     """Estimate how many candidates are hallucinated on either side of a threshold.
 
-    Hallucinated is the positive class.
+    The candidates on each side are counted, and the proportion of hallucinated ones is estimated from the annotated
+    items on that side. Annotated items with more extreme scores than any candidate are not used. If there are only a
+    few annotated items on a side, they might happen to be all of one class. Two pseudo-items with the average label are
+    therefore added to each side.
 
-    The candidates on either side are counted, and the proportion of hallucinated candidates is estimated from the
-    annotated items on that side. Annotated items with more extreme scores than any candidate do not count. Two
-    pseudo-items with the average label are added to each side, so that a side with few annotated items is not taken to
-    be pure.
+    In the result, hallucinated is the positive class.
 
     Args:
         annotated: The annotated items.
@@ -169,10 +171,10 @@ def expected_counts(annotated: Annotated, candidates: Sequence[float], threshold
 def best_threshold(annotated: Annotated, candidates: Sequence[float], count: int, target: float = 0.5) -> float:
     """Return the threshold at which equation (9) gives the largest proportion.
 
-    At this threshold, the consistent candidates below it most outnumber the hallucinated candidates (TN - FN, with the
-    weights of `target`). A detector that has seen few consistent items may have no such threshold. Then the result is
-    the threshold with at least `count` candidates below it and the largest proportion of consistent candidates among
-    them. This does not balance the round, but makes it more balanced.
+    At this threshold, the difference between consistent and hallucinated candidates below it is largest (TN - FN, with
+    the weights of `target`). If a detector has seen few consistent items, there may be no such threshold. Then the
+    result is the threshold that has at least `count` candidates below it, with the largest proportion of consistent
+    ones. This does not balance the round, but it helps.
     """
     lowest = sorted(candidates)
     thresholds = sorted({*annotated.scores, lowest[min(count, len(lowest) - 1)]})
@@ -187,8 +189,9 @@ def best_threshold(annotated: Annotated, candidates: Sequence[float], count: int
 
 
 def evening_target(labels: Sequence[bool], count: int) -> float:
-    """Return the proportion of hallucinated items that the next `count` items need to balance all items, from 0.3 to
-    0.7.
+    """Return the proportion of hallucinated items that the next `count` items need so that all items are balanced.
+
+    The result is limited to 0.3 and 0.7.
 
     >>> evening_target([True] * 60 + [False] * 40, 100)
     0.4

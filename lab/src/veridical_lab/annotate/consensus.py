@@ -1,8 +1,8 @@
 """Find the consensus of annotators: agreed labels, items that need another annotator, and the level of agreement.
 
-Items (with one label each) follow Liu et al. 2022, §3.3: four annotators, two more if these are split evenly, and no
-label if six are split. Marked spans follow CH-Wang et al. 2024, §3.3: a token counts if two of three annotators mark
-it.
+Items with one label each follow Liu et al. 2022, §3.3: four annotators label an item, two more if the four are split
+evenly, and there is no label if the six are split, too. Marked spans follow CH-Wang et al. 2024, §3.3: a token is
+hallucinated if two of three annotators mark it.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class ConsensusRule:
     """The rule by which the annotators of an item reach consensus.
 
     Each step asks an even number of annotators. With five annotators of a yes/no question, one side always has a
-    majority, so that nobody would ever be asked again (Liu et al. 2022, appendix B).
+    majority, so nobody would ever be asked again (Liu et al. 2022, appendix B).
 
     Attributes:
-        first: The number of annotators that each item gets at first.
-        most: The largest number of annotators that an item gets.
+        first: The number of annotators of each item in the first step.
+        most: The largest number of annotators of an item.
         step: The number of further annotators to ask at a time.
         share: The proportion of votes that one label must exceed.
     """
@@ -64,7 +64,7 @@ class ConsensusRule:
 def consensus(labels: Sequence[bool], rule: ConsensusRule | None = None) -> bool | None:
     """Return the label that the annotators of an item agree on.
 
-    The result is None if they disagree, or if too few of them were asked.
+    Return None if they disagree, or if too few of them were asked.
 
     >>> consensus([True, True, True, False]), consensus([True, True, False, False])
     (True, None)
@@ -81,7 +81,7 @@ def consensus(labels: Sequence[bool], rule: ConsensusRule | None = None) -> bool
 def needed(labels: Sequence[bool], rule: ConsensusRule | None = None) -> int:
     """Return how many more annotators an item needs.
 
-    It needs none if there is consensus, or if the largest number was already asked.
+    The result is 0 if there is consensus, or if the largest number was already asked.
 
     >>> [needed(labels) for labels in ([], [True] * 4, [True, True, False, False], [True] * 3 + [False] * 3)]
     [4, 0, 2, 0]
@@ -113,10 +113,10 @@ def without_annotators(examples: Iterable[Example], names: Iterable[str]) -> lis
 
 
 def join_annotations(examples: Iterable[Example]) -> tuple[list[Example], dict[str, int]]:
-    """Join the examples of each case, and return one example per case, with the number of unused annotations by reason.
+    """Join the examples of each case to one example, and count the annotations that are not used, by reason.
 
-    Cases stay in the order in which they first appear. If an annotator labelled a case more than once, the first label
-    counts. If these labels differ, none of them counts.
+    The cases stay in the order in which they first appear. If an annotator labelled a case more than once, the first
+    label is used. If these labels differ, none of them is used.
 
     Raises:
         InputError: Two different cases share an id.
@@ -152,10 +152,10 @@ class Agreed:
     """Items, grouped by whether their annotators agree.
 
     Attributes:
-        examples: The items with consensus, whose gold is the agreed label.
+        examples: The items with consensus. Their gold is the agreed label.
         waiting: The number of further annotators that an item needs, by the item's id.
         split: The ids of items without consensus after the largest number of annotators.
-        unused: The number of annotations that do not count, by reason.
+        unused: The number of annotations that were not used, by reason.
     """
 
     examples: tuple[Example, ...]
@@ -193,7 +193,7 @@ def _with_label(example: Example, label: bool, by: str) -> Example:
 def reconcile_spans(examples: Iterable[Example], *, least: int = 2, of: int = 3) -> Agreed:
     """Merge marked spans: a token is hallucinated if at least `least` annotators mark it, by default two of three.
 
-    Tokens are separated by white space. A case with fewer than `of` annotators waits for the other annotators.
+    Tokens are separated by white space. If a case has fewer than `of` annotators, it waits for the others.
     """
     if not 1 <= least <= of:
         raise InputError(f"at least {least} of {of} annotators", hint="from 1 to their number")
@@ -248,7 +248,11 @@ class Agreement:
 
 
 def agreement(examples: Iterable[Example]) -> Agreement:
-    """Measure how far annotators agree; raise `InputError` if no case has two labels."""
+    """Measure how far annotators agree.
+
+    Raises:
+        InputError: No case has two labels.
+    """
     votes: list[dict[str, bool]] = []
     for example in join_annotations(examples)[0]:
         by_annotator = {j.by: label for j in example.annotations if (label := says_hallucinated(j)) is not None}

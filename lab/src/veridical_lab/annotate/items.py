@@ -1,8 +1,8 @@
 """Make items to annotate: each is one changed place of a response, with the original text (Liu et al. 2022, §3.3).
 
-An item is an `Example` whose gold judges one span. Its single verdict has the span, the score (1 = inconsistent with
-the original) and the original text as `correction`. Until people have answered, the gold comes from the method that
-changed the text (such as `by="corrupt:rules"`).
+An item is an `Example` whose gold judges one span. Its only verdict has the span, the score (1 = inconsistent with the
+original) and the original text as `correction`. Before people have answered, the gold is what the method that changed
+the text says (such as `by="corrupt:rules"`).
 """
 
 from __future__ import annotations
@@ -39,10 +39,9 @@ def item_place(item: Example) -> Verdict:
 def items_of(examples: Iterable[Example]) -> Iterator[Example]:
     """Yield one item for each changed place of each example, in order.
 
-    Examples that are already items stay as they are.
-
-    A place is changed if its verdict has the original text (`Verdict.correction`), as `veridical data corrupt` writes
-    it. Text that was only added makes no item. The id of an item is the id of its example plus `#0`, `#1` and so on.
+    A place is changed if its verdict has the original text (`Verdict.correction`), as written by `veridical data
+    corrupt`. Text that was only added makes no item. The id of an item is the id of its example plus `#0`, `#1` and so
+    on. Examples that are already items are yielded unchanged.
 
     >>> from veridical.records.types import Case, Span
     >>> verdict = Verdict(Span(8, 12), 1.0, correction="Rome")
@@ -78,10 +77,7 @@ def answer(item: Example, by: str, hallucinated: bool, *, seconds: float | None 
 
 
 def says_hallucinated(judgement: Judgement) -> bool | None:
-    """Return the label that a judgement gives to its response, or to its only place.
-
-    The result is None without a label.
-    """
+    """Return the label that a judgement gives to its response, or to its only place, or None if there is no label."""
     if judgement.hallucination is not None:
         return judgement.hallucination >= GOLD_THRESHOLD
     scores = [verdict.score >= GOLD_THRESHOLD for verdict in judgement.verdicts]
@@ -95,6 +91,6 @@ def with_label(item: Example, hallucinated: bool, by: str, annotations: Sequence
 
 
 def grouped(example: Example, **values: str | None) -> Example:
-    """Return the example with these groups set; None removes a group."""
+    """Return the example with these groups set. To remove a group, set it to None."""
     groups = {**dict(example.group), **values}
     return replace(example, group=tuple(sorted((key, value) for key, value in groups.items() if value is not None)))

@@ -97,8 +97,8 @@ def tasks_of(
 ) -> list[dict[str, Any]]:
     """Make tasks to import into a Label Studio project with the config of `kind`.
 
-    `consistency` and `spans` make one task per case, and `coverage` one per source that must be covered. `claims` makes
-    one task per claim that the prediction lists, or per sentence of the response if it lists no claims.
+    `consistency` and `spans` make one task per case, and `coverage` makes one per source that must be covered. `claims`
+    makes one task per claim of the prediction, or per sentence of the response if the prediction has no claims.
 
     Args:
         examples: The cases, or for `consistency` the items (`veridical_lab.annotate.items`). Their gold is not shown.
@@ -246,9 +246,9 @@ def read_export(path: Path, examples: Sequence[Example]) -> Imported:
 def read_tasks(tasks: Any, examples: Sequence[Example]) -> Imported:
     """Add the annotations in exported tasks (format "JSON", not "JSON-MIN") to their examples.
 
-    Each annotator becomes `human:ID` (Label Studio's number or e-mail address). An annotation is skipped and counted if
-    it was cancelled, is unanswered, contradicts itself (an argument called covered with passages marked as left out),
-    or has a span that is not in the text.
+    Each annotator becomes `human:ID`, where ID is Label Studio's number or the e-mail address. An annotation is skipped
+    and counted if it was cancelled, is unanswered, has a span that is not in the text, or contradicts itself (if it
+    says that an argument is covered but marks passages as left out).
 
     Args:
         tasks: The export, as a list of tasks.
@@ -453,9 +453,9 @@ def _joined(id: str, by: str, answers: Sequence[tuple[str, Any]]) -> list[Judgem
 def find_span(text: str, start: int, end: int, quote: str | None = None) -> Span:
     r"""Find the span of a text that Label Studio's offsets mean, with the help of the quote that is stored with them.
 
-    Offsets are tried as code points, then as UTF-16 units, and then as either with each line end of two characters
-    counted as one. The first reading that gives `quote` wins. White space may differ, and a line end may be written as
-    backslash and n. Without a quote, offsets are code points.
+    The offsets are first read as code points, and then as UTF-16 units. After that, both are tried again with each line
+    end of two characters counted as one. The first reading that gives `quote` is used. White space may differ, and a
+    line end may be written as backslash and n. If there is no quote, the offsets are code points.
 
     Raises:
         SpanError: No reading of the offsets fits the quote.

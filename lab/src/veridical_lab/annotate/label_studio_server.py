@@ -1,7 +1,7 @@
 """Use Label Studio's HTTP API: create projects, push tasks, pull annotations. This needs httpx (extra `annotate`).
 
-The access token comes from the environment. It may be a personal access token (a JSON web token, which is exchanged for
-short-lived tokens) or a legacy token.
+The access token is read from the environment. It may be a personal access token (a JSON web token, which is exchanged
+for short-lived tokens) or a legacy token.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class LabelStudio:
     def push(self, project: LabellingProject, tasks: Sequence[dict[str, Any]]) -> int:
         """Add the tasks that the project does not have yet, and return their number.
 
-        An interrupted push is continued.
+        You can call it again to continue an interrupted push.
         """
         present = {_identity(task) for task in self._pages("/api/tasks/", project=project.id, fields="all")}
         new = [task for task in tasks if _identity(task) not in present]

@@ -1,4 +1,4 @@
-"""Annotate in a terminal: turn the lines that a person types into spans. This works with any input and output."""
+"""Annotate in a terminal: turn the lines that a person types into spans. You can use it with any input and output."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _INSTRUCTIONS = (
 
 
 def typed_spans(line: str, typed: str) -> list[Span]:
-    """Return the spans of a line that a person marked, in a copy of the line with < and >, or as <quotes> from the
-    line.
+    """Return the spans that a person marked in a line.
 
-    A quote means its first occurrence that is not marked yet. An empty input marks nothing.
+    The person types a copy of the line with < and >, or <quotes> from the line. A quote is its first occurrence that is
+    not marked yet. An empty input marks nothing.
 
     Raises:
         InputError: The input has another form.
@@ -53,9 +53,10 @@ def typed_spans(line: str, typed: str) -> list[Span]:
 
 @dataclass(frozen=True, slots=True)
 class MarkingPrompt:
-    """How to ask a person. `show` prints a line, and `ask` prints a prompt and returns a line without its line end.
+    """How to ask a person.
 
-    `ask` raises `EOFError` if there is no more input.
+    `show` prints a line. `ask` prints a prompt and returns the line that the person types, without its line end. It
+    raises `EOFError` if there is no more input.
     """
 
     show: Callable[[str], None]

@@ -1,6 +1,6 @@
 """Turn phrases into vectors with an encoder, as the mean of its last hidden states over tokens.
 
-Needs the extra `models`.
+This needs the extra `models`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ __all__ = ["phrase_vectors"]
 
 
 def phrase_vectors(model: str | LocalModel, *, batch_size: int = 64) -> Embed:
-    """Return a function that turns phrases into vectors with an encoder, given by folder, hub name, or as a loaded
-    model.
+    """Return a function that turns phrases into vectors with an encoder.
+
+    The encoder can be a folder, a hub name, or a loaded model.
     """
     require_models("an encoder")
     import torch

@@ -1,7 +1,7 @@
 """Measure the quality of annotators: error rates with intervals, signs of spam, and a qualification quiz.
 
-No annotator's label is taken for the truth. Error rates are those of Dawid & Skene 1979: expectation maximisation
-estimates each annotator's errors and each item's true label together, for labels with two values.
+No annotator is assumed to be right. Error rates are estimated as in Dawid & Skene 1979: expectation maximisation
+estimates the errors of each annotator together with the true label of each item, for labels with two values.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def annotator_quality(
 def others_of(ratings: Floats, i: int) -> float:
     """Return the proportion of "hallucinated" among the labels of all annotators but `i`.
 
-    It is 0.5 if there are no labels.
+    If there are no labels, return 0.5.
     """
     others = np.delete(ratings, i, axis=0)
     return float(np.nanmean(others)) if np.isfinite(others).any() else 0.5
@@ -211,7 +211,7 @@ def _conflict(ratings: Floats) -> list[float | None]:
 
 @dataclass(frozen=True, slots=True)
 class QuizScore:
-    """The result of one candidate in a qualification quiz. A question without an answer counts as wrong."""
+    """The result of one candidate in a qualification quiz. If a question has no answer, it is counted as wrong."""
 
     name: str
     right: int

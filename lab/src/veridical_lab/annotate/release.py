@@ -187,8 +187,9 @@ def _types(examples: Sequence[Example]) -> tuple[TypeCount, ...]:
 
 
 def write_release(release: Release, folder: Path, card: str, *, annotators: bool = False) -> dict[str, str]:
-    """Write the parts, `README.md` and `release.json` to a new folder, all or nothing, and return the hashes of the
-    files.
+    """Write the parts, `README.md` and `release.json` to a new folder, and return the hashes of the files.
+
+    If something fails, nothing is written.
 
     Args:
         release: The data set to write.

@@ -65,7 +65,7 @@ def append_annotation(path: Path, example: Example, judgement: Judgement) -> Non
 def annotated_by(path: Path, by: str) -> set[str]:
     """Return the ids of the cases that a person has annotated in a file of examples.
 
-    A missing file has no annotations.
+    If the file does not exist, the result is empty.
     """
     if not path.exists():
         return set()

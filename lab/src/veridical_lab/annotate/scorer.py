@@ -41,9 +41,9 @@ class PoolScores:
 
 
 def item_weights(labelled: Sequence[Example]) -> Floats:
-    """Return how many items of the pool each annotated item stands for.
+    """Return how many items of the pool each annotated item represents, in the *shape* (labelled,).
 
-    This is the inverse of the group `share`, scaled to a mean of 1 in each `round`. The result has *shape* (labelled,).
+    This is the inverse of the group `share`, scaled to a mean of 1 in each `round`.
     """
     groups = [dict(item.group) for item in labelled]
     weights = np.array([1.0 / float(group.get("share", 1.0)) for group in groups])
@@ -54,7 +54,7 @@ def item_weights(labelled: Sequence[Example]) -> Floats:
 
 
 class Scorer:
-    """Extracts the features of each item once, for classifiers that are trained again and again.
+    """Extracts the features of each item once, so that classifiers can be trained on them again and again.
 
     Args:
         items: All items. Word statistics come from their texts.
@@ -92,7 +92,7 @@ def score_pool(
 ) -> PoolScores:
     """Train on annotated items, and score the pool.
 
-    If held-out scores are no better than chance, all scores are 0.5.
+    If the scores of held-out items are no better than chance, all scores are 0.5.
 
     Args:
         scorer: The scorer, which extracts the features of the items.

@@ -1,9 +1,11 @@
 """Select what to annotate next, so that items are less trivial and more balanced than in a random sample.
 
-The method follows Liu et al. 2022, §3.3, app. C. A detector trained on the rounds so far scores the pool. Items that
-the detector is sure of, near-paraphrases, and dates or names that replace other dates or names are left out. Only a
-part of the predicted hallucinations is taken, so that both classes are expected to be balanced. This module does not
-train or run a detector, because it takes scores.
+The method follows Liu et al. 2022, §3.3, app. C. A detector that was trained on the rounds so far scores the pool.
+Items are left out if the detector is sure of them, if the change is a near-paraphrase, or if a date or name was
+replaced by another one. Only a part of the predicted hallucinations is taken, so that you can expect both classes to be
+balanced.
+
+This module does not train or run a detector. You pass the scores.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ _RESERVE = 3  # candidates per item to choose; if there are fewer, items that th
 def similarity(replaced: str, original: str) -> float:
     """Return the overlap of two phrases from 0 to 1, which is the number of shared stems and values over all of them.
 
-    It replaces the cosine if there is no encoder. If a phrase has only stop words, the overlap is 1 for equal phrases
+    Use this if you have no encoder for the cosine. If a phrase has only stop words, the overlap is 1 for equal phrases
     and 0 for different ones.
 
     >>> similarity("5 km", "5 kilometres"), similarity("the big boat", "a boat")
@@ -84,7 +86,7 @@ def embedding_similarity(replaced: Sequence[str], original: Sequence[str], embed
 def obvious(item: Example) -> str | None:
     """Return "date" or "name" if a definite date or a name was replaced by another one, and None otherwise.
 
-    Dates such as "today" are not definite. Another form of the same date is not another date.
+    A date such as "today" is not definite, and another form of the same date is not another date.
     """
     place = item_place(item)
     new, old = place.span.of(item.case.response), place.correction or ""
@@ -123,8 +125,9 @@ class SelectOptions:
     Attributes:
         count: The largest number of items.
         strategy: One of `SELECTION_STRATEGIES`: balanced classes by equation (9), or at random.
-        sure: The score from which items are left out, and also items with at most 1 minus this score. 1 leaves out no
-            items. If fewer than three candidates per item would remain, the least sure of the left-out items stay.
+        sure: Items with this score or more are left out, and so are items with 1 minus this score or less. 1 leaves out
+            no items. If fewer than three candidates per item would remain, the least sure of the left-out items are
+            kept.
         similar: The similarity of replaced and original phrase above which an item is left out as a near-paraphrase.
         obvious: The proportion of replaced dates and names that is kept nevertheless.
         threshold: The score from which an item is predicted to be hallucinated. Default: the threshold that gives

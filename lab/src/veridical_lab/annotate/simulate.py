@@ -41,8 +41,8 @@ _BLOCK = 200  # texts that are read at once, and that new names are drawn from
 class SimulatedAnnotator:
     """An annotator with known error rates.
 
-    `misses` is the probability of calling a hallucinated item consistent, and `false_alarms` the probability of calling
-    a consistent item hallucinated.
+    `misses` is the probability of calling a hallucinated item consistent, and `false_alarms` is the probability of
+    calling a consistent item hallucinated.
     """
 
     name: str
@@ -185,10 +185,10 @@ class SimulatedRound:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A whole run: rounds, annotators with true and estimated error rates, and the items with consensus.
+    """The result of a whole run.
 
-    `right` is the proportion of consensus labels that are true. `blocked` are the annotators who were left out as
-    spammers.
+    It has the rounds, the annotators with their true and estimated error rates, and the items with consensus. `right`
+    is the proportion of consensus labels that are true. `blocked` are the annotators who were left out as spammers.
     """
 
     rounds: tuple[SimulatedRound, ...]

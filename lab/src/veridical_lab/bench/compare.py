@@ -1,8 +1,8 @@
-"""Test whether two detectors differ on the same cases, by paired permutations or Hanley and McNeil's test for ROC
-areas.
+"""Test whether two detectors differ on the same cases.
 
-Every pair of the named detectors is compared on the characters that both judged. p-values also come with Bonferroni's
-correction for the number of pairs, for hallucinations and omissions together (Chang et al. 2024, §5.1, §5.3).
+The tests are paired permutations, and Hanley and McNeil's test for ROC areas. Every pair of detectors is compared on
+the characters that both of them judged. The p-values are also given with Bonferroni's correction for the number of
+pairs, for hallucinations and omissions together (Chang et al. 2024, §5.1, §5.3).
 """
 
 from __future__ import annotations
@@ -61,9 +61,10 @@ DEFAULT_METRICS = (
 
 @dataclass(frozen=True, slots=True)
 class DetectorComparison:
-    """Two detectors under one metric, on the `n` cases that count for both. `p` is None if the test is undefined.
+    """Two detectors under one metric, on the `n` cases that count for both.
 
-    `difference` is the value of `b` minus that of `a`, with its paired bootstrap interval from `low` to `high`.
+    `difference` is the value of `b` minus that of `a`, with its paired bootstrap interval from `low` to `high`. If the
+    test is undefined, `p` is None.
     """
 
     a: str
@@ -146,8 +147,9 @@ _FAMILIES = {"coverage_roc_auc": "roc_auc", "source_word_roc_auc": "word_roc_auc
 
 
 def compare_detectors(settings: BenchSettings) -> Iterator[list[DetectorComparison]]:
-    """Yield the comparisons of all pairs of detectors, one list per data set, under each metric that fits both
-    detectors.
+    """Yield the comparisons of all pairs of detectors, as one list per data set.
+
+    Each pair is compared under every metric that fits both detectors.
     """
     detectors = load_all(settings)
     if len(detectors) < 2:
@@ -258,7 +260,11 @@ def _restricted(case: Case, a: Judgement, b: Judgement) -> tuple[Judgement, Judg
 
 
 def read_comparisons(path: Path) -> list[DetectorComparison]:
-    """Read the comparisons in a file; raise `DataError` with the line for anything else."""
+    """Read the comparisons in a file.
+
+    Raises:
+        DataError: A line is not a comparison.
+    """
     hint = "comparisons are written by `veridical bench compare --out`"
     return [comparison for _, comparison in read_documents(path, "comparison", hint=hint)]
 
@@ -266,7 +272,7 @@ def read_comparisons(path: Path) -> list[DetectorComparison]:
 def without_repeats(comparisons: Iterable[DetectorComparison]) -> list[DetectorComparison]:
     """Return the comparisons without repeats.
 
-    A later comparison by the same command on the same data replaces the first.
+    If the same command was run twice on the same data, the later comparison is kept, in the place of the first.
     """
     figures: dict[str, Any] = dict.fromkeys(
         ("value_a", "value_b", "p", "p_bonferroni", "note", "difference", "low", "high")

@@ -1,4 +1,4 @@
-"""Keep points of ROC and reliability curves in result rows, so that figures need no second run."""
+"""Keep points of ROC and reliability curves in result rows, so that you can draw figures without another run."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def roc_points(labels: np.ndarray, scores: np.ndarray, points: int = POINTS) -> 
 def curves(pairs: Sequence[tuple[Example, Judgement]]) -> dict[str, list[list[float]]]:
     """Return the curves of response-level scores.
 
-    They are "roc", and "reliability" as triples of mean score, proportion of hallucinated cases, and number of cases.
-    The result is empty if no response has both a score and a label, or if all labels are the same.
+    "roc" is a list of points, and "reliability" is a list of triples: mean score, proportion of hallucinated cases, and
+    number of cases. The result is empty if no response has both a score and a label, or if all labels are the same.
     """
     rows = [METRICS["roc_auc"].rows(example, judgement) for example, judgement in pairs]
     counted = [row for row in rows if row is not None]

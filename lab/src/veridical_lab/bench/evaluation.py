@@ -50,8 +50,9 @@ class Evaluation:
     decides: bool = False
 
     def threshold_for(self, metric: Metric) -> float | Thresholds:
-        """Return the threshold that applies to a metric: that of its level if it was fitted, and that of spans
-        otherwise.
+        """Return the threshold for a metric.
+
+        This is the threshold of the metric's level if it was fitted, and otherwise the threshold of spans.
         """
         if self.decides and metric.level == "response":
             return Thresholds(**{level.value: self.thresholds[level.value] for level in Level})
@@ -59,7 +60,11 @@ class Evaluation:
 
 
 def load_all(settings: BenchSettings) -> list[Detector]:
-    """Load the detectors that the settings name; raise `InputError` if one is named twice."""
+    """Load the detectors that the settings name.
+
+    Raises:
+        InputError: A detector is named twice.
+    """
     detectors = [load_detector(spec, settings.connection) for spec in settings.detectors]
     if settings.connection is not None:
         settings.connection.check_model_used(settings.detectors)
@@ -77,7 +82,7 @@ def detector_identity(detector: Detector) -> str:
 
 
 def evaluate(detector: Detector, data: Loaded, settings: BenchSettings) -> Evaluation:
-    """Evaluate `detector` on `data`; a detector that learns (`fit`) first learns from the fitting part."""
+    """Evaluate `detector` on `data`. If the detector can learn (`fit`), it first learns from the fitting part."""
     if isinstance(detector, Fittable) and info_of(detector).needs_training:
         judgements, seconds = _judge_out_of_fold(detector, data, settings)
     else:

@@ -1,6 +1,6 @@
-"""Keep a journal of a long run, with judgements in a file, so that an interrupted run continues where it stopped.
+"""Keep the judgements of a long run in a file, so that an interrupted run continues where it stopped.
 
-There is one file per detector and data set, with a line per batch. A line that a crash left incomplete is dropped.
+There is one file per detector and data set, with a line per batch. If a crash left an incomplete line, it is dropped.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Journal:
     def open(cls, folder: Path, *key: str) -> Journal:
         """Open the journal for `key` in a folder, with the judgements of an earlier run.
 
-        An incomplete end is cut off.
+        An incomplete end is removed.
         """
         name = hashlib.sha256("\0".join(key).encode()).hexdigest()[:24]
         try:
@@ -52,12 +52,12 @@ class Journal:
         return cls(folder / f"{name}.jsonl", judgements, sum((seconds for _, seconds in batches), 0.0))
 
     def add(self, judgements: Sequence[Judgement], seconds: float) -> None:
-        """Append one batch; it counts once its line is complete."""
+        """Append one batch. It is part of the journal once its line is complete."""
         documents = [json.loads(encode(judgement)) for judgement in judgements]
         append_lines(self.path, [json.dumps({"seconds": seconds, "judgements": documents})], follow_link=False)
         self.judgements += judgements
         self.seconds += seconds
 
     def close(self) -> None:
-        """Remove the file, once its judgements are no longer needed."""
+        """Remove the file. Call this when you no longer need the judgements."""
         self.path.unlink(missing_ok=True)

@@ -1,7 +1,8 @@
 """Measure detectors on answers with several perspectives, with the test sets and tables of Chang et al. 2024.
 
-Test sets are made from topics (§4.3). Responses use the arguments' own words or other words, and each is followed by
-the same response with synthetic errors. A third set has ambiguous errors. Organic errors come from labelled data.
+The test sets are made from topics (§4.3). The responses use the arguments' own words or other words, and each is
+followed by the same response with synthetic errors. A third set has ambiguous errors. Organic errors are read from
+labelled data.
 """
 
 from __future__ import annotations
@@ -96,10 +97,12 @@ def error_sets(
 def training_sets(
     topics: Iterable[Topic], which: str = "dev", *, per_topic: int = 4, seed: int = 0
 ) -> dict[str, list[Example]]:
-    """Make error-free examples, each also with every full error, to train ("train") and to validate ("valid") on.
+    """Make examples to train ("train") and to validate ("valid") on.
 
-    The parts are those of `error_sets` with the same seed, so none of their topics is in its test part. Validation is
-    the same for all of `TRAINING`.
+    There are error-free ones, and each full error of them.
+
+    The parts are the same as those of `error_sets` with the same seed, so their topics are not in its test part. The
+    validation part is the same for all of `TRAINING`.
 
     Args:
         topics: The topics, whose arguments have paraphrases.
@@ -158,10 +161,10 @@ def measured(
 ) -> tuple[list[ResultRow], list[DetectorComparison]]:
     """Measure each detector on each test set, and test the difference between every two of them.
 
-    Hallucinations are compared with error-free examples, and so are omissions (§4.3). An example that has only the
-    other error counts for neither of them, unless `negatives` is "all". Differences of areas are tested as in the paper
-    (§5.1): by Hanley and McNeil's test, with Bonferroni's correction over all pairs of a test set, for hallucinations
-    and omissions together.
+    Examples with a hallucination are compared with error-free examples, and so are those with an omission (§4.3). An
+    example that has only the other error is not used, unless `negatives` is "all". The differences of areas are tested
+    as in the paper (§5.1): by Hanley and McNeil's test, with Bonferroni's correction over all pairs of a test set, for
+    hallucinations and omissions together.
 
     Args:
         settings: The detectors, the bootstrap and the command. Their data are not used.

@@ -1,6 +1,6 @@
 """Figures that papers print, as data.
 
-They are shown beside measured rows and marked as the paper's, never among them.
+They are shown beside measured rows and marked as the paper's. They are never mixed with measured rows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class PublishedTable:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What one paper prints; `statements` are (place, what is stated, value)."""
+    """The figures in one paper. `statements` are triples of the place, what is stated there, and the value."""
 
     citation: str
     model: str

@@ -66,8 +66,8 @@ def run_bench(settings: BenchSettings, known: Mapping[str, list[ResultRow]] | No
 def run_to_file(settings: BenchSettings, path: Path | None) -> list[ResultRow]:
     """Run a benchmark, append its rows to a file of results, and return them.
 
-    Rows that are already in the file are not measured again. New rows are written as soon as a detector is done, so
-    that an interrupted run continues. The journal is removed at the end.
+    Rows that are already in the file are not measured again. New rows are written as soon as a detector is done, so an
+    interrupted run continues where it stopped. The journal is removed at the end.
     """
     in_file = read_result_rows([path]) if path and path.exists() else []
     by_run: dict[str, list[ResultRow]] = {}
@@ -85,7 +85,10 @@ def run_to_file(settings: BenchSettings, path: Path | None) -> list[ResultRow]:
 
 
 def dry_run_bench(settings: BenchSettings) -> None:
-    """Let every detector that asks a chat model judge all cases, over a connection that counts but sends nothing."""
+    """Let every detector that asks a chat model judge all cases, without sending anything.
+
+    The connection only counts the requests.
+    """
     detectors = load_all(settings)
     for spec in settings.data:
         data = load_data(spec, settings)

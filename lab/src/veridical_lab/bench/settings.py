@@ -26,16 +26,16 @@ __all__ = ["BenchSettings", "Loaded", "load_data"]
 class BenchSettings:
     """The settings of a benchmark.
 
-    `data` are NAME:PATH specs. If `metrics` is None, all metrics that fit the detector and the data are taken. `sample`
-    takes this number of documents from each data set, and always the same ones for a seed. `foreign` puts the sources
-    of each case among those of this number of other documents from its data set.
+    `data` are NAME:PATH specs. If `metrics` is None, all metrics that fit the detector and the data are used. If you
+    set `sample`, only this number of documents is used from each data set, and always the same ones for a seed. If you
+    set `foreign`, the sources of each case are mixed with those of this number of other documents from its data set.
 
-    With `fit` (one of `veridical.metrics.thresholding.CRITERIA`), each data set is split by document. Thresholds
-    and detectors that learn are fitted on its validation part, and only its test part is measured. With `fit` "none",
-    the test part is measured, and nothing is fitted.
+    If `fit` is one of `veridical.metrics.thresholding.CRITERIA`, each data set is split by document. Thresholds and
+    detectors that learn are fitted on the validation part, and only the test part is measured. With `fit` "none", the
+    test part is measured and nothing is fitted.
 
-    `connection` says how detectors reach a chat model, and the run stops when its budget is spent. `remark` is called
-    with each line on how the data were understood.
+    `connection` says how detectors reach a chat model. The run stops when its budget is spent. `remark` is called with
+    each line on how the data were understood.
     """
 
     detectors: Sequence[str]
@@ -65,10 +65,11 @@ class BenchSettings:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """One data set in memory: the examples to measure on, those to fit on, the levels that it labels, and its hash.
+    """One data set in memory, with the levels that it labels.
 
-    `hash` is the hash of all examples as read (with foreign sources, if any), before the split. `training` returns the
-    examples of other documents, which are neither measured nor fitted on, and the set's own training split.
+    There are examples to measure on and examples to fit on. `training` returns further examples to train on, which are
+    from other documents or from the training split of the set. `hash` is the hash of all examples as read, before the
+    split. If there are foreign sources, it includes them.
     """
 
     name: str

@@ -1,1 +1,1 @@
-"""The commands that the laboratory adds to `veridical`; a command imports heavy modules only when it runs."""
+"""The commands that the laboratory adds to `veridical`. Heavy modules are imported only when a command runs."""

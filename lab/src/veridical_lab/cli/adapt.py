@@ -1,4 +1,4 @@
-"""`veridical adapt`: trains the default detector further on your own documents."""
+"""`veridical adapt`: train the default detector further on your own documents."""
 
 from __future__ import annotations
 
@@ -25,17 +25,26 @@ class AdaptingOptions:
 
     PANEL: ClassVar[str] = "Training"
 
-    tokens: Annotated[int, Option(help="Tokens to train on; a processor core trains about 400 a second.", min=1)] = (
-        300_000
-    )
-    rate: Annotated[float, Option(help="Peak learning rate of the encoder; the heads' is eight times that.")] = 2e-5
+    tokens: Annotated[
+        int,
+        Option(help="The number of tokens to train on. A processor core trains on about 400 tokens per second.", min=1),
+    ] = 300_000
+    rate: Annotated[
+        float, Option(help="The peak learning rate of the encoder. The rate of the heads is eight times as high.")
+    ] = 2e-5
     general: Annotated[
         float,
-        Option(help="General examples beside each example about the documents, so that nothing is forgotten.", min=0),
+        Option(
+            help="The number of general examples for each example about the documents, so that the detector forgets "
+            "nothing.",
+            min=0,
+        ),
     ] = 0.5
     bf16: Annotated[
         bool,
-        Option("--bf16/--no-bf16", help="Compute matrix products in bf16 if the device has it; weights stay in fp32."),
+        Option(
+            "--bf16/--no-bf16", help="Compute matrix products in bf16 if the device has it. The weights stay in fp32."
+        ),
     ] = True
     seed: Annotated[int, Option(help="Random seed.")] = 0
 
@@ -61,13 +70,15 @@ def adapt_command(
 ) -> int:
     """Train the default detector further on your documents, and keep it if it is better on documents held back.
 
-    With --model, the language model writes right and wrong statements about the passages of the documents, and labels
-    them again without seeing its labels; statements that fail a check are dropped. Without it, rules put errors into
-    sentences of the documents, which helps less. A fifth of the documents fits thresholds,
-    and a fifth measures the old and the new detector. An interrupted run continues when the same command is run again.
-
     [bold]veridical adapt handbook/ --out mine --model qwen2.5-7b-instruct --base-url http://127.0.0.1:8080/v1[/bold]
     [bold]veridical check answer.txt manual.pdf --detector default:mine[/bold]
+
+    If you give --model, the language model writes right and wrong statements about the passages of your documents. It
+    then labels them again without seeing the labels, and statements that fail a check are dropped. Without --model,
+    rules put errors into sentences of the documents. This helps less.
+
+    A fifth of the documents is used to fit thresholds, and another fifth to compare the old and the new detector. If
+    the command is interrupted, run it again and it continues.
 
     Exit codes: 0 the new detector is kept, 1 it is no better, 2 usage or input error.
     """

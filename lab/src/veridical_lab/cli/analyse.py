@@ -100,9 +100,10 @@ class AnalysisOptions(ProbeTrainingOptions):
 def layers_command(data: LabelledData, model: ModelFolder, options: AnalysisOptions) -> int:
     """Measure a probe on each sublayer by F1 of responses and spans, and find the first to reach 95% of the peak.
 
-    Also measures attention and feed-forward sublayers apart, ensembles, and the all-positive baseline.
-
     [bold]veridical analyse layers xsum_token:data/xsum_token --model models/reader --store states --out layers[/bold]
+
+    The command also measures attention and feed-forward sublayers separately, ensembles, and a baseline that flags
+    everything.
     """
     from veridical_lab.probes.analysis import analyse_layers
 
@@ -124,13 +125,13 @@ def labels_command(
         str | None, Option(metavar="GROUP", help="Compare groups of the data instead of labels, such as system.")
     ] = None,
 ) -> int:
-    """Measure which error types probes detect, by sublayer: each type against all clean responses.
-
-    F1 is low for a rare type however good the probe is, so compare types by recall and ROC AUC.
+    """Measure which error types probes detect, by sublayer. Each type is compared with all clean responses.
 
     [bold]veridical analyse labels bump:data/bump --model models/reader --out types[/bold]
     [bold]veridical analyse labels bump:data/bump --model models/reader --merge intrinsic=intrinsic --merge
     extrinsic=extrinsic[/bold]
+
+    F1 is low for a rare type even if the probe is good. To compare types, use recall and ROC AUC.
     """
     from veridical.records.errors import InputError
     from veridical_lab.probes.analysis import analyse_error_types
@@ -150,7 +151,10 @@ def labels_command(
 def transfer_command(
     data: Annotated[
         list[str],
-        Argument(metavar="[NAME=]SET:PATH…", help="Two or more labelled data sets; NAME= gives one another name."),
+        Argument(
+            metavar="[NAME=]SET:PATH…",
+            help="Two or more labelled data sets. Write NAME= before one to give it another name.",
+        ),
     ],
     model: ModelFolder,
     options: AnalysisOptions,
@@ -162,11 +166,11 @@ def transfer_command(
         bool, Option("--equal/--all-data", help="Train on as many responses of each set as the smallest set has.")
     ] = True,
 ) -> int:
-    """Train probes on each data set and test them on all: organic to synthetic errors and back, task to task.
-
-    Thresholds come from the validation split of the training set.
+    """Train probes on each data set and test them on all of them, for example to go from synthetic to organic errors.
 
     [bold]veridical analyse transfer xsum_token:data/xsum_token bump:data/bump --model models/reader --out matrix[/bold]
+
+    Thresholds are fitted on the validation split of the training set.
     """
     from veridical_lab.probes.analysis import analyse_transfer
 
@@ -184,7 +188,7 @@ def size_command(
     ],
     options: AnalysisOptions,
 ) -> int:
-    """Compare language models on the same data: the peak by number of weights, and exact tests of every pair.
+    """Compare language models of different sizes on the same data, with an exact test for every pair.
 
     [bold]veridical analyse size xsum_token:data/xsum_token --model models/small --model models/large --out size[/bold]
     """
@@ -218,9 +222,10 @@ def context_command(
 ) -> int:
     """Measure how much source context probes need: train and test them with only the first tokens of the sources.
 
-    If they lose nothing without the sources, they judge how the response is written, not whether it is supported.
-
     [bold]veridical analyse context xsum_token:data/xsum_token --model models/reader --tokens 0,128,all[/bold]
+
+    If the probes are as good without the sources, they judge how the response is written, and not whether it is
+    supported.
     """
     from veridical_lab.probes.analysis import analyse_context_length
 
@@ -307,11 +312,12 @@ def analyse_features_command(
         bool, Option("--json", help="Print one JSON document instead of tables.", rich_help_panel=OUTPUT)
     ] = False,
 ) -> int:
-    """Compute means of word features by label, part of speech and entity type, and their correlations (Liu et al. 2022,
-    Tables 1 and 4, Figure 4).
+    """Compute means of word features by label, part of speech and entity type, and the correlations of the features.
 
     [bold]veridical analyse features hades:data/hades --split train --no-sources --model models/bert --out hades[/bold]
     [bold]veridical analyse features xsum_token:data/xsum_token --features unsupported,idf,length[/bold]
+
+    This makes Tables 1 and 4 and Figure 4 of Liu et al. 2022.
     """
     from veridical.datasets import read
     from veridical.io.files import write_whole

@@ -54,12 +54,16 @@ class SelectionOptions:
         str | None,
         Option(
             metavar="SPEC",
-            help="The detector that scores the pool; do not train it on the items of the last round. Default: a "
+            help="The detector that scores the pool. Do not train it on the items of the last round. Default: a "
             "classifier of word features, trained on --labelled.",
         ),
     ] = None
     sure: Annotated[
-        float, Option(help="Leave out items whose score is this sure, either way (above 0.5; 1: none).")
+        float,
+        Option(
+            help="Leave out items that the detector is sure of. These have this score or a higher one, or 1 minus this "
+            "score or a lower one. 1 leaves out none."
+        ),
     ] = 0.95
     similar: Annotated[float, Option(help="Leave out paraphrases of the original above this similarity.")] = 0.9
     encoder: Annotated[
@@ -70,7 +74,9 @@ class SelectionOptions:
             "overlap.",
         ),
     ] = None
-    obvious: Annotated[float, Option(help="Take this proportion of dates and names replaced by others (0 to 1).")] = 0.0
+    obvious: Annotated[
+        float, Option(help="The proportion to keep of dates and names that were replaced by others (0 to 1).")
+    ] = 0.0
     target: Annotated[
         float | None,
         Option(help="The proportion of hallucinated items to aim at. Default: what evens out all rounds (0.3 to 0.7)."),
@@ -79,7 +85,7 @@ class SelectionOptions:
     seed: Annotated[int, Option(help="Random seed.")] = 0
 
     def embed(self) -> Embed | None:
-        """Return the function that turns phrases into vectors; None for word overlap."""
+        """Return the function that turns phrases into vectors, or None if word overlap is used."""
         from veridical_lab.annotate.phrase_vectors import phrase_vectors
 
         return None if self.encoder is None else phrase_vectors(self.encoder)
@@ -88,13 +94,13 @@ class SelectionOptions:
 @annotate_app.command("select")
 @option_groups
 def select_command(data: LabelledData, options: SelectionOptions, reading: DataOptions, out: OutJsonl) -> None:
-    """Choose the items of the next round from changed texts: no trivial ones, about as many right as wrong.
-
-    Each place that `veridical data corrupt` changed is an item. The detector's scores decide which items are left out
-    and what proportion of the predicted hallucinations is taken (Liu et al. 2022, §3.3).
+    """Choose the items of the next round from changed texts, without trivial ones and about as many right as wrong.
 
     [bold]veridical annotate select jsonl:pool.jsonl --count 200 --out round-1.jsonl[/bold]
     [bold]veridical annotate select jsonl:pool.jsonl --labelled jsonl:agreed.jsonl -n 300 --out round-2.jsonl[/bold]
+
+    Each place that `veridical data corrupt` changed is an item. The detector's scores decide which items are left out,
+    and how many of the predicted hallucinations are taken (Liu et al. 2022, §3.3).
     """
     from veridical.datasets import read
     from veridical_lab.annotate.items import grouped, items_of
@@ -153,9 +159,9 @@ def mark_command(
 ) -> None:
     """Annotate in the terminal, line by line: type < and > around words that the sources do not support.
 
-    Each case is saved at once, and nobody is asked about the same case twice. Items are yes/no questions.
-
     [bold]veridical annotate mark jsonl:answers.jsonl --by ann --out ann.jsonl[/bold]
+
+    Each case is saved at once, and you are never asked about the same case twice. Items are shown as yes/no questions.
     """
     from veridical_lab.annotate.marking import MarkingPrompt, mark_examples
     from veridical_lab.annotate.rounds import annotated_by, append_annotation
@@ -185,7 +191,7 @@ class ConsensusOptions:
     ] = False
     first: Annotated[int | None, Option(help="Annotators of each case. Default: 4, or 3 with --spans.", min=1)] = None
     block: Annotated[
-        str | None, Option(metavar="NAMES", help="Leave out these annotators' labels; names separated by commas.")
+        str | None, Option(metavar="NAMES", help="Leave out the labels of these annotators. Separate names by commas.")
     ] = None
 
     def rule(self) -> ConsensusRule:
@@ -259,9 +265,11 @@ def quiz_command(
     reading: DataOptions,
     needed: Annotated[int | None, Option(help="Right answers that a candidate needs. Default: 8 in 10.", min=1)] = None,
 ) -> int:
-    """Score candidates' answers to questions whose gold labels are known. Exit code 1 if any candidate fails.
+    """Score candidates' answers to questions whose gold labels are known.
 
     [bold]veridical annotate quiz jsonl:quiz-answers.jsonl --needed 8[/bold]
+
+    The exit code is 1 if any candidate fails.
     """
     from veridical.report.terminal_tables import print_tables
     from veridical_lab.annotate.quality import score_quiz
@@ -301,7 +309,7 @@ def release_command(
     options: ReleaseOptions,
     reading: DataOptions,
 ) -> None:
-    """Write agreed examples as a data set: parts by document, a card with statistics, licence, hashes.
+    """Write agreed examples as a data set, split by document, with a card that has statistics, licence and hashes.
 
     [bold]veridical annotate release jsonl:agreed.jsonl my-set --name "My set" --licence CC-BY-SA-4.0[/bold]
     """

@@ -101,7 +101,10 @@ def import_command(
 
 @dataclass(frozen=True, kw_only=True)
 class LabelStudioOptions:
-    """Options of a running Label Studio; its access token is in the environment variable LABEL_STUDIO_API_KEY."""
+    """Options of a running Label Studio.
+
+    Its access token is read from the environment variable LABEL_STUDIO_API_KEY.
+    """
 
     PANEL: ClassVar[str] = "Label Studio"
 
@@ -130,7 +133,7 @@ def push_command(
     reading: DataOptions,
     options: PushOptions,
 ) -> None:
-    """Push tasks to a running Label Studio; tasks that the project has already are skipped.
+    """Push tasks to a running Label Studio. Tasks that are already in the project are skipped.
 
     [bold]veridical annotate push jsonl:round-1.jsonl --kind consistency --title "Round 1" --annotators 4[/bold]
     """

@@ -1,4 +1,4 @@
-"""`veridical answer`: an answer with several perspectives from a knowledge base, checked for both kinds of error."""
+"""`veridical answer`: write an answer with several perspectives, and check it for unsupported words and omissions."""
 
 from __future__ import annotations
 
@@ -86,12 +86,12 @@ def answer_command(
 ) -> int:
     """Answer a question with several perspectives, and check that the answer states the given arguments and no others.
 
-    The same number of arguments is drawn from the knowledge base for each perspective. A language model writes an
-    introduction and a passage for each perspective. The passages are checked for unsupported words and for arguments
-    that are left out.
-
     [bold]veridical answer "Should cars be banned?" --kb topics.kb --model gpt-4o-mini[/bold]
     [bold]veridical answer "Should cars be banned?" --kb topics.kb -m models/chat --temperature 0.7 --revise[/bold]
+
+    The command draws the same number of arguments for each perspective from the knowledge base. A language model then
+    writes an introduction, and a passage for each perspective. The passages are checked for unsupported words and for
+    arguments that they leave out.
 
     Exit codes (for the final text): 0 nothing flagged, 1 something flagged, 2 usage or input error, 3 could not be
     judged, or the model's answer could not be read.

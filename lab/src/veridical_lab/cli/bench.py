@@ -1,4 +1,4 @@
-"""`veridical bench`: measures detectors on labelled data, tests their differences, and makes tables of results."""
+"""`veridical bench`: measure detectors on labelled data, test their differences, and make tables of results."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class MeasuredOptions(DataOptions):
     ] = 0
 
     def settings(self, **others: Any) -> BenchSettings:
-        """Return the settings of the run; `others` are further fields of `Settings`."""
+        """Return the settings of the run. `others` are further fields of `Settings`."""
         from veridical_lab.bench.settings import BenchSettings
 
         return BenchSettings(
@@ -124,15 +124,16 @@ def run_command(
     show_all: AllColumns = False,
     as_json: JsonRows = False,
 ) -> int:
-    """Measure detectors on labelled data and print a table of metrics with bootstrap confidence intervals, and their
-    means over several data sets.
+    """Measure detectors on labelled data and print a table of metrics with bootstrap confidence intervals.
 
     [bold]veridical bench overlap --data xsum_token:data/xsum_token[/bold]
     [bold]veridical bench overlap length coin --data bump:data/bump --group-by error_type --out rows.jsonl[/bold]
     [bold]veridical bench judge:cot verify --model gpt-4o-mini --data bump:data/bump --sample 20 --out rows.jsonl[/bold]
 
-    With --out, replies are stored until the run is complete (longer with --cache). If the budget is spent, run the same
-    command again to continue.
+    If there are several data sets, their means are printed, too.
+
+    With --out, replies are stored until the run is complete, or longer if you also set --cache. If the budget is spent,
+    run the same command again to continue.
     """
     from veridical.io.serialization import encode
     from veridical.report.terminal_tables import print_tables
@@ -180,11 +181,11 @@ def compare_command(
 ) -> int:
     """Test every pair of detectors for a difference on the same cases.
 
-    Uses exact paired permutation tests for accuracy and F1 and the test of Hanley and McNeil for ROC AUC, with
-    Bonferroni correction.
-
     [bold]veridical bench compare overlap overlap:values --data bump:data/bump --fit f1[/bold]
     [bold]veridical bench compare overlap length --data xsum_token:data/xsum_token --metrics roc_auc,token_f1[/bold]
+
+    Accuracy and F1 are compared by exact paired permutation tests, and ROC AUC by the test of Hanley and McNeil. The
+    p-values are corrected by Bonferroni's method.
     """
     from veridical.io.files import write_whole
     from veridical.io.serialization import encode
@@ -256,12 +257,14 @@ def bench_tokens_command(
     ] = None,
     as_json: JsonRows = False,
 ) -> int:
-    """Train detectors of hallucinated phrases and compare them, offline and online: accuracy, G-Mean, Brier score
-    (BSS), ROC AUC, and precision, recall and F1 of both classes, in percent.
+    """Train detectors of hallucinated phrases and compare them, offline and online.
 
     [bold]veridical bench tokens hades:data/hades --method features:lr --method features:svm[/bold]
     [bold]veridical bench tokens hades:data/hades --method features:lr,model=models/bert --method majority
     --paper[/bold]
+
+    The table has accuracy, G-Mean, Brier score (BSS), ROC AUC, and precision, recall and F1 of both classes, in
+    percent.
     """
     from veridical.io.files import write_whole
     from veridical.io.serialization import encode
@@ -368,16 +371,18 @@ def perspectives_command(
     chosen: PaperTableOptions,
     output: TestOutputOptions,
 ) -> int:
-    """Measure detectors on answers with several perspectives: areas under the ROC curve for hallucinations and for
-    arguments that are left out, by test set, and Hanley and McNeil's test of every difference.
-
-    The test sets are made from topics: responses in the words of the given arguments or in other words, each with
-    synthetic errors and with ambiguous ones.
+    """Measure detectors on answers with several perspectives, by areas under the ROC curve.
 
     [bold]veridical bench perspectives overlap default --data perspectrum:data/perspectrum --table 1 --paper[/bold]
     [bold]veridical bench perspectives salience:models/reader --data perspectrum:data/perspectrum --table 6[/bold]
     [bold]veridical bench perspectives classifier:synth classifier:para --data perspectrum:data/perspectrum --table
     2[/bold]
+
+    There is one area for hallucinations and one for arguments that are left out, on each test set. Every difference is
+    tested by Hanley and McNeil's test.
+
+    The test sets are made from topics. The responses state the given arguments in the same words or in other words, and
+    each of them comes with synthetic errors and with ambiguous ones.
     """
     from veridical.datasets.split import FRACTIONS
     from veridical.io.files import write_whole

@@ -1,4 +1,4 @@
-"""`veridical data`: lists, shows, counts and converts labelled data, and makes synthetic data."""
+"""`veridical data`: list, show, count and convert labelled data, and make synthetic data."""
 
 from __future__ import annotations
 
@@ -51,16 +51,18 @@ def list_command() -> None:
 def statistics_command(
     files: Annotated[
         list[str],
-        Argument(metavar="FILE…", help="Text files, one document each; or a data set as SET:PATH (wikipedia:FOLDER)."),
+        Argument(
+            metavar="FILE…", help="Text files with one document each, or a data set as SET:PATH (wikipedia:FOLDER)."
+        ),
     ],
     out: Annotated[Path, Option(metavar="FILE", help="The file to write (.npz).", rich_help_panel=OUTPUT)],
 ) -> int:
-    """Count words, and pairs of nearby words, in any texts, for the TF-IDF and PPMI of word features.
-
-    The file holds words and counts, no running text.
+    """Count words, and pairs of nearby words, in any texts. Word features use the counts for TF-IDF and PPMI.
 
     [bold]veridical data statistics wikipedia:data/wikipedia --out words.npz[/bold]
     [bold]veridical train features xsum_token:data/xsum_token --statistics words.npz --out words[/bold]
+
+    The file contains words and counts, but no running text.
     """
     from veridical_lab.detectors.features.statistics import count_words
 
@@ -125,7 +127,9 @@ def stats_command(
 @option_groups
 def convert_command(
     data: LabelledData,
-    out: Annotated[Path, Argument(metavar="FILE", help="The file to write (JSON Lines); read it as jsonl:FILE.")],
+    out: Annotated[
+        Path, Argument(metavar="FILE", help="The file to write (JSON Lines). You can read it as jsonl:FILE.")
+    ],
     options: DataOptions,
     part: Annotated[
         str | None, Option(metavar="PART", help="Write one part of a 70/10/20 split by document: train, valid or test.")
@@ -136,7 +140,7 @@ def convert_command(
         bool, Option("--cases", help="Write cases without labels, as `veridical check` and `analyse map` read them.")
     ] = False,
 ) -> None:
-    """Write labelled data as JSON Lines, one example per line, which jsonl:FILE reads back.
+    """Write labelled data as JSON Lines, with one example per line. You can read the file with jsonl:FILE.
 
     [bold]veridical data convert bump:data/bump bump.jsonl[/bold]
     [bold]veridical data convert bump:data/bump bump-train.jsonl --part train[/bold]
@@ -166,23 +170,31 @@ def convert_command(
 def label_command(
     data: LabelledData,
     detector: Annotated[
-        str, Option(metavar="DETECTOR", help="The detector whose scores become the labels; see: veridical detectors.")
+        str,
+        Option(
+            metavar="DETECTOR",
+            help="The detector whose scores become the labels. To list the detectors, run `veridical detectors`.",
+        ),
     ],
-    out: Annotated[Path, Option(metavar="FILE", help="The file to write (JSON Lines); read it as jsonl:FILE.")],
+    out: Annotated[Path, Option(metavar="FILE", help="The file to write (JSON Lines). You can read it as jsonl:FILE.")],
     options: DataOptions,
     weight: Annotated[
         float,
-        Option(min=0.0, max=1.0, help="Weight of the detector's scores; the data's own labels have the rest."),
+        Option(
+            min=0.0,
+            max=1.0,
+            help="The weight of the detector's scores. The labels of the data have the remaining weight.",
+        ),
     ] = 1.0,
 ) -> None:
     """Write data with the scores of a detector as labels, to train another one on them (distillation).
 
-    Cases that the detector could not judge are left out. `train tokens --soft-labels` uses the scores as targets. With
-    --weight below 1 they are mixed with the data's own labels; where a word or response has no label, only the
-    detector's score counts.
-
     [bold]veridical data label wice:data/wice --detector tokens:teacher --weight 0.7 --out soft.jsonl[/bold]
     [bold]veridical train tokens jsonl:soft.jsonl --model models/minilm --soft-labels --out student[/bold]
+
+    `train tokens --soft-labels` uses the scores as targets. If you set --weight below 1, they are mixed with the labels
+    of the data. A word or response without a label always has the detector's score. Cases that the detector could not
+    judge are left out.
     """
     import hashlib
 
@@ -228,11 +240,16 @@ class GenerationOptions:
         str | None, Option(help="The prompt template. Default: the task's (tldr, dialogue, data-to-text).")
     ] = None
     top_k: Annotated[
-        int, Option(help="Sample from the k most likely tokens; 1: always the most likely; 0: from all.", min=0)
+        int,
+        Option(
+            help="Sample from the k most likely tokens. 1 always takes the most likely one, and 0 samples from all.",
+            min=0,
+        ),
     ] = 2
-    temperature: Annotated[float, Option(help="Lower is more conservative; 0 always takes the most likely token.")] = (
-        1.0
-    )
+    temperature: Annotated[
+        float,
+        Option(help="The sampling temperature. Lower is more conservative, and 0 always takes the most likely token."),
+    ] = 1.0
     max_tokens: Annotated[int | None, Option(help="Maximum tokens per response. Default: the task's.")] = None
     max_prompt: Annotated[
         int | None,
@@ -262,7 +279,7 @@ def generate_command(
         Path,
         Option(
             metavar="FILE",
-            help="The file to write (JSON Lines); responses that are in it already are not generated again.",
+            help="The file to write (JSON Lines). If it already has responses, they are not generated again.",
             rich_help_panel=OUTPUT,
         ),
     ],
@@ -270,13 +287,13 @@ def generate_command(
     options: DataOptions,
     local: LocalModelOptions,
 ) -> None:
-    """Generate responses to the inputs of a data set with a local model, to label their natural errors.
-
-    Each case keeps its prompt. Responses have no labels unless you name a detector with --label; such labels carry its
-    name. The same seed gives the same responses; an interrupted run continues when it is started again.
+    """Generate responses to the inputs of a data set with a local model, so that you can label their natural errors.
 
     [bold]veridical data generate bump:data/bump --model models/reader --task summarise --sample 50 --out s.jsonl[/bold]
     [bold]veridical data generate e2e:data/e2e --model m --task data-to-text --label overlap --out d.jsonl[/bold]
+
+    Each case contains the prompt that was used. The responses have no labels unless you name a detector with --label.
+    The same seed gives the same responses. If the command is interrupted, run it again and it continues.
     """
     from veridical.cli.progress import progress_bar
     from veridical.detectors import load_detector

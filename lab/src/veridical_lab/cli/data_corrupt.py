@@ -1,4 +1,4 @@
-"""`veridical data corrupt`: makes synthetic errors."""
+"""`veridical data corrupt`: make synthetic errors."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class CorruptionOptions:
         ),
     ] = None
     share: Annotated[
-        float, Option(help="Share of the grounded examples to corrupt (0 to 1); the others stay as they are.")
+        float, Option(help="The share of the grounded examples to corrupt (0 to 1). The others are not changed.")
     ] = 0.5
     sentences: Annotated[
         int, Option(help="Also use this many sentences of each source as grounded responses.", min=0)
@@ -62,8 +62,8 @@ class CorruptionOptions:
     excerpts: Annotated[
         int,
         Option(
-            help="Also use this many excerpts of each passage of the sources as grounded responses: one to five "
-            "sentences; passages have 40 to 1,500 words.",
+            help="Also use this many excerpts of each passage of the sources as grounded responses. An excerpt has "
+            "one to five sentences, and a passage has 40 to 1,500 words.",
             min=0,
         ),
     ] = 0
@@ -127,7 +127,11 @@ class MaskedWordsOptions(LocalModelOptions):
         int | None, Option(help="Candidates to rank. Default: 8 with --rank-model, else 1.", min=1)
     ] = None
     top_k: Annotated[
-        int, Option(help="Sample from the k likeliest replacements; 1: always the likeliest; 0: from all.", min=0)
+        int,
+        Option(
+            help="Sample from the k likeliest replacements. 1 always takes the likeliest one, and 0 samples from all.",
+            min=0,
+        ),
     ] = 10
     top_p: Annotated[float, Option(help="Sample from the likeliest replacements with this much probability.")] = 1.0
     entities: Annotated[
@@ -135,7 +139,9 @@ class MaskedWordsOptions(LocalModelOptions):
         Option(metavar="NAME", help="What finds names: rules, or spacy:PIPELINE (a folder, or an installed name)."),
     ] = "rules"
     dtype: Annotated[str, Option(help="Precision of the models: fp32, bf16, fp16 or auto.")] = "fp32"
-    batch_size: Annotated[int, Option(help="Responses changed at once; the result does not depend on it.", min=1)] = 32
+    batch_size: Annotated[
+        int, Option(help="The number of responses to change at once. The result does not depend on it.", min=1)
+    ] = 32
 
     def way(self) -> Masked:
         """Load the models, and return the way to corrupt."""
@@ -178,21 +184,30 @@ def corrupt_command(
 ) -> None:
     """Make labelled synthetic errors from grounded examples.
 
-    Methods: arguments removes one of the arguments that an answer was given, or adds one that it leaves out; for data
-    with topics (perspectrum, argkp, .json, .csv) the answers are composed first.
-    attributes removes or changes attributes of the source. knowledge changes a name, number or time in the source, or
-    with --types a predicate or pronouns, too, or leaves something open there.
-    entities changes one in the response. rules makes errors in the response: another number, date, unit or name, an
-    added or removed negation, an antonym, the two sides of a relation swapped, an invented clause, or a foreign
-    sentence. masked replaces words, names and values from the third sentence on by those that a language model expects
-    there (--fill-model), and keeps the most fluent of several candidates (--rank-model).
+    Choose one of these methods:
 
-    Every unsupported span of the response is marked; changes that cannot be located are skipped and counted. Both
-    versions of a text stay in the same part of a split. The same seed gives the same file, whatever the batch size; an
-    interrupted run continues when it is started again.
+    arguments: Remove one of the arguments that an answer was given, or add one that it leaves out. For data with topics
+    (perspectrum, argkp, .json, .csv), answers are composed first.
 
-    For training, add harmless changes: --rewrite changes words, forms of numbers, dates and names, voice and order,
-    and cuts responses lightly, in faithful and corrupted responses alike.
+    attributes: Remove or change attributes of the source.
+
+    knowledge: Change a name, number or time in the source. With --types, also a predicate or pronouns, or leave
+    something open there.
+
+    entities: Change a name, number or time in the response.
+
+    rules: Make errors in the response: another number, date, unit or name, an added or removed negation, an antonym,
+    the two sides of a relation swapped, an invented clause, or a foreign sentence.
+
+    masked: Replace words, names and values from the third sentence on by those that a language model expects there
+    (--fill-model), and keep the most fluent of several candidates (--rank-model).
+
+    Every unsupported span of the response is marked. Changes that cannot be located are skipped and counted. Both
+    versions of a text stay in the same part of a split. The same seed gives the same file, whatever the batch size. If
+    the command is interrupted, run it again and it continues.
+
+    For training, also add harmless changes with --rewrite. It changes words, forms of numbers, dates and names, voice
+    and order, and shortens some responses a little, both faithful and corrupted ones.
 
     [bold]veridical data corrupt e2e:data/e2e --method attributes --share 1 --pairs --out e2e-pairs.jsonl[/bold]
     [bold]veridical train probe jsonl:e2e-pairs.jsonl --model models/reader --template data-to-text-bare --out p[/bold]

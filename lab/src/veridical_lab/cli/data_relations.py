@@ -1,4 +1,4 @@
-"""`veridical data parse` and `veridical data relations`: parses texts, and makes cases about relations from them."""
+"""`veridical data parse` and `veridical data relations`: parse texts, and make cases about relations from them."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def parse_command(
         int | None, Option(metavar="N", help="Stop when the folder has this many parsed sentences.", min=1)
     ] = None,
 ) -> int:
-    """Parse English texts once, for `veridical data relations`.
-
-    Only training and validation documents are parsed, by the split by document that training uses. An interrupted run
-    continues when it is started again, and other sets can be added later. The folder is read without spaCy.
+    """Parse English texts once, so that `veridical data relations` can use them.
 
     [bold]veridical data parse wikipedia:data/wikipedia plain:data/gum --pipeline en_core_web_sm --out parsed[/bold]
+
+    Only training and validation documents are parsed, with the same split by document as in training. If the command is
+    interrupted, run it again and it continues. You can add other sets later. To read the folder, you do not need spaCy.
     """
     from veridical.cli.progress import progress_bar
     from veridical_lab.corrupt.crossed.parsing import documents_of, parse
@@ -75,15 +75,16 @@ def relations_command(
     first: Annotated[
         int | None, Option(metavar="N", help="Write only about this many, from documents drawn by the seed.", min=1)
     ] = None,
-    seed: Annotated[int, Option(help="Random seed; another seed makes other cases from the same texts.")] = 0,
+    seed: Annotated[int, Option(help="The random seed. Another seed makes other cases from the same texts.")] = 0,
 ) -> int:
     """Make labelled cases about relations: who did what to whom, why, when, how surely, how many.
 
-    Each relation gives four cases: two sources and two statements, of which each fits one source. So neither the words
-    of a statement nor those that it shares with its source tell whether it is supported.
-
     [bold]veridical data relations parsed --out relations.jsonl[/bold]
     [bold]veridical data relations parsed --kinds roles,cause --part valid --seed 7 --out roles.jsonl[/bold]
+
+    Each relation makes four cases, with two sources and two statements. Each statement fits only one of the sources. So
+    you cannot tell from the words of a statement, or from the words that it shares with its source, whether it is
+    supported.
     """
     from veridical_lab.corrupt.crossed import relation_examples
 

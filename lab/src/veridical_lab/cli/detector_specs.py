@@ -1,4 +1,4 @@
-"""Loads the detector of commands that work with one kind of detector, by the same specs as `--detector` elsewhere."""
+"""Load the detector of commands that work with one kind of detector, by the same specs as `--detector` elsewhere."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ __all__ = ["load_of_kind"]
 
 
 def load_of_kind(text: str, kind: str) -> Detector:
-    """Load the detector of the spec `text`; raise `InputError` unless it is one of `kind`."""
+    """Load the detector of the spec `text`.
+
+    Raises:
+        InputError: The detector is not one of `kind`.
+    """
     from veridical.detectors import load_detector
     from veridical.records.errors import InputError
     from veridical.records.spec import parse_spec

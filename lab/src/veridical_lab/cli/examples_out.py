@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def check_out(out: Path, data: Iterable[str] = ()) -> None:
-    """Check that an output file can later be read as JSON Lines, and that it would not overwrite input data.
+    """Check that an output file can be read as JSON Lines later, and that it would not overwrite input data.
 
     Args:
         out: The file to write.

@@ -1,4 +1,4 @@
-"""`veridical export`: writes a classifier as an ONNX file."""
+"""`veridical export`: write a classifier as an ONNX file."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def export_command(
 ) -> int:
     """Write a token or sequence classifier as an ONNX file, and check it against the original.
 
-    The file goes into the classifier's folder (onnx/). Writing it needs the extra onnx; judging with it needs neither
-    that extra nor torch.
-
     [bold]veridical export classifier --precision int8[/bold]
     [bold]veridical check answer.json --detector tokens:classifier,onnx=int8[/bold]
     [bold]veridical check answer.json --detector entailment:models/nli,onnx=int8[/bold]
+
+    The file is written to the folder onnx/ of the classifier. To write it, you need the extra onnx. To judge with it,
+    you need neither this extra nor torch.
     """
     import json
 

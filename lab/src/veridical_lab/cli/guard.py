@@ -1,4 +1,4 @@
-"""`veridical guard`: a local language model generates text with a detector in the loop."""
+"""`veridical guard`: generate text with a local language model and a detector in the loop."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class PromptOptions:
         Path | None,
         Argument(
             metavar="CASES",
-            help='Cases (.json, .jsonl), such as {"response": "", "sources": ["…"]}; their responses are ignored.',
+            help='A file of cases (.json, .jsonl), such as {"response": "", "sources": ["…"]}. Their responses are '
+            "ignored.",
         ),
     ] = None
     source: Annotated[list[Path], Option(metavar="FILE", help="A source: text, .pdf, .html or .md. Repeatable.")] = (
@@ -37,7 +38,7 @@ class PromptOptions:
     )
     question: Annotated[str | None, Option("--question", "-q", metavar="TEXT", help="The question to answer.")] = None
     prompt: Annotated[
-        str | None, Option(metavar="TEXT", help="The exact prompt; {source} in it is replaced by the sources.")
+        str | None, Option(metavar="TEXT", help="The exact prompt. In it, {source} is replaced by the sources.")
     ] = None
     template: Annotated[
         str | None,
@@ -49,7 +50,11 @@ class PromptOptions:
     max_mb: Annotated[int, Option(help="Refuse files, and lines of a file of cases, that are larger.", min=1)] = 256
 
     def read(self) -> Iterator[Case]:
-        """Yield the cases; raise `InputError` unless there is either a file of cases or something to write about."""
+        """Yield the cases.
+
+        Raises:
+            InputError: There is neither a file of cases nor anything to write about, or there are both.
+        """
         from veridical.io.documents import read_document
         from veridical.io.rows import RowForm, read_cases
         from veridical.records.errors import InputError
@@ -99,16 +104,17 @@ class MonitorOptions:
             "--detector",
             "-d",
             metavar="SPEC",
-            help="Any detector (see: veridical detectors); or logprob, entropy or rank, which score the generating "
-            "model's own predictions.",
+            help="Any detector (`veridical detectors` lists them), or logprob, entropy or rank, which score the "
+            "predictions of the generating model.",
         ),
     ] = "overlap"
     threshold: Threshold = None
     strategy: Annotated[
         str,
         Option(
-            help="stop: end the text before the flagged part. backtrack: go back to its start and sample again. "
-            "suppress: replace the flagged token. rerank: generate several texts and keep the best."
+            help="What to do if something is flagged. stop: end the text before it. backtrack: go back to its start "
+            "and sample again. suppress: replace the flagged token. rerank: generate several texts and keep "
+            "the best."
         ),
     ] = "backtrack"
     unit: Annotated[str, Option(help="Where stop and backtrack cut: before the token, word or sentence.")] = "word"
@@ -126,9 +132,10 @@ class SamplingOptions:
     PANEL: ClassVar[str] = "Sampling"
 
     max_new_tokens: Annotated[int, Option(help="Maximum length of the text, in tokens.")] = 128
-    temperature: Annotated[float, Option(help="Lower is more conservative; 0 always takes the most likely token.")] = (
-        0.0
-    )
+    temperature: Annotated[
+        float,
+        Option(help="The sampling temperature. Lower is more conservative, and 0 always takes the most likely token."),
+    ] = 0.0
     top_k: Annotated[int, Option(help="Sample from the k most likely tokens; 0: from all.")] = 0
     top_p: Annotated[float, Option(help="Sample from the most likely tokens that make up this probability.")] = 1.0
     seed: Annotated[int, Option(help="Random seed; the same seed gives the same text.")] = 0
@@ -152,7 +159,10 @@ class BudgetOptions:
 
     max_interventions: Annotated[int, Option(help="Generate the rest unguarded after this many interventions.")] = 20
     max_tokens: Annotated[
-        int | None, Option(help="Tokens generated in total, discarded ones included. Default: 8 × --max-new-tokens.")
+        int | None,
+        Option(
+            help="The number of tokens to generate in total, including discarded ones. Default: 8 × --max-new-tokens."
+        ),
     ] = None
 
     def make(self) -> TokenBudget:
@@ -170,13 +180,14 @@ def guard_command(
     budget: BudgetOptions,
     output: TextOutputOptions,
 ) -> int:
-    """Generate with a local model while a detector monitors the output; flagged spans are cut, resampled or avoided.
+    """Generate with a local model while a detector monitors the output. Flagged spans are cut, resampled or avoided.
 
     [bold]veridical guard --source article.txt --model models/reader --template tldr --detector overlap[/bold]
     [bold]veridical guard cases.jsonl --detector probe:my-probe --strategy suppress --compare --json[/bold]
     [bold]veridical guard --source a.txt --prompt "{source} In short: " -m models/reader -d rank --threshold 0.9[/bold]
 
     The final text is checked again as a whole.
+
     Exit codes (for that text): 0 nothing flagged, 1 something flagged, 2 usage or input error, 3 could not be judged.
     """
     from veridical.records.decide import decide

@@ -1,4 +1,4 @@
-"""`veridical kb`: builds, searches and shows a knowledge base of topics with arguments by perspective."""
+"""`veridical kb`: build, search and show a knowledge base of topics with arguments by perspective."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def build_command(
 ) -> None:
     """Build a knowledge base of topics, perspectives and arguments, with full-text search.
 
-    A row of CSV has the columns topic, perspective, argument. JSON is a list of objects such as
-    {"topic": "Ban cars?", "perspectives": {"pro": ["Cars pollute."], "con": ["Cars are fast."]}}.
-
     [bold]veridical kb build topics.kb topics.csv[/bold]
     [bold]veridical kb build topics.kb perspectrum:data/perspectrum --split test[/bold]
+
+    A CSV file needs the columns topic, perspective and argument. A JSON file is a list of objects such as {"topic":
+    "Ban cars?", "perspectives": {"pro": ["Cars pollute."], "con": ["Cars are fast."]}}.
     """
     from veridical_lab.datasets.topics import read_topics
     from veridical_lab.tasks.perspectives.knowledge_base import KnowledgeBase
@@ -74,9 +74,11 @@ def search_command(
     limit: Annotated[int, Option("-n", help="How many arguments.", min=1)] = 10,
     as_json: JsonTopics = False,
 ) -> int:
-    """Search the arguments of a knowledge base, the best match first. Exit code 3: nothing was found.
+    """Search the arguments of a knowledge base, the best match first.
 
     [bold]veridical kb search topics.kb "noise at night"[/bold]
+
+    The exit code is 3 if nothing was found.
     """
     import json
 
@@ -147,12 +149,12 @@ def refusals_command(
         bool, Option("--json", help="Print one JSON object instead of text.", rich_help_panel=OUTPUT)
     ] = False,
 ) -> None:
-    """Measure how often a knowledge base matches questions about topics that it lacks.
-
-    The threshold accepts 90% of the questions about its own topics. It is chosen on every second question, and
-    measured on the others.
+    """Measure how often a knowledge base matches questions about topics that it does not have.
 
     [bold]veridical kb refusals topics.kb[/bold]
+
+    The threshold accepts 90% of the questions about its own topics. It is chosen on every second question, and measured
+    on the others.
     """
     import json
     from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""`veridical papers`: measures how often models hallucinate in cited summaries of papers, before and after revision."""
+"""`veridical papers`: measure how often models hallucinate in cited summaries of papers, before and after revision."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class CountingOptions:
     seed: Annotated[int, Option(help="Random seed of the bootstrap.")] = 0
 
     def audits(self, names: Mapping[str, str]) -> dict[str, Audit]:
-        """Return the audit of each judge by its name in the results; `names` maps the user's names to those names."""
+        """Return the audit of each judge by its name in the results. `names` maps the user's names to those names."""
         from veridical.records.errors import InputError
 
         audits: dict[str, Audit] = {}
@@ -119,7 +119,7 @@ def papers_command(
         Path | None,
         Option(
             metavar="FILE",
-            help="Also write the figures to FILE (JSON Lines); an interrupted run continues there.",
+            help="Also write the figures to FILE (JSON Lines). If the run is interrupted, it continues from there.",
             rich_help_panel=OUTPUT,
         ),
     ] = None,
@@ -129,8 +129,8 @@ def papers_command(
     [bold]veridical papers fave/ -m gpt-4o-mini --critic gpt-4o --judge gpt-4o --audit 66/100 --out rows.jsonl[/bold]
     [bold]veridical papers fave/ -m gpt-4o-mini --critic gpt-4o --judge gpt-4o --dry-run --limit 10[/bold]
 
-    All models share one budget. With --out, replies are stored until the run is complete (longer with --cache). If the
-    budget is spent, run the same command again to continue.
+    All models share one budget. If it is spent, run the same command again to continue. With --out, replies are stored
+    until the run is complete, or longer if you also set --cache.
 
     Exit codes: 0 done, 2 usage or input error, 3 could not be judged.
     """

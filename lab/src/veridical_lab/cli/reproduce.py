@@ -1,4 +1,4 @@
-"""`veridical reproduce`: makes the tables and figures of the four papers again, beside the papers' own figures."""
+"""`veridical reproduce`: make the tables and figures of the four papers again, beside the papers' own figures."""
 
 from __future__ import annotations
 
@@ -32,15 +32,19 @@ class PlaceOptions:
     PANEL: ClassVar[str] = "Data and models"
 
     data: Annotated[
-        str, Option(help="published: the paper's own data and models; local: data and models that are at hand.")
+        str, Option(help="published: use the paper's own data and models. local: use data and models that you have.")
     ] = "published"
     folder: Annotated[Path, Option(metavar="FOLDER", help="The folder with the data sets.")] = Path("data")
     models: Annotated[
-        Path, Option(metavar="FOLDER", help="The folder with the models; others are looked up on the hub by name.")
+        Path,
+        Option(
+            metavar="FOLDER",
+            help="The folder with the models. Models that are not there are looked up on the hub by name.",
+        ),
     ] = Path("models")
     rows: Annotated[
         list[Path] | None,
-        Option(metavar="FOLDER", help="Earlier result rows; their figures are not measured again. Repeatable."),
+        Option(metavar="FOLDER", help="Earlier result rows. Their figures are not measured again. Repeatable."),
     ] = None
 
 
@@ -69,12 +73,12 @@ def reproduce_command(
 ) -> int:
     """Rerun the tables and figures of a paper, and show the paper's figures beside ours.
 
-    Each is made by commands of this program; --list shows them. A table that lacks data or models says so, and the
-    others go on.
-
     [bold]veridical reproduce liu2022 --table 2 --folder data[/bold]
     [bold]veridical reproduce chang2024 --table 1 --data local --folder data --models models[/bold]
     [bold]veridical reproduce chwang2024 --data local --rows benchmarks/rows --read --format markdown[/bold]
+
+    Each table and figure is made by commands of this program. You can list them with --list. If data or models are
+    missing, the table says so, and the others are still made.
 
     Exit codes: 0 every table and figure has at least one figure of ours, 2 usage or input error, 3 some have none, or a
     command failed.

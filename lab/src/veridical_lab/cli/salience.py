@@ -1,4 +1,4 @@
-"""`veridical salience`: draws which source words each response word depends on."""
+"""`veridical salience`: draw which source words each response word depends on."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ def salience_command(
     [bold]veridical salience answer.txt article.txt -d salience:models/reader --out map.svg[/bold]
     [bold]veridical salience answer.txt article.txt -d salience:models/reader,template=tldr --out map.html[/bold]
 
-    Numbers are fractions of a gradient (0 to 100 %), not probabilities; colours compare words within one picture.
+    The numbers are fractions of a gradient (0 to 100 %), not probabilities. Use the colours to compare words within one
+    picture only.
     """
     from veridical.io.files import write_whole
     from veridical.records.errors import InputError

@@ -21,13 +21,16 @@ JsonRows = Annotated[
 ]
 LabelledData = Annotated[
     str,
-    Argument(metavar="SET:PATH", help="Labelled data: the name of a data set and its path; see: veridical data list."),
+    Argument(
+        metavar="SET:PATH",
+        help="Labelled data, as the name of a data set and its path. To list the names, run `veridical data list`.",
+    ),
 ]
 LabelledSets = Annotated[
     list[str],
     Argument(
         metavar="SET:PATH…",
-        help="Labelled data: for each data set its name and its path; see: veridical data list.",
+        help="Labelled data, as the name and the path of each data set. To list the names, run `veridical data list`.",
     ),
 ]
 ValidationSets = Annotated[
@@ -44,7 +47,7 @@ OutJsonl = Annotated[
     Path,
     Option(
         metavar="FILE",
-        help="The file to write (JSON Lines); other commands read it as jsonl:FILE.",
+        help="The file to write (JSON Lines). Other commands read it as jsonl:FILE.",
         rich_help_panel=OUTPUT,
     ),
 ]
@@ -64,7 +67,7 @@ def write_counts(what: str, counts: Mapping[str, int]) -> None:
 def texts_of(names: Sequence[str]) -> Iterator[str]:
     """Yield the texts in text files and data sets.
 
-    A name is a text file, or a data set as SET:PATH, whose texts are yielded once each.
+    A name can be a text file, or a data set as SET:PATH. Each text of a data set is yielded only once.
     """
     from veridical.datasets import DATASETS, load_reader, read
     from veridical.io.files import read_text

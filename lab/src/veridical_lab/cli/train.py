@@ -1,4 +1,4 @@
-"""`veridical train`: trains detectors on labelled data, and writes a folder that `veridical check` can use."""
+"""`veridical train`: train detectors on labelled data, and write a folder that `veridical check` can use."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ class TrainingOptions(ProbeTrainingOptions):
 def probe_command(data: LabelledSets, model: ModelFolder, out: OutFolder, options: TrainingOptions) -> int:
     """Train probes, which detect hallucinations in the hidden states of a language model.
 
-    Data are split by document into training, validation and test (70/10/20); `veridical bench --fit f1` with the same
-    seed measures on the same test split.
-
     [bold]veridical train probe xsum_token:data/xsum_token --model models/reader-6m --out probe --template tldr[/bold]
     [bold]veridical check answer.json --detector probe:probe[/bold]
+
+    The data are split by document into a training, a validation and a test part (70/10/20). To measure the probe on the
+    test part, run `veridical bench --fit f1` with the same seed.
     """
     from veridical.datasets import read
     from veridical.inference.local_model import READERS
@@ -132,17 +132,20 @@ def features_command(
     options: FeatureTrainingOptions,
     validation: ValidationSets = None,
 ) -> int:
-    """Train a linear classifier on features of words: how likely a language model finds them, how rare they are, their
-    part of speech, and whether the sources have them.
-
-    Trains in seconds, on words or on one marked phrase per response, with sources or without. Without --validation,
-    `veridical bench --fit none` with the same seed measures on the same test split.
+    """Train a linear classifier on features of words.
 
     [bold]veridical train features xsum_token:data/xsum_token --out words[/bold]
     [bold]veridical train features xsum_token:data/xsum_token --model models/reader --template tldr --out words[/bold]
     [bold]veridical train features hades:data/hades --split train --no-sources --model models/bert --classifier svm
     --out phrases[/bold]
     [bold]veridical check answer.txt article.txt --detector features:words[/bold]
+
+    The features say how likely a language model finds a word, how rare the word is, its part of speech, and whether the
+    sources have it. Training takes seconds. It uses all words, or one marked phrase per response, with sources or
+    without.
+
+    Unless you set --validation, you can measure the classifier on the test part with `veridical bench --fit none` and
+    the same seed.
     """
     from veridical.datasets import read
     from veridical_lab.training.features import train_features

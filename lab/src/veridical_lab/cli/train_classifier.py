@@ -1,4 +1,4 @@
-"""`veridical train classifier`: trains classifiers of whole responses and of coverage."""
+"""`veridical train classifier`: train classifiers of whole responses and of coverage."""
 
 from __future__ import annotations
 
@@ -95,11 +95,7 @@ def classifier_command(
     options: ClassifierTrainingOptions,
     validation: ValidationSets = None,
 ) -> int:
-    """Train a classifier of whole responses (hallucination) or of coverage: a soft prompt or LoRA on a decoder that
-    answers YES or NO, or a linear head on any model.
-
-    OUT holds only the tuned weights. Without --validation, data are split by document into training, validation and
-    test (70/10/20). An interrupted training continues when the same command is run again.
+    """Train a classifier of whole responses (hallucination) or of coverage.
 
     [bold]veridical train classifier perspectrum:data/perspectrum --training dev --task coverage --model models/smollm
     --out coverage[/bold]
@@ -107,6 +103,12 @@ def classifier_command(
     hallucination[/bold]
     [bold]veridical check answer.txt --perspective pro=for.txt --perspective con=against.txt --detector
     classifier:hallucination,coverage[/bold]
+
+    The classifier is a soft prompt or LoRA on a decoder that answers YES or NO, or a linear head on any model. The
+    folder OUT contains only the tuned weights.
+
+    Unless you set --validation, the data are split by document into a training, a validation and a test part
+    (70/10/20). If the command is interrupted, run it again and it continues.
     """
     from dataclasses import fields
 

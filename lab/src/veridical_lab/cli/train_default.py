@@ -1,4 +1,4 @@
-"""`veridical train default`: trains the default detector again."""
+"""`veridical train default`: train the default detector again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ class DefaultTrainingOptions:
 
     max_tokens: Annotated[int, Option(help="Maximum tokens per window.", min=64)] = 288
     batch_tokens: Annotated[int, Option(help="Tokens per optimiser step.", min=256)] = 3072
-    rate: Annotated[float, Option(help="Peak learning rate of the encoder; the heads' is eight times that.")] = 1e-4
+    rate: Annotated[
+        float, Option(help="The peak learning rate of the encoder. The rate of the heads is eight times as high.")
+    ] = 1e-4
     tokens: Annotated[
         int,
         Option(help="Tokens to train on. To end sooner, stop the command and run it again with fewer.", min=1),
@@ -41,7 +43,9 @@ class DefaultTrainingOptions:
     ] = None
     bf16: Annotated[
         bool,
-        Option("--bf16/--no-bf16", help="Compute matrix products in bf16 if the device has it; weights stay in fp32."),
+        Option(
+            "--bf16/--no-bf16", help="Compute matrix products in bf16 if the device has it. The weights stay in fp32."
+        ),
     ] = True
     seed: Annotated[int, Option(help="Random seed.")] = 0
 
@@ -53,22 +57,23 @@ def default_command(
         str,
         Option(
             metavar="FOLDER",
-            help="The pretrained encoder, such as MPNet-base; or the encoder of an earlier training, such as "
+            help="The pretrained encoder, such as MPNet-base, or the encoder of an earlier training, such as "
             "OUT/stages/encoder.",
         ),
     ],
     out: OutFolder,
     options: DefaultTrainingOptions,
 ) -> int:
-    """Train the default detector, which `veridical check` uses if no detector is named.
-
-    FOLDER holds the public sets by name (wice, summedits …), with entailment/, plain/, wikipedia/ and written/ beside
-    them. The encoder learns from labelled pairs and responses, and from text with errors made by rules. Regressions on
-    validation documents turn its scores into probabilities. Every pass over the data draws other examples and makes
-    other errors. An interrupted training continues when the same command is run again.
+    """Train the default detector, which `veridical check` uses if you do not name a detector.
 
     [bold]veridical train default data --model models/mpnet --out detector[/bold]
     [bold]veridical check answer.txt article.txt --detector default:detector[/bold]
+
+    FOLDER contains the public sets by name (wice, summedits …), and also entailment/, plain/, wikipedia/ and written/.
+
+    The encoder learns from labelled pairs and responses, and from text with errors made by rules. Each pass over the
+    data draws other examples and makes other errors. Regressions on validation documents turn its scores into
+    probabilities. If the command is interrupted, run it again and it continues.
     """
     from veridical_lab.training.default import DefaultTraining, train_default
 

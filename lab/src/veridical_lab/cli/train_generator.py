@@ -1,4 +1,4 @@
-"""`veridical train generator`: trains generators of answers with several perspectives."""
+"""`veridical train generator`: train generators of answers with several perspectives."""
 
 from __future__ import annotations
 
@@ -52,14 +52,13 @@ def generator_command(
 ) -> int:
     """Train a soft prompt with which a local model writes answers with several perspectives.
 
-    It learns from answers that are composed from the topics' arguments, or from given ones (70/10/20 by topic; the
-    test part is not used).
-    OUT holds only the vectors. An interrupted training continues when the same command is run again. Needs the extra
-    tuning.
-
     [bold]veridical train generator perspectrum:data/perspectrum --model models/smollm --out generator[/bold]
     [bold]veridical train generator procon:answers.jsonl --pairs --model models/smollm --out generator[/bold]
     [bold]veridical answer "Should cars be banned?" --kb topics.kb --model generator --revise[/bold]
+
+    It learns from answers that are composed from the arguments of the topics, or from answers that you provide
+    (70/10/20 by topic; the test part is not used). The folder OUT contains only the vectors. If the command is
+    interrupted, run it again and it continues. You need the extra tuning.
     """
     from veridical.datasets import read
     from veridical_lab.datasets.topics import read_topics

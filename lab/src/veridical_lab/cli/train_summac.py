@@ -1,4 +1,4 @@
-"""`veridical train summac`: trains the layer of SummaC Conv."""
+"""`veridical train summac`: train the layer of SummaC Conv."""
 
 from __future__ import annotations
 
@@ -40,12 +40,13 @@ def summac_command(
     options: SummacTrainingOptions,
     validation: ValidationSets = None,
 ) -> int:
-    """Train the layer of SummaC Conv, which scores a sentence by how many source sentences entail it, and how much.
-
-    It learns from labels of whole responses. Data are split by document into training, validation and test (70/10/20).
+    """Train the layer of SummaC Conv, which scores a sentence by how many source sentences entail it, and how strongly.
 
     [bold]veridical train summac summedits:data/summedits --model models/nli --out summac[/bold]
     [bold]veridical check answer.txt article.txt --detector entailment:summac[/bold]
+
+    The layer learns from labels of whole responses. The data are split by document into a training, a validation and a
+    test part (70/10/20).
     """
 
     from veridical.datasets import read

@@ -1,4 +1,4 @@
-"""`veridical train tokens`: trains token and span classifiers."""
+"""`veridical train tokens`: train token and span classifiers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class TokenTrainingOptions(LocalModelOptions):
     criterion: Criterion = "balanced_accuracy"
     bf16: Annotated[
         bool,
-        Option("--bf16", help="Compute matrix products in bf16 if the device has it; weights stay in fp32."),
+        Option("--bf16", help="Compute matrix products in bf16 if the device has it. The weights stay in fp32."),
     ] = False
     seed: Annotated[int, Option(help="Random seed of the split by document, the order and the head.")] = 0
     split: Split = None
@@ -60,7 +60,11 @@ class ClassifierOptions:
     unit: Annotated[str, Option(help="What to score: word (its tokens are pooled) or token.")] = "word"
     pooling: Annotated[str, Option(help="How the tokens of a word or span are pooled: mean or max.")] = "mean"
     hidden: Annotated[
-        int | None, Option(help="Hidden units of the tanh layer; 0: a linear head. Default: the model's width.", min=0)
+        int | None,
+        Option(
+            help="The number of hidden units in the tanh layer. 0 makes a linear head. Default: the model's width.",
+            min=0,
+        ),
     ] = None
     mode: Annotated[
         str, Option(help="offline: a word sees the whole response. online: it sees only the words before it.")
@@ -76,7 +80,11 @@ class ClassifierOptions:
         bool, Option("--lexical/--no-lexical", help="Also tell the head whether the sources have each word.")
     ] = True
     sources: Annotated[
-        bool, Option("--sources/--no-sources", help="Whether the classifier sees the sources (else: reference-free).")
+        bool,
+        Option(
+            "--sources/--no-sources",
+            help="Whether the classifier sees the sources. If not, it judges the response alone.",
+        ),
     ] = True
     template: Annotated[str, Option(help="The prompt template for sources, question and history.")] = "bare"
     max_tokens: Annotated[int | None, Option(help="Maximum tokens per window. Default: the model's.", min=32)] = None
@@ -101,15 +109,15 @@ def tokens_command(
     options: TokenTrainingOptions,
     validation: ValidationSets = None,
 ) -> int:
-    """Train a token or span classifier on an encoder or decoder, with sources or reference-free.
-
-    Without --validation, data are split by document into training, validation and test (70/10/20). MODEL is a Hugging
-    Face folder, or a folder that this command wrote, to train its classifier further. An interrupted training continues
-    when the same command is run again.
+    """Train a token or span classifier on an encoder or decoder, with or without sources.
 
     [bold]veridical train tokens xsum_token:data/xsum_token --model models/minilm --out classifier[/bold]
     [bold]veridical train tokens hades:data/hades --model models/gpt2 --out online --mode online --no-sources[/bold]
     [bold]veridical check answer.json --detector tokens:classifier[/bold]
+
+    MODEL is a Hugging Face folder. It can also be a folder that this command wrote, whose classifier is then trained
+    further. Unless you set --validation, the data are split by document into a training, a validation and a test part
+    (70/10/20). If the command is interrupted, run it again and it continues.
     """
     from dataclasses import asdict
 

@@ -1,4 +1,4 @@
-"""Options that several training commands share, each group declared once."""
+"""Declare the options that several training commands share."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 CheckpointMinutes = Annotated[
-    float, Option(help="Save a checkpoint this often; the same command continues from it.", min=0.1)
+    float, Option(help="How often to save a checkpoint. The same command continues from it.", min=0.1)
 ]
 Patience = Annotated[int, Option(help="Stop after this many evaluations without a better one.", min=1)]
 VirtualTokens = Annotated[int, Option(help="Length of the soft prompt.", min=1)]
@@ -78,7 +78,7 @@ class ProbeTrainingOptions(LocalModelOptions):
         Path | None,
         Option(
             metavar="FOLDER",
-            help="Keep the activations in FOLDER; a later run reuses them, and an interrupted one continues.",
+            help="Keep the activations in FOLDER. Later runs use them again, and an interrupted run continues.",
         ),
     ] = None
     memory: Annotated[float, Option(help="Gigabytes of activations to hold in memory.", min=0.001)] = 2.0
@@ -91,7 +91,7 @@ class ProbeTrainingOptions(LocalModelOptions):
 
     @property
     def objectives(self) -> tuple[str, ...] | None:
-        """The named objectives; None for all that have labels."""
+        """The named objectives, or None for all that have labels."""
         return None if self.objective is None else tuple(parse_names(self.objective))
 
     def training(self, *, hidden: int = 16) -> ProbeOptions:

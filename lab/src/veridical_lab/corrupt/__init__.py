@@ -1,7 +1,7 @@
 """Make synthetic errors: labelled examples become ungrounded in a known way, with one file per method.
 
-The gold marks every place of the response that the change leaves unsupported. If such a place cannot be found, the
-example is not used, and is counted as skipped. The same seed gives the same errors, whatever the order of the examples.
+The gold marks every place of the response that is unsupported after the change. If such a place cannot be found, the
+example is skipped and counted. The same seed gives the same errors, whatever the order of the examples.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ __all__ = ["WAYS", "Attempt", "Corrupted", "Corruptor", "CorruptsMany", "attempt
 
 
 class Corruptor(Protocol):
-    """A way to make errors; it is built with all examples, and may draw replacements from them."""
+    """A way to make errors. It is built with all examples, and may draw replacements from them."""
 
     name: str
 
     def change(self, example: Example, draw: random.Random) -> Example | str:
-        """Return the example made ungrounded, with a new gold and id; or why it cannot be used."""
+        """Return the example with an error, a new gold and a new id, or say why it cannot be used."""
         ...
 
 
 @runtime_checkable
 class CorruptsMany(Protocol):
-    """A way that changes several examples at once, faster than one by one and with the same results."""
+    """A way that can change several examples at once. The results are the same as one by one, but it is faster."""
 
     def change_many(self, examples: Sequence[Example], draws: Sequence[random.Random]) -> list[Example | str]:
         """Return the result of `change` for each example and its draw."""
@@ -55,7 +55,10 @@ WAYS = Registry(
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The result for one example: `examples` (itself, corrupted, or both), or none, for the reason `skipped`."""
+    """The result for one example.
+
+    `examples` contains the example itself, the corrupted one, or both. If it is empty, `skipped` says why.
+    """
 
     id: str
     examples: tuple[Example, ...] = ()
@@ -80,10 +83,10 @@ def corrupt(
     seed: int = 0,
     types: Sequence[str] | None = None,
 ) -> Corrupted:
-    """Corrupt some of the grounded examples and keep the others as they are.
+    """Corrupt some of the grounded examples and keep the others unchanged.
 
-    Examples that are labelled hallucinated, or not labelled, are skipped. Documents stay the same, so a split by
-    document keeps both versions of a text together.
+    Examples that are labelled hallucinated, or that have no label, are skipped. The documents stay the same, so both
+    versions of a text are in the same part of a split by document.
 
     Args:
         examples: The labelled examples.
@@ -124,7 +127,7 @@ def attempts(
     seed: int = 0,
     batch_size: int = 32,
 ) -> Iterator[Attempt]:
-    """Yield the result for each example, as a stream. `corrupt` does the same for all examples at once.
+    """Yield the result for each example, as a stream. To change all examples at once, use `corrupt`.
 
     Args:
         examples: The labelled examples, which are read as a stream, `batch_size` at a time.

@@ -1,7 +1,7 @@
 """Compose responses from arguments by templates, so that the argument behind each word is known.
 
-Each argument, in one of its wordings, follows a phrase such as "Opponents argue that". The given arguments have the
-same wording, or another wording if the response is to be a paraphrase (Chang et al. 2024, §4.1).
+Each argument is put after a phrase such as "Opponents argue that". The response can use the same wording as the given
+arguments, or another one to make a paraphrase (Chang et al. 2024, §4.1).
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ _CONTRACTED = re.compile(r"(?:n['’]t|['’](?:s|re|ve|ll|d))$", re.I)
 def clause_of(text: str) -> str | None:
     """Turn a text into a clause after "that", with a small first letter and no final punctuation.
 
-    The text must be one sentence of 4 to 40 words with a finite verb after its first word, and not a question, heading
-    or order. Any other text gives None.
+    The text must be one sentence of 4 to 40 words with a finite verb after its first word, and must not be a question,
+    a heading or an order. Return None for any other text.
 
     >>> clause_of("The penalty of death is a crime deterrent.")
     'the penalty of death is a crime deterrent'
@@ -88,10 +88,10 @@ def clause_of(text: str) -> str | None:
 def composed(topics: Iterable[Topic], *, wording: str = "both", per_topic: int = 6, seed: int = 0) -> Iterator[Example]:
     """Yield error-free examples: one to three arguments for each perspective, and a response that states all of them.
 
-    The gold has a verdict with score 0 for each argument's words in the response, with the argument as its evidence,
-    and an omission with score 0 for each argument. The document is the topic's group (`topic_groups`), so that no
-    argument is in two parts of a split. The groups `topic` and `wording` ("same", "other") are set. The same topic and
-    seed give the same responses, whatever the other topics.
+    For each argument, the gold has a verdict with score 0 on its words in the response, with the argument as evidence,
+    and an omission with score 0. The document is the topic's group (`topic_groups`), so that an argument is never in
+    two parts of a split. The groups `topic` and `wording` ("same", "other") are set. The same topic and seed give the
+    same responses, whatever the other topics.
 
     Args:
         topics: The topics. A topic is skipped unless two perspectives have arguments that can be stated in one clause
@@ -140,10 +140,11 @@ def composed(topics: Iterable[Topic], *, wording: str = "both", per_topic: int =
 
 
 def usable_topic(topic: Topic, *, reworded: bool) -> Topic | None:
-    """Return the topic with those arguments that have a wording that can be a clause.
+    """Return the topic with only those arguments that can be stated as a clause.
 
-    This wording comes first. It is the last wording that can be a clause, because the first wording is often a heading,
-    and the wordings of crowd workers are more often sentences. The result is None if too few arguments remain.
+    The wording that is used comes first. It is the last wording that can be a clause, because the first wording is
+    often a heading, and the wordings of crowd workers are more often sentences. Return None if too few arguments
+    remain.
     """
     chosen = []
     for argument in topic.arguments:

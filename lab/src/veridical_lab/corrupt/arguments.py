@@ -1,9 +1,11 @@
 """Remove arguments from the sources of a response, add others (Chang et al. 2024, §4.2), or make ambiguous errors.
 
-A full error does not change the response. Without one of its arguments, the response is partly unsupported, and with a
-further argument, it leaves something out. Ambiguous errors (§3) are separate types. The gold tells where the response
-states each argument, by a verdict with the argument as its evidence (`argument_responses` makes these verdicts, and
-people may mark them). If this is not marked, removing an argument makes the response hallucinated without saying where.
+A full error does not change the response. If one of its arguments is removed, the response is partly unsupported. If an
+argument is added, the response leaves something out. Ambiguous errors (§3) are separate types.
+
+The gold says where the response states each argument, by a verdict with the argument as its evidence. Such verdicts are
+made by `argument_responses`, or marked by people. If they are missing and an argument is removed, the response is
+hallucinated, but the gold does not say where.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ _Change = Callable[["Arguments", Example, random.Random], "Example | str"]
 class Arguments:
     """Makes one error of a type drawn from `types`. If this error is impossible, the next type is drawn.
 
-    An argument that may say the same as another one (half of the content words in common) is neither removed nor added.
+    An argument that may say the same as another one, because they share half of their content words, is neither removed
+    nor added.
 
     Args:
         examples: Error-free examples. Their topic is the group `topic`, or otherwise the document.
@@ -164,7 +167,7 @@ class Arguments:
         return replace(example, case=replace(example.case, sources=sources), gold=gold)
 
     def both(self, example: Example, draw: random.Random) -> Example | str:
-        """Return the example with one argument removed, and another one added."""
+        """Return the example with one argument removed and another one added."""
         added = self.added(example, draw)
         if isinstance(added, str):
             return added
@@ -234,7 +237,7 @@ class Arguments:
         return replace(edited, gold=replace(edited.gold, omissions=omissions))
 
     def repeated(self, example: Example, draw: random.Random) -> Example | str:
-        """Return the example with one argument said once more, at the end of its passage."""
+        """Return the example with one argument repeated at the end of its passage."""
         marked = _marked(example)
         if not marked:
             return _UNMARKED
@@ -253,7 +256,7 @@ class Arguments:
         return replace(edited, gold=replace(edited.gold, hallucination=1.0, verdicts=verdicts))
 
     def swapped(self, example: Example, draw: random.Random) -> Example | str:
-        """Return the example with two arguments of different perspectives in each other's place."""
+        """Return the example with two arguments of different perspectives exchanged."""
         text = example.case.response
         pairs = [
             (a, b)
@@ -294,7 +297,7 @@ _CHANGES: Mapping[str, _Change] = {
 def each_error(
     examples: Iterable[Example], types: Sequence[str] = FULL, *, topics: Iterable[Topic] | None = None, seed: int = 0
 ) -> Iterator[Example]:
-    """Yield each example, followed by one with an error of each type that can be made from it (test sets of §4.3).
+    """Yield each example, followed by one for each type of error that can be made from it (test sets of §4.3).
 
     Args:
         examples: Error-free examples.

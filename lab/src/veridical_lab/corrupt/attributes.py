@@ -1,7 +1,7 @@
 """Remove or change attributes, so that they no longer support the description (CH-Wang et al. 2024, §3.2, E2E).
 
-The description stays as people wrote it, and its mentions of a changed attribute are marked. The paper's authors
-corrected every pair by hand. Here, an example is used only if all its mentions of each drawn attribute are found.
+The description stays as people wrote it, and its mentions of a changed attribute are marked. In the paper, the authors
+corrected every pair by hand. Here, an example is used only if all mentions of each changed attribute are found.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ __all__ = ["Attributes"]
 class Attributes:
     """Removes or changes some of the attributes that the response of an example states.
 
-    Of its n attributes, k in 1 … n - 1 are drawn, and a fair coin decides whether all k are removed or changed. A new
-    value is drawn from the values of this attribute in all `examples`, by frequency. If these have no other value, it
-    is drawn from the published values. The response does not state the new value. The gold marks each mention of the k
-    attributes. Its label is the original attribute, and its reason tells the change.
+    Between one and all but one of the stated attributes are drawn at random, and a fair coin decides whether they are
+    all removed or all changed. A new value is drawn from the values of this attribute in all `examples`, by frequency,
+    or from the published values if there are no others. The response must not state the new value.
+
+    The gold marks each mention of these attributes. Its label is the original attribute, and its reason says what was
+    changed.
     """
 
     name = "attributes"

@@ -1,6 +1,6 @@
 """Swap a name, number or time of the response for another one that its source does not support.
 
-This is the automatic counterpart of BUMP's entity and circumstance errors, which people wrote (Ma et al. 2023) and
+This is an automatic version of the entity and circumstance errors in BUMP, which people wrote (Ma et al. 2023) and
 which CH-Wang et al. 2024, §3.2, use as synthetic summaries. An error is intrinsic if the new mention is elsewhere in
 the source, and extrinsic if it is only in other sources.
 """
@@ -27,8 +27,8 @@ __all__ = ["Entities"]
 class Entities:
     """Swaps one name, number or time that the response and its sources mention, everywhere in the response.
 
-    A fair coin decides whether a new mention of the same kind comes from the case's own sources or from elsewhere. If
-    one of them offers no mention, the other is tried. The `correction` of a verdict is the original mention.
+    A fair coin decides whether the new mention, which is of the same kind, is taken from the case's own sources or from
+    elsewhere. If nothing is found there, the other is tried. The `correction` of a verdict is the original mention.
     """
 
     name = "entities"

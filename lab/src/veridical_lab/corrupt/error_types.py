@@ -1,7 +1,8 @@
 """Find candidate edits for each type of error that rules can make in one sentence of a text.
 
-A finder yields candidate edits in an order drawn by the caller's source of randomness. Edits change the text. The
-numbers, dates, units, names, antonyms and relations that they put in are checked not to be in the sources.
+Each finder yields candidate edits in random order, which is drawn by the caller's source of randomness. All edits
+change the text. If an edit puts in a number, date, unit, name, antonym or relation, it is checked that the sources do
+not have it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _COMPONENT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """Names, clauses and sentences to put in if the example's own sources offer none.
+    """Names, clauses and sentences to put in if the example's own sources have none.
 
     Attributes:
         names: Names to draw from.
@@ -49,7 +50,7 @@ class Material:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Material:
-        """Collect the material in some texts; each distinct text is read once."""
+        """Collect the material in some texts. If a text occurs several times, it is read only once."""
         once = sorted(dict.fromkeys(texts))
         return cls(
             NamePool(once),
@@ -60,7 +61,7 @@ class Material:
 
 @lru_cache(maxsize=1024)
 def pool_of(texts: tuple[str, ...]) -> NamePool:
-    """Return the names in some texts; the last 1,024 pools are cached, because examples share sources."""
+    """Return the names in some texts. The last 1,024 pools are cached, because examples share sources."""
     return NamePool(texts)
 
 
@@ -184,7 +185,10 @@ def _names(passage: Passage, material: Material, draw: Random) -> Iterator[tuple
 
 
 def is_other_name(passage: Passage, old: str, new: str) -> bool:
-    """Return whether `new` means something else than `old` (no common word or initials) and is not mentioned here."""
+    """Return whether `new` means something else than `old` and is not mentioned here.
+
+    Two names mean something else if they share no word and no initials.
+    """
     parts, others = old.lower().split(), new.lower().split()
     initials = {"".join(w[0] for w in text.split() if w[0].isupper()).lower() for text in (old, new) if " " in text}
     adjective, other = (re.search(_PEOPLE, f" {name.lower()}") is not None for name in (old, new))

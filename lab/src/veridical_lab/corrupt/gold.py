@@ -15,8 +15,8 @@ __all__ = ["with_errors"]
 def with_errors(example: Example, edits: Sequence[Edit], way: str) -> Example:
     """Return the example with edits in its response, and a verdict for each edit.
 
-    The label of a verdict is the `because` of its edit, and its `correction` is the original text. Added text, and
-    names that no source has, are extrinsic errors. All other errors contradict the sources.
+    The label of a verdict is the `because` of its edit, and its `correction` is the original text. Errors that add text
+    or put in a name that no source has are extrinsic. All other errors contradict the sources.
 
     Args:
         example: A grounded example.

@@ -1,6 +1,6 @@
 """Change the source so that it no longer supports the response (Conv-FEVER).
 
-This follows CH-Wang et al. 2024, §3.2. The response stays as it is, and its words for the changed facts are marked. In
+This follows CH-Wang et al. 2024, §3.2. The response is not changed, and its words for the changed facts are marked. In
 the paper, a chat model rewrote the knowledge and people corrected it. Here, rules make the changes.
 """
 
@@ -35,8 +35,8 @@ _YEAR = re.compile(r"1[0-9]{3}|20[0-9]{2}")
 class Knowledge:
     """Makes one error of a type drawn from `types`, by changing words that the response and its sources share.
 
-    The example is used only if none of the changed words is left in the sources, in any form, so that nothing there
-    still supports the response. New names come from the sources of all `examples`.
+    The example is used only if none of the changed words is left in the sources in any form. Otherwise something there
+    might still support the response. New names are taken from the sources of all `examples`.
 
     Args:
         examples: Grounded examples.

@@ -1,8 +1,8 @@
 """Replace words by words that a language model expects there: mask, replace, rank (Liu et al. 2022, §3.2).
 
-Some words from the third sentence on are masked (a name, date or quantity as a whole). A masked or causal language
-model, which does not see the original, proposes replacements, and the most fluent of several texts is kept. Nobody
-checks the result, so a replacement counts as an error even if it says the same or is true.
+Some words from the third sentence on are masked. A name, date or quantity is masked as a whole. A masked or causal
+language model, which does not see the original, proposes replacements, and the most fluent of several texts is kept.
+Note that nobody checks the result, so a replacement is labelled as an error even if it is true or says the same.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class MaskedOptions:
 class Masked:
     """Replaces words of a response by words that a language model expects in their place.
 
-    Each replaced word or name is a verdict, with `name`, `date`, `number` or `word` as its label, and the original as
-    its `correction`. The gold's `provenance` names the models. Results do not depend on which examples are changed
+    Each replaced word or name is a verdict. Its label is `name`, `date`, `number` or `word`, and its `correction` is
+    the original. The gold's `provenance` names the models. The results do not depend on which examples are changed
     together.
 
     Args:
@@ -119,7 +119,7 @@ class Masked:
         return self.change_many([example], [draw])[0]
 
     def change_many(self, examples: Sequence[Example], draws: Sequence[random.Random]) -> list[Example | str]:
-        """Return the result of `change` for each example; the models run on many texts at once."""
+        """Return the result of `change` for each example. The models run on many texts at once."""
         results: dict[int, Example | str] = {}
         masked: dict[int, tuple[Gaps, Mapping[Span, str]]] = {}
         for i, (example, draw) in enumerate(zip(examples, draws, strict=True)):
@@ -188,7 +188,7 @@ class Masked:
 def maskable(text: str, find_names: Callable[[str], list[Span]] | None = None) -> list[tuple[Span, str]]:
     """Return the spans of a text that may be masked, in order, with their label: `date`, `number`, `name` or `word`.
 
-    Dates, quantities and names are masked as a whole. Stop words and the ending of a genitive are left out.
+    Dates, quantities and names are masked as a whole. Stop words and genitive endings are left out.
 
     >>> text = "On 3 May 2021 Ann Berg's clinic had 1.2 million visitors."
     >>> [(span.of(text), label) for span, label in maskable(text)]

@@ -1,4 +1,4 @@
-"""Finds names, numbers and times that a text mentions, and substitutes for them, by rules for cased English text."""
+"""Find names, numbers and times that a text mentions, and replacements for them, by rules for cased English text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, order=True)
 class NamedMention:
-    """A mention and its kind: "name", "number" or "time" (a month, a weekday), or a kind of name from `name_kinds`."""
+    """A mention and its kind.
+
+    The kind is "name", "number" or "time" (a month, a weekday), or a kind of name from `name_kinds`.
+    """
 
     span: Span
     kind: str
@@ -51,8 +54,8 @@ _NAME = re.compile(rf"(?<!\w){_WORD}(?:[ ](?:of the |of |de |la |van |von )?{_WO
 def find_mentions(text: str, *, known: str = "") -> list[NamedMention]:
     """Return the mentions in a text, in order. No mention is inside another.
 
-    A single capitalised word is a name only if `text` and `known` never have it in lower case. If it opens a sentence,
-    it must also occur inside a sentence of one of them.
+    A single capitalised word is a name only if `text` and `known` never have it in lower case. If it is the first word
+    of a sentence, it must also occur inside a sentence.
 
     >>> text = "In 1998 Ann Berg saw three owls in May."
     >>> [mention.span.of(text) for mention in find_mentions(text)]
@@ -130,7 +133,8 @@ class Names:
     """Collects the names in some texts, to draw similar names by frequency.
 
     Two names are similar if they have the same number of words, if both or neither are in capitals, and if both or
-    neither are names of places. A name that follows "in", "near" or "across" anywhere is the name of a place.
+    neither are names of places. A name that follows "in", "near" or "across" anywhere is treated as the name of a
+    place.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -148,7 +152,7 @@ class Names:
 
     @classmethod
     def in_sources(cls, examples: Iterable[Example]) -> Names:
-        """Collect the names in the sources of `examples`; each distinct source is read once."""
+        """Collect the names in the sources of `examples`. If a source occurs several times, it is read only once."""
         return cls(dict.fromkeys(source.text for example in examples for source in example.case.sources))
 
     def _form(self, name: str) -> tuple[object, ...]:
@@ -162,8 +166,8 @@ class Names:
 def substitute_for(phrase: str, kind: str, names: Names, texts: Sequence[str], draw: Random) -> str | None:
     """Draw a substitute of the same kind that is in none of `texts`, or return None if there is no such substitute.
 
-    Months, weekdays and number words are drawn from their lists. A number has as many digits as `phrase`, and a year is
-    at most thirty years off.
+    Months, weekdays and number words are drawn from lists. A number has as many digits as `phrase`, and a year is at
+    most thirty years earlier or later.
 
     Args:
         phrase: The phrase to replace.

@@ -1,4 +1,4 @@
-"""Mixes several ways to corrupt by weights: each example is changed by one of them."""
+"""Mix several ways to corrupt by weights. Each example is changed by one of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Mixture"]
 
 
 class Mixture:
-    """Changes each example by a way that is drawn by weight. If this way fails, the next one drawn is tried.
+    """Changes each example by a way that is drawn by weight. If this way fails, another one is drawn and tried.
 
     Args:
         ways: The ways with their weights, all above 0.
@@ -34,7 +34,7 @@ class Mixture:
         return self.change_many([example], [draw])[0]
 
     def change_many(self, examples: Sequence[Example], draws: Sequence[random.Random]) -> list[Example | str]:
-        """Return the result of `change` for each example; each way gets all its examples at once."""
+        """Return the result of `change` for each example. Each way is called with all of its examples at once."""
         orders: list[list[tuple[Corruptor, random.Random]]] = []
         for draw in draws:
             # each way has its own draw, so that its result does not depend on which ways were tried before

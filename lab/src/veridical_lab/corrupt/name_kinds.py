@@ -1,7 +1,7 @@
 """Distinguish names of people, places, organisations and other things, by cues in and around the name.
 
-The cues are titles, roles and verbs of people, "in X", "X Inc", "the River X". There is no list of names. A name
-without a cue has the kind "name". `spacy_names` finds names with a spaCy pipeline.
+The cues are titles, roles and verbs of people, "in X", "X Inc", "the River X". There is no list of names, and a name
+without a cue has the kind "name". You can also find names with a spaCy pipeline (`spacy_names`).
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ _NO_PART = {name.capitalize() for name in (*MONTHS, *WEEKDAYS)}
 def find_kinds(text: str) -> tuple[tuple[Span, str], ...]:
     """Return the names in a text in order, each with its kind by the cues at all its occurrences in the text.
 
-    The last word of a person's name, standing alone, is also a person's name.
+    If the last word of a person's name stands alone, it is also a person's name.
 
     >>> text = "The actor Ann Berg said so in Oslo. Berg works for Acme Inc and for Umbra."
     >>> [(span.of(text), kind) for span, kind in find_kinds(text)]
@@ -126,8 +126,9 @@ def find_kinds(text: str) -> tuple[tuple[Span, str], ...]:
 
 
 def name_mentions(text: str, sources: Sequence[str] = ()) -> list[NamedMention]:
-    """Return the names that a text mentions, with the kinds that the sources show, or otherwise the kinds that the text
-    shows.
+    """Return the names that a text mentions, with their kinds.
+
+    The kinds are those that the sources show, or otherwise those that the text shows.
 
     Args:
         text: The text in which to find names.
@@ -148,8 +149,8 @@ class NamePool:
     """Collects the names in some texts by kind, to draw similar names by frequency.
 
     Two names are similar if they have the same known kind, if both have one word or both have several, and if both or
-    neither are in capitals. Names of unknown kind must also have the same number of words, and follow the same word
-    ("the", "by" …) or no word.
+    neither are in capitals. If their kind is unknown, they must also have the same number of words, and the word before
+    them must be the same ("the", "by" …).
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -166,7 +167,10 @@ class NamePool:
 
 
 def name_form(text: str, mention: NamedMention) -> tuple[object, ...]:
-    """Return the properties that similar names share: kind, length, capitals; if unknown, also the word before."""
+    """Return the properties that similar names share: kind, length and capitals.
+
+    If the kind is unknown, the word before the name is added.
+    """
     name = mention.span.of(text)
     count = len(name.split(" "))
     if mention.kind != "name":

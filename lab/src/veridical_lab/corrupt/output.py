@@ -1,6 +1,6 @@
 """Write corrupted examples to a file as they are made, so that an interrupted run continues where it stopped.
 
-Until the file is complete, examples are in FILE.part, and the state of the run is in FILE.part.json.
+Until the file is complete, the examples are in FILE.part, and the state of the run is in FILE.part.json.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _sum(counts: dict[str, int], more: Counter[str]) -> dict[str, int]:
 
 
 class CorruptionOutput:
-    """The file at `path` that a run writes. An interrupted run with the same `run` is continued.
+    """The file at `path` that a run writes. If an interrupted run had the same `run`, it is continued.
 
     Args:
         path: The file to write.
@@ -133,7 +133,11 @@ class CorruptionOutput:
         self._last, self._bytes = last, size
 
     def check_last(self, example: Example | None) -> None:
-        """Raise `InputError` unless `example` is the last one that the interrupted run read."""
+        """Check that `example` is the last one that the interrupted run read.
+
+        Raises:
+            InputError: It is another one.
+        """
         if (example.case.id if example else "") != self._last:
             raise InputError(
                 f"the data are not those of {self._part}: {self._last!r} is not where it was",
@@ -152,7 +156,11 @@ class CorruptionOutput:
         write_whole(self._state, json.dumps(state) + "\n", follow_link=False)
 
     def finish(self) -> CorruptionReport:
-        """Move the file into place; if nothing was corrupted, delete it and raise `InputError`."""
+        """Move the file into place.
+
+        Raises:
+            InputError: Nothing was corrupted. The file is deleted.
+        """
         if not self.report.corrupted:
             self._part.unlink(missing_ok=True)
             self._state.unlink(missing_ok=True)

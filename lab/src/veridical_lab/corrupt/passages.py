@@ -68,13 +68,13 @@ class Passage:
 
 
 def implied(text: str) -> frozenset[str]:
-    """Return the keys that the words and values of `text` support in another text; stop words support nothing."""
+    """Return the keys that the words and values of `text` support in another text. Stop words support nothing."""
     return frozenset(key for word in set(VALUE.findall(quantities.fold(text))) for key in quantities.implies(word))
 
 
 @lru_cache(maxsize=1024)
 def read_source(text: str) -> SourceText:
-    """Read a source; the last 1,024 are cached, because examples share sources."""
+    """Read a source. The last 1,024 are cached, because examples share sources."""
     by_sentence = tuple(implied(span.of(text)) for span in sentences(text))
     return SourceText(text, frozenset().union(*by_sentence), by_sentence)
 
@@ -82,7 +82,8 @@ def read_source(text: str) -> SourceText:
 def passages_of(case: Case) -> list[Passage]:
     """Return a passage for each sentence of a response that has words.
 
-    A source sentence is near if it has at least half of the keys of the sentence, or the most of all source sentences.
+    A source sentence is near if it has at least half of the keys of the sentence, or more of them than any other source
+    sentence.
     """
     sources = tuple(read_source(source.text) for source in case.sources)
     mentions = name_mentions(case.response, [source.text for source in case.sources])
@@ -113,6 +114,6 @@ _VOWEL = re.compile(r"[aeio]|u(?!ni|s[aeiu])|8|1[18](?![0-9])")
 
 
 def opens_with_name(text: str) -> bool:
-    """Return whether the first word of a sentence is always capitalised: a name, "I", an acronym."""
+    """Return whether the first word of a sentence is always capitalised, such as a name, "I" or an acronym."""
     first = next(iter(words(text)), None)
     return first is not None and (first.of(text) == "I" or is_name(text, first))

@@ -1,8 +1,8 @@
 """Swap the two sides of a relation in a sentence, so that it says something else.
 
-Relations have a direction: "A defeated B", "B was taught by A", "A is the capital of B", "A's son B", "A is taller than
-B", "moved from A to B", "rose from 5 to 9", "directed by A and written by B". Symmetric relations ("A married B", "a
-road from A to B", "between A and B") are left alone.
+The relation must have a direction: "A defeated B", "B was taught by A", "A is the capital of B", "A's son B", "A is
+taller than B", "moved from A to B", "rose from 5 to 9", "directed by A and written by B". Symmetric relations are not
+changed ("A married B", "a road from A to B", "between A and B").
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""Rewrite an English sentence without changing its meaning: other words, numbers, dates, names and order; light cuts.
+"""Rewrite an English sentence without changing its meaning.
 
-A detector that learns only from synthetic errors takes any change of words for an error. These rewrites stay true:
-values are compared by value (`text.quantities`), words come from a small table with contexts, names become shorter or
-longer only if the sources show whose they are, and cuts only remove text.
+The rewrites change words, numbers, dates, names and order, or remove a part. They are needed because a detector that
+learns only from synthetic errors takes any change of words for an error.
+
+All rewrites stay true. Values are compared by value (`text.quantities`), and words are taken from a small table with
+contexts. Names become shorter or longer only if the sources show who is meant.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ def synonyms(passage: Passage, draw: Random) -> Iterator[Edits]:
 
 
 def contractions(passage: Passage, draw: Random) -> Iterator[Edits]:
-    """Replace "wasn't" by "was not", and the reverse; not in questions."""
+    """Replace "wasn't" by "was not", or the reverse. Questions are not changed."""
     sentence = passage.sentence
     if "?" in sentence:
         return
@@ -164,7 +166,7 @@ def _dates(value: str) -> Iterator[str]:
 
 
 def name_forms(passage: Passage, draw: Random) -> Iterator[Edits]:
-    """Shorten a person's name to the surname, or make it full, if the sources have only one full name with it."""
+    """Shorten a person's name to the surname, or make it full if the sources have only one full name with it."""
     for mention in draw.sample(passage.names, len(passage.names)):
         if mention.kind != "person":
             continue
@@ -202,7 +204,7 @@ _NOT_GIVEN = frozenset(
 
 
 def voices(passage: Passage, draw: Random) -> Iterator[Edits]:
-    """Replace "A defeated B" by "B was defeated by A", and the reverse, for two names that make up the whole clause."""
+    """Replace "A defeated B" by "B was defeated by A", or the reverse, for two names that make up the whole clause."""
     text, span = passage.text, passage.span
     for a, b in pairwise(passage.names):
         between = text[a.span.end : b.span.start]
@@ -271,7 +273,7 @@ def conjuncts(passage: Passage, draw: Random) -> Iterator[Edits]:
 
 
 def splits(passage: Passage, draw: Random) -> Iterator[Edits]:
-    """Make two sentences of two main clauses: ". She opened" for ", and she opened"."""
+    """Split two main clauses into two sentences: ", and she opened" becomes ". She opened"."""
     sentence = passage.sentence
     for match in re.finditer(r", and (he|she|it|they) (?=[a-z]+)", sentence):
         if sentence[: match.start()].count(" ") > 3 and not re.search(
@@ -281,7 +283,7 @@ def splits(passage: Passage, draw: Random) -> Iterator[Edits]:
 
 
 def frames(passage: Passage, draw: Random) -> Iterator[Edits]:
-    """Put "According to the text," or the like before the first sentence of the response."""
+    """Put a phrase such as "According to the text," before the first sentence of the response."""
     sentence = passage.sentence
     if (
         passage.text[: passage.span.start].strip()
@@ -337,7 +339,7 @@ _CUTS = (
 
 
 def dropped_adverbs(passage: Passage, draw: Random) -> Iterator[Edits]:
-    """Remove an adverb that adds nothing, but not after a negation; or a connective at the front."""
+    """Remove an adverb that adds nothing (but not after a negation), or a connective at the beginning."""
     sentence = passage.sentence
     for match in re.finditer(rf"(?<=[a-z] )(?:{'|'.join(ADVERBS)}) (?=[a-z]+)", sentence):
         before = sentence[max(0, match.start() - 25) : match.start()]
@@ -376,8 +378,8 @@ def rewritten(
 ) -> Iterator[Example]:
     """Yield the examples, with some responses rewritten to say the same in other words, or less.
 
-    Only responses labelled as grounded are rewritten, and they stay grounded. The group `rewritten` has the types used,
-    in alphabetical order with "+" between them, or "no" if there was nothing to rewrite.
+    Only responses that are labelled as grounded are rewritten, and they stay grounded. The group `rewritten` lists the
+    types that were used, in alphabetical order with "+" between them. It is "no" if there was nothing to rewrite.
 
     Args:
         examples: The labelled examples, which are read as a stream.
@@ -413,7 +415,10 @@ def rewritten(
 
 
 def rewrite(passage: Passage, draw: Random, *, most: int = 1, types: Sequence[str] = tuple(REWRITES)) -> list[Edit]:
-    """Draw at most `most` rewrites of one sentence, of different types and apart from each other, in order."""
+    """Draw at most `most` rewrites of one sentence, in order.
+
+    They have different types and do not touch each other.
+    """
     edits: list[Edit] = []
     used = 0
     for kind in sorted(types, key=lambda kind: draw.random() ** (1 / _WEIGHTS[kind]), reverse=True):

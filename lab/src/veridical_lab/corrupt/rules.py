@@ -1,8 +1,10 @@
 """Make errors in a response by rules: a value, name, negation, antonym, relation, invented clause or foreign sentence.
 
-Corrupt grounded responses, rewrites of them (`rewrites`) and sentences copied from a source (`copied_sentences`) alike,
-and keep some of each as they are, so that new words are no sign of an error. The rules do not understand the text. They
-check replacements against the sources by value (numbers, dates, quantities) or by stem (names, antonyms).
+You should corrupt grounded responses, rewrites of them (`rewrites`) and sentences copied from a source
+(`copied_sentences`), and keep some of each unchanged. Otherwise new words would be a sign of an error.
+
+The rules do not understand the text. They only check replacements against the sources, by value (numbers, dates,
+quantities) or by stem (names, antonyms).
 """
 
 from __future__ import annotations
@@ -30,13 +32,15 @@ _TOGETHER = frozenset({"number", "date", "unit", "name", "invented", "foreign"})
 class Rules:
     """Makes errors in the response, each of a type drawn from `types`, mostly in different sentences.
 
-    If a type finds nothing to change in any sentence, the next one drawn is tried. Types that few sentences offer are
-    drawn first more often, so that every type has a share of the errors. Each changed place is a verdict with the type
-    as its label. Its `correction` is the original text, or "" if something was added. Names, clauses and sentences that
-    the example's own sources do not offer come from the sources of all `examples`.
+    If a type finds nothing to change in any sentence, another type is drawn and tried. Types that can be applied to few
+    sentences are drawn first more often, so that every type has a share of the errors.
+
+    Each changed place is a verdict with the type as its label. Its `correction` is the original text, or "" if
+    something was added. If the sources of the example have no suitable names, clauses or sentences, they are taken from
+    the sources of all `examples`.
 
     Args:
-        examples: The examples whose sources offer names, clauses and sentences.
+        examples: The examples from whose sources names, clauses and sentences may be taken.
         types: Names in `ERROR_TYPES`. Default: all types.
         errors: The weights of one error, two errors, three errors and so on per response. Fewer errors are made if no
             more are possible.
@@ -112,8 +116,8 @@ def text_examples(texts: Iterable[str], name: str) -> Iterator[Example]:
 def copied_sentences(examples: Iterable[Example], count: int, *, seed: int = 0) -> Iterator[Example]:
     """Yield grounded examples whose response is a sentence of a source, word for word.
 
-    Sources and document are those of the first example with this source; labels are ignored. Only sentences of 6 to 60
-    words with a full stop are drawn. The group `response` is `copied`.
+    The sources and the document are those of the first example with this source, and labels are ignored. Only sentences
+    of 6 to 60 words with a full stop are drawn. The group `response` is `copied`.
 
     Args:
         examples: The examples that have the sources.

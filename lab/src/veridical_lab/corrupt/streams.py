@@ -1,8 +1,8 @@
 """Make training cases from plain text: realistic sources, and responses with known errors or without errors.
 
-A response is one or several sentences of its source, as they are or rewritten with the same meaning. Then some of the
-responses get errors. The gold marks exactly the characters that were put in, so the cases train detectors of tokens,
-spans and responses alike.
+A response is one or several sentences of its source, either unchanged or rewritten with the same meaning. Then errors
+are put into some of the responses. The gold marks exactly the characters that were put in, so you can train detectors
+of tokens, spans and responses on the cases.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class Recipe:
         response_sentences: The weights of one, two, three and more sentences in a response.
         source_words: The fewest and the most words of a source. Lengths are drawn evenly on a logarithmic scale.
         responses: The number of responses for each source.
-        clutter: The fraction of sources that get as many words of other documents around them as they have themselves.
+        clutter: The fraction of sources to which text of other documents is added, with as many words as the source
+            has.
     """
 
     faithful: float = 0.4
@@ -66,11 +67,12 @@ def training_examples(
 ) -> Iterator[Example]:
     """Yield labelled cases from plain texts, as a stream. The same texts and seed give the same cases.
 
-    The gold marks each error (`Verdict.label` is its type, `correction` the original text). Without an error, it has
-    the score 0. The groups are `corrupted`, `rewritten`, `response` (`copied`) and `kind`.
+    The gold marks each error (`Verdict.label` is its type, `correction` is the original text). If there is no error,
+    its score is 0. The groups are `corrupted`, `rewritten`, `response` (`copied`) and `kind`.
 
     Args:
-        texts: The documents, read `block` at a time. New names, clauses and sentences come from the same block.
+        texts: The documents, which are read `block` at a time. New names, clauses and sentences are taken from the same
+            block.
         recipe: How cases are made. Default: the default recipe.
         name: The beginning of the documents' ids ("wikipedia" for "wikipedia/17"). Split the cases by `document`.
         seed: The random seed.
@@ -100,9 +102,9 @@ def training_examples(
 
 
 def excerpts(text: str, document: str, recipe: Recipe, *, seed: int = 0) -> Iterator[Example]:
-    """Yield faithful cases of one document: its passages are the sources, and sentences of each are the responses.
+    """Yield faithful cases of one document. Its passages are the sources, and sentences of each are the responses.
 
-    A sentence that opens with a pronoun is only used together with the one before it.
+    A sentence that begins with a pronoun is only used together with the sentence before it.
     """
     draw = random.Random(f"{seed}\0excerpts\0{document}\0{text[:1000]}")
     spans = sentences(text)
@@ -131,13 +133,14 @@ def excerpts(text: str, document: str, recipe: Recipe, *, seed: int = 0) -> Iter
 
 
 def whole_passages(text: str, document: str, count: int) -> Iterator[Example]:
-    """Yield faithful cases of one document: its first passages of five to eight sentences, as source and response.
+    """Yield faithful cases of one document, in which source and response are the same passage.
 
-    A passage is within a paragraph (one line). The group `response` is `copied`.
+    The passages are the first ones of five to eight sentences, each within a paragraph (one line). The group `response`
+    is `copied`.
 
     Args:
         text: The document.
-        document: Its id; the ids of cases are `DOCUMENT/START/whole`.
+        document: The id of the document. The ids of cases are `DOCUMENT/START/whole`.
         count: The maximum number of passages.
     """
     begin = 0
@@ -155,7 +158,10 @@ def whole_passages(text: str, document: str, count: int) -> Iterator[Example]:
 
 
 def excerpt(text: str, spans: Sequence[Span], count: int, draw: random.Random) -> str:
-    """Join about `count` of the sentences `spans` of `text`, in order; "" if none makes sense by itself."""
+    """Join about `count` of the sentences `spans` of `text`, in order.
+
+    Return "" if no sentence makes sense by itself.
+    """
     usable = [i for i, span in enumerate(spans) if plain_sentences(span.of(text))]
     chosen: set[int] = set()
     for i in draw.sample(usable, len(usable)):
@@ -173,10 +179,10 @@ def excerpt(text: str, spans: Sequence[Span], count: int, draw: random.Random) -
 def cluttered(
     examples: Iterable[Example], pool: Sequence[str], *, share: float = 1.0, words_around: int = 0, seed: int = 0
 ) -> Iterator[Example]:
-    """Yield the examples, with the sources of some of them between sentences of other documents.
+    """Yield the examples, after adding sentences of other documents to the sources of some of them.
 
     Sentences are added before and after a source until it has twice as many words. Sources that must be covered, or
-    that the gold points to, stay as they are. All sources stay as they are if `pool` is empty.
+    that the gold points to, are not changed. If `pool` is empty, no source is changed.
 
     Args:
         examples: The labelled examples, which are read as a stream.

@@ -1,6 +1,6 @@
 """English words that may replace each other without changing what a sentence says, as patterns and replacements.
 
-The table is short so that each line is safe: a word has the context in which it keeps its meaning.
+The table is short so that each line is safe. A word comes with the context in which it keeps its meaning.
 """
 
 from __future__ import annotations

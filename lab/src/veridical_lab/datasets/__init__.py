@@ -1,1 +1,1 @@
-"""Readers of labelled data in the formats of their publishers: one module per data set or family of similar sets."""
+"""Read labelled data in the formats of their publishers, with one module per data set or family of similar sets."""

@@ -1,7 +1,7 @@
 """Turn an English question with its short answer into a statement, by rules: "Who wrote it?", "Bell": "Bell wrote it."
 
-Only questions whose statement keeps the order of their words, or moves one known verb, are turned. A parser would turn
-more questions; these rules leave out all questions that they cannot turn safely.
+Only questions that are safe to turn are turned. In their statements, the words stay in the same order, or one known
+verb is moved. With a parser, it would be possible to turn more questions.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ _YEAR = re.compile(r"(?:in )?(?:what|which) year (?=was|were|did)", re.IGNORECAS
 
 
 def statement(question: str, answer: str) -> tuple[str, Span] | None:
-    """Turn a question and its answer into a statement, and return it with the answer's span.
+    """Turn a question and its answer into a statement, and return it with the span of the answer.
 
-    The result is None if no rule fits.
+    Return None if no rule fits.
 
     >>> statement("Who wrote it?", "Mary Bell")
     ('Mary Bell wrote it.', Span(start=0, end=9))

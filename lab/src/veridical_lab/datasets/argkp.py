@@ -36,7 +36,7 @@ _SIDES = {"1": "pro", "-1": "con"}
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """Yield one example per labelled pair, in the order of the labels; its id is ARGUMENT/KEY POINT."""
+    """Yield one example per labelled pair, in the order of the labels. Its id is ARGUMENT/KEY POINT."""
     for part, file in split_files(INFO, path, split, {p: f"arguments_{p}.csv" for p in INFO.splits}):
         arguments = {row.text("arg_id"): row for row in csv_rows(file, on_bad)}
         points_file = file.with_name(f"key_points_{part}.csv")

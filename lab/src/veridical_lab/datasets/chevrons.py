@@ -60,11 +60,11 @@ def _example(row: Row) -> list[Example]:
 
 
 def parse_chevrons(response: str, marked: str) -> tuple[list[Span], int]:
-    """Return the spans of a response that a marked copy encloses in < and >, and the position where the copy ends.
+    """Return the spans of a response that a marked copy puts in < and >, and the position where the copy ends.
 
-    The copy may contain only the beginning of the response. White space may differ, and a < or > of the response itself
-    is copied as it is. Spans that touch or have only white space between them are joined, without white space at their
-    ends.
+    The copy may contain only the beginning of the response. White space may differ, and if the response itself has a <
+    or >, the copy has it, too. Spans that touch or have only white space between them are joined, without white space
+    at their ends.
 
     Raises:
         InputError: The copy differs from the response, or a mark is left open.

@@ -23,13 +23,13 @@ def majority(judgements: Sequence[Judgement], case: Case, *, tokens: Sequence[Sp
 def at_least(k: int, judgements: Sequence[Judgement], case: Case, *, tokens: Sequence[Span] | None = None) -> Judgement:
     """Merge judgements so that a character is hallucinated if at least `k` of them mark it.
 
-    With `tokens`, whole tokens are counted instead, as in the paper. A token is marked if any of its characters is
-    marked, so two annotators who mark different halves of a token agree on it.
+    If you pass `tokens`, whole tokens are counted instead, as in the paper. A token is marked if any of its characters
+    is marked. So if two annotators mark different halves of a token, they agree on it.
 
-    Verdicts count from a score of 0.5. Omissions are counted by character in each source. A verdict keeps its label if
-    all who mark it give the same label. The response is hallucinated (or omits something) if a span remains, or if at
-    least `k` judgements say so without marking any span. The score is None if nobody judges the response. Characters
-    are judged if at least `k` judged them.
+    A verdict is used if its score is 0.5 or more. Omissions are counted by character in each source. A verdict has a
+    label if all who mark it give the same label. The response is hallucinated (or omits something) if a span remains,
+    or if at least `k` judgements say so without marking any span. If nobody judges the response, the score is None. A
+    character is judged if at least `k` of them judged it.
 
     Args:
         k: The number of judgements that must agree, from 1 to their number.

@@ -1,8 +1,8 @@
 """Find where a description states each attribute of a place: name[The Eagle], priceRange[less than £20] … (E2E).
 
-Names are searched for verbatim, other slots by words and figures that stand for their values. A slot is placed only if
-the text is clear about it: the text must not mention another value or have a vague word elsewhere. `stated_values`
-finds all values that the text states, whatever the given slots.
+Names are searched for verbatim, and other slots by words and figures that express their values. A slot is placed only
+if the text is clear about it, so the text must not mention another value or have a vague word elsewhere.
+`stated_values` finds all values that the text states, whatever the given slots.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Unplaced:
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """A statement of a text: at `span`, the attribute `name` has the value `meaning`."""
+    """A statement in a text. It says at `span` that the attribute `name` has the value `meaning`."""
 
     name: str
     meaning: str
@@ -39,7 +39,11 @@ class Stated:
 
 
 def slot_of(source: Source) -> Slot:
-    """Return the name and value of an attribute written "name[value]"; raise `InputError` for any other text."""
+    """Return the name and value of an attribute written "name[value]".
+
+    Raises:
+        InputError: The text has another form.
+    """
     match = _SLOT.fullmatch(source.text)
     if match is None:
         raise InputError(f"source {source.id!r} is no attribute", hint='attributes are written "area[riverside]"')
@@ -72,7 +76,7 @@ VALUES: Mapping[str, Mapping[str, str]] = {
 
 
 def meaning(slot: Slot) -> str:
-    """Return the meaning of a slot's value, which is equal for values that the same words stand for.
+    """Return the meaning of a slot's value. It is equal for values that are expressed by the same words.
 
     >>> meaning(("priceRange", "cheap")) == meaning(("priceRange", "less than £20"))
     True
@@ -81,7 +85,7 @@ def meaning(slot: Slot) -> str:
 
 
 def place_slots(text: str, slots: Sequence[Slot]) -> list[tuple[Span, ...] | Unplaced]:
-    """Return, for each slot, all places where a text states it, in order, or why it has no place.
+    """Return, for each slot, all places where a text states it, or the reason why it has no place.
 
     >>> text = "The Eagle is a cheap, family friendly coffee shop."
     >>> [places[0].of(text) for places in place_slots(text, [("name", "The Eagle"), ("priceRange", "less than £20")])]
@@ -100,7 +104,7 @@ def place_slots(text: str, slots: Sequence[Slot]) -> list[tuple[Span, ...] | Unp
 
 
 def says(text: str, slot: Slot, *, beside: Sequence[Slot] = ()) -> bool:
-    """Return whether `text` states `slot`; words inside the names among the slots `beside` do not count."""
+    """Return whether `text` states `slot`. Words inside the names among the slots `beside` are ignored."""
     if slot[1] not in VALUES.get(slot[0], {}):
         return bool(_verbatim(text, slot[1]))
     for name, value in beside:
@@ -110,10 +114,10 @@ def says(text: str, slot: Slot, *, beside: Sequence[Slot] = ()) -> bool:
 
 
 def stated_values(text: str, slots: Sequence[Slot]) -> list[Stated]:
-    """Find the values in `VALUES` that a text states, and other names: of a nearby place, or of the place itself.
+    """Find the values in `VALUES` that a text states, and other names of the place or of a nearby place.
 
-    Words inside the given names state nothing. Another name shares no word with any given value. It stands after "near"
-    or a similar word, or is a subject in a text that never has the given name.
+    Words inside the given names are ignored. A name is another one if it shares no word with any given value. It
+    follows "near" or a similar word, or it is a subject in a text that never has the given name.
 
     >>> statements = stated("A cheap pub near Hyde Park.", [("name", "The Eagle"), ("food", "French")])
     >>> [(s.name, s.meaning) for s in statements]

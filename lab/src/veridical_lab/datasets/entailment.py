@@ -73,7 +73,10 @@ class PairSet:
     linked: bool = False
 
     def read(self, path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-        """Yield the labelled pairs of all files in `path`, or of one split; `on_bad` also gets the rows left out."""
+        """Yield the labelled pairs of all files in `path`, or of one split.
+
+        `on_bad` is also called for the rows that are left out.
+        """
         examples = FileSet(self.INFO, self.files, self.rows, self._make).read(path, split, on_bad=on_bad)
         return _link(examples) if self.linked else examples
 

@@ -35,9 +35,10 @@ def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Itera
 def read_questions(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Case]:
     """Yield a case without a response for each question, with its papers as sources, cited by author and year.
 
-    The text of a source is the title, a blank line and the abstract (George and Stuhlmüller 2023, App. A.3.1 shows
-    both). One abstract is blank in the published file, so its source is only the title. A letter after the year
-    distinguishes papers of one question with the same citation. A paper without authors is cited by its title.
+    The text of a source is the title, a blank line and the abstract, which George and Stuhlmüller 2023, App. A.3.1,
+    show together. One abstract is blank in the published file, so its source is only the title. If two papers of a
+    question have the same citation, a letter after the year distinguishes them. A paper without authors is cited by its
+    title.
     """
     for row in json_rows(one_file(INFO, path, split, "paper_dataset.json"), on_bad):
         try:

@@ -23,8 +23,8 @@ class FileSet:
     Attributes:
         INFO: The description of the set.
         files: The file of each split.
-        rows: Reads the rows of one file.
-        make: Makes the examples of one row, given its split.
+        rows: A function that reads the rows of one file.
+        make: A function that makes the examples of one row, given its split.
     """
 
     INFO: Info
@@ -33,14 +33,21 @@ class FileSet:
     make: Callable[[str, Row], Iterable[Example]]
 
     def read(self, path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-        """Yield the examples of all files in `path`, or of one split; `on_bad` also gets the rows left out."""
+        """Yield the examples of all files in `path`, or of one split.
+
+        `on_bad` is also called for the rows that are left out.
+        """
         files = split_files(self.INFO, path, split, self.files)
         parts = (read_rows(self.rows(file, on_bad), partial(self.make, part), on_bad) for part, file in files)
         return chain.from_iterable(parts)
 
 
 def check_split(info: Info, split: str | None) -> None:
-    """Raise `UnknownNameError`, listing the splits, unless `split` is None or one of them."""
+    """Check that `split` is None or one of the splits.
+
+    Raises:
+        UnknownNameError: It is not. The message lists the splits.
+    """
     if split is not None and split not in info.splits:
         raise UnknownNameError(f"split of {info.name}", split, info.splits or ["none: leave the split out"])
 
@@ -48,8 +55,9 @@ def check_split(info: Info, split: str | None) -> None:
 def split_files(info: Info, path: Path, split: str | None, names: Mapping[str, str]) -> list[tuple[str, Path]]:
     """Return the files to read, each with its split. `names` gives the file of each split inside the folder `path`.
 
-    Without `split`, all files that exist are returned. If `path` is itself a file, only this file is returned. Its
-    split is `split`, or the split whose file has its name, or else its own name. Any file may be gzipped (NAME.gz).
+    If you do not pass `split`, all files that exist are returned. If `path` is itself a file, only this file is
+    returned. Its split is `split`, or the split whose file has its name, or else its own name. Any file may be gzipped
+    (NAME.gz).
     """
     check_split(info, split)
     if path.is_file():
@@ -67,11 +75,11 @@ def split_files(info: Info, path: Path, split: str | None, names: Mapping[str, s
 
 
 def found_file(path: Path) -> Path | None:
-    """Return `path`, or the same name plus ".gz"; None if neither is a file."""
+    """Return `path`, or the same name plus ".gz", or None if neither is a file."""
     return next((file for file in (path, path.with_name(path.name + ".gz")) if file.is_file()), None)
 
 
 def one_file(info: Info, path: Path, split: str | None, name: str) -> Path:
-    """Return `path` itself, or the file `name` inside the folder `path`, for a set that is one file."""
+    """Return `path` itself, or the file `name` inside the folder `path`. Use this for a set that is one file."""
     check_split(info, split)
     return split_files(info, path, None, {"all": name})[0][1]

@@ -14,11 +14,11 @@ __all__ = ["among_foreign"]
 
 
 def among_foreign(examples: Sequence[Example], count: int, *, seed: int = 0) -> list[Example]:
-    """Put the sources of each case, in their order, among those of `count` other documents from the same data.
+    """Mix the sources of each case with those of `count` other documents from the same data.
 
-    The place and the other documents are drawn by the seed. All cases of one document get the same foreign sources, so
-    that the two members of a pair still differ only in their responses. Ids of foreign sources begin with "foreign N/",
-    and foreign sources need not be covered. A case without sources stays as it is.
+    Their place and the other documents are drawn by the seed. All cases of one document have the same foreign sources,
+    so the two members of a pair still differ only in their responses. The ids of foreign sources begin with "foreign
+    N/", and they need not be covered. A case without sources is not changed.
 
     Raises:
         InputError: Fewer than `count` other documents have sources.

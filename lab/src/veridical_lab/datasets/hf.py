@@ -46,7 +46,7 @@ def read(
     unlabelled: bool = False,
     remark: Callable[[str], None] = lambda line: None,
 ) -> Iterator[Example]:
-    """Yield the rows of "NAME_OR_FOLDER?response=…&label=…". Without `split`, all splits are read in turn.
+    """Yield the rows of "NAME_OR_FOLDER?response=…&label=…". If you do not pass `split`, all splits are read in turn.
 
     Raises:
         MissingExtraError: The `datasets` library is not installed.

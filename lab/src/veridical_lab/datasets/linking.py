@@ -1,4 +1,7 @@
-"""Join texts that must stay together in a split: texts that share a sentence, passages that share a question."""
+"""Join texts that must stay together in a split.
+
+These are texts that share a sentence, or passages that share a question.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ __all__ = ["linked"]
 def linked(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return one name for all names that the pairs join, directly or through others.
 
-    The name depends on the order of the pairs.
+    Which of the names is returned depends on the order of the pairs.
 
     >>> linked([("a", "b"), ("c", "d"), ("e", "b")])
     {'a': 'b', 'b': 'b', 'c': 'd', 'd': 'd', 'e': 'b'}

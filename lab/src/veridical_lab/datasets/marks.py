@@ -1,4 +1,4 @@
-"""Turns labels on tokens, quotes, and differences between two texts into character spans."""
+"""Turn labels on tokens, quotes, and differences between two texts into character spans."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def tokens(text: str) -> list[Span]:
 
 
 def flagged_runs(spans: Sequence[Span], flags: Sequence[bool]) -> list[Span]:
-    """Return the maximal runs of flagged spans, each from the start of its first to the end of its last span.
+    """Join flagged spans that directly follow each other, from the start of the first to the end of the last one.
 
     The spans must be in order.
 
@@ -50,7 +50,7 @@ def flagged_runs(spans: Sequence[Span], flags: Sequence[bool]) -> list[Span]:
 def align(text: str, pieces: Sequence[str]) -> list[Span] | None:
     """Return the spans of some pieces in a text, in order, with only white space between them.
 
-    A piece of white space has the span of its next occurrence. The result is None if the pieces do not fit the text.
+    A piece that is white space has the span of its next occurrence. Return None if the pieces do not fit the text.
 
     >>> align("ex-pats. ", ["ex", "-", "pats", "."])
     [Span(start=0, end=2), Span(start=2, end=3), Span(start=3, end=7), Span(start=7, end=8)]
@@ -67,7 +67,10 @@ def align(text: str, pieces: Sequence[str]) -> list[Span] | None:
 
 
 def locate(text: str, quotes: Sequence[str]) -> list[Span] | None:
-    """Return the first unused verbatim occurrence of each quote, by lines if need be; None if a quote has none."""
+    """Return the first unused verbatim occurrence of each quote, or None if a quote has none.
+
+    If the quote as a whole is not found, its lines are searched for one by one.
+    """
     spans: list[Span] = []
     for quote in quotes:
         whole = find_quote(text, quote.strip(), used=spans)
@@ -88,10 +91,9 @@ _WORD = re.compile(r"\w+(?:[.,'’-]\w+)*|[^\w\s]")
 def diff_spans(before: str, after: str) -> list[Span]:
     """Return the spans of `after` that differ from `before`, by words.
 
-    Spans with only punctuation between them are joined.
-
-    Removed words leave no character. If nothing else was changed, the word after the gap is marked instead, or at the
-    end the word before it. Texts that differ only in white space have no such spans.
+    Spans with only punctuation between them are joined. Removed words leave no character. If nothing else was changed,
+    the word after the gap is marked instead, or the word before it if the gap is at the end. If two texts differ only
+    in white space, there are no spans.
 
     >>> [s.of("born on 3 June 1946.") for s in diff_spans("born on 9 May 1946.", "born on 3 June 1946.")]
     ['3 June']

@@ -42,7 +42,7 @@ def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Itera
 
 
 def read_soft(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Judgement]:
-    """Yield the publisher's soft labels as judgements; a verdict's score is the share of annotators, in (0, 1]."""
+    """Yield the publisher's soft labels as judgements. The score of a verdict is the share of annotators, in (0, 1]."""
     for row in _rows(path, split, on_bad):
         response = row.text("model_output_text")
         verdicts = tuple(
@@ -59,8 +59,8 @@ def read_token_scores(
 ) -> Iterator[tuple[str, list[tuple[Span, float]]]]:
     """Yield the id of each case, with the characters and the logit of each token that the language model wrote.
 
-    Logits are as published, and each model has its own scale. A case has an empty list if its tokens do not spell its
-    text, because the tokenizer loses characters.
+    The logits are as published, and each model has its own scale. Some tokenizers lose characters. If the tokens of a
+    case do not spell its text, its list is empty.
     """
     for row in _rows(path, split, on_bad):
         tokens, logits = row.texts("model_output_tokens"), row.items("model_output_logits")
@@ -85,8 +85,8 @@ def byte_letters() -> dict[str, int]:
 def token_spans(tokens: Sequence[str], text: str) -> list[Span | None] | None:
     """Return the characters of a text for each token, or None for a token outside the text.
 
-    Tokens are written as tokenizers write them: byte-level ("Ġcat"), with "▁" for a space, or a byte as "<0x0A>". If
-    the tokens do not spell the text, the whole result is None.
+    The tokens are written as tokenizers write them: byte-level ("Ġcat"), with "▁" for a space, or a byte as "<0x0A>".
+    Return None if the tokens do not spell the text.
 
     >>> token_spans(["▁In", "▁Rome", "<0x2E>", "</s>"], "In Rome.")
     [Span(start=0, end=2), Span(start=2, end=7), Span(start=7, end=8), None]

@@ -48,9 +48,9 @@ def read_questions(path: Path, split: str | None = None, *, on_bad: OnBad = None
 
 
 def read_topics(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Topic]:
-    """Yield a topic for each claim with perspectives; paraphrases of one perspective are wordings of an argument.
+    """Yield a topic for each claim with perspectives. Paraphrases of one perspective are wordings of an argument.
 
-    A perspective with the same words as an earlier one of its claim is left out and reported to `on_bad`.
+    If two perspectives of a claim have the same words, the second one is left out and reported to `on_bad`.
     """
     rows, pool, _ = _open(path, split, on_bad)
     for row in rows:

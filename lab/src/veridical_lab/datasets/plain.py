@@ -29,15 +29,21 @@ _SUFFIXES = (".txt", ".jsonl", ".json", ".zip")
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """Raise `InputError`, because these are texts without labels."""
+    """Raise `InputError`, because the texts have no labels."""
     raise InputError("plain documents have no labels", hint="veridical_lab.datasets.plain.read_texts gives their texts")
 
 
 def read_texts(path: Path, split: str | None = None) -> Iterator[str]:
-    """Yield the documents of one file, or of all .txt, .jsonl, .json and .zip files in a folder, in order of name.
+    """Yield the documents of one file, or of all files in a folder in order of name.
 
-    Each text file is one document, also inside zips (zips with `_tagged` in their name are left out). JSON Lines have
-    the text under `text`, and SQuAD files under `data`, `paragraphs`, `context`. All files except zips may be gzipped.
+    These kinds of files are read:
+
+    * .txt: The file is one document.
+    * .zip: Each text file inside is one document. Zips with `_tagged` in their name are left out.
+    * .jsonl: Each line has the text of a document under `text`.
+    * .json: SQuAD files, with the texts under `data`, `paragraphs`, `context`.
+
+    All files except zips may be gzipped.
 
     Raises:
         DataError: A file cannot be read, or there are no files.
@@ -69,7 +75,7 @@ def read_texts(path: Path, split: str | None = None) -> Iterator[str]:
 
 
 def texts_in_zip(file: Path) -> Iterator[str]:
-    """Yield the text files in a zip, in the order of their names; files that are not UTF-8 are read as Latin-1."""
+    """Yield the text files in a zip, in the order of their names. Files that are not UTF-8 are read as Latin-1."""
     with zipfile.ZipFile(file) as archive:
         for name in sorted(archive.namelist()):
             if name.endswith(".txt"):

@@ -1,4 +1,7 @@
-"""Pro and con arguments on a question, and responses that must cover all and add nothing (Chang et al. 2024, §4.1)."""
+"""Pro and con arguments on a question, and responses that must state all of them and nothing else (Chang et al.
+
+2024, §4.1).
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Itera
 
 
 def read_questions(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Case]:
-    """Yield a case without a response for each line; its id is `id`, else the line number."""
+    """Yield a case without a response for each line. Its id is `id`, or else the line number."""
     check_split(INFO, split)
     for row in jsonl_rows(path, on_bad):
         try:

@@ -34,7 +34,10 @@ _TYPES = ("incorrect", "not checkable", "misleading", "other")
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """Yield the texts of annotations_human.jsonl, which has outputs/test/ beside it; `on_bad` gets rows left out."""
+    """Yield the texts of annotations_human.jsonl. The folder outputs/test/ must be next to this file.
+
+    `on_bad` is also called for the rows that are left out.
+    """
     file = one_file(INFO, path, split, "annotations_human.jsonl")
     outputs = file.parent / "outputs" / "test"
 

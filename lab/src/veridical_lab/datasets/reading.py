@@ -18,15 +18,15 @@ __all__ = ["csv_rows", "group", "json_rows", "read_json_object"]
 
 
 def group(**pairs: object) -> tuple[tuple[str, str], ...]:
-    """Make an example's `group` from keywords, as sorted pairs of texts. Values that are None are left out."""
+    """Make an example's `group` from keywords, as sorted pairs of texts. None values are left out."""
     return tuple(sorted((key, str(value)) for key, value in pairs.items() if value is not None))
 
 
 def json_rows(path: Path, on_bad: OnBad = None, *, key: str | None = None, names: Sequence[str] = ()) -> Iterator[Row]:
     """Yield the objects of a JSON array, each with the line on which it begins.
 
-    With `key`, the file contains one object, and the array is the value of this field. With `names`, items may be lists
-    with as many values as there are names, and the names become the fields.
+    If you pass `key`, the file contains one object, and the array is the value of this field. If you pass `names`,
+    items may be lists with as many values as there are names, and the names become the fields.
     """
     text = read_text(path)
     if not text.strip():

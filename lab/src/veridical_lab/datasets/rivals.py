@@ -1,6 +1,6 @@
-"""Choose a rival of a short answer: another answer about the same passage, or a stretch of it with the same shape.
+"""Choose a rival of a short answer: another answer about the same passage, or a part of it with the same shape.
 
-The rules know no language. They compare digits, capitals, lengths and the most frequent words.
+The rules work for any language. They compare digits, capitals, lengths and the most frequent words.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ _PARTICLE = re.compile(r"(?<=[\uac00-\ud7a3]{2})(?:에서|으로|까지|부터|�
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """A wrong answer: the text, and whether it is the "answer" to another question or a "stretch" of the passage."""
+    """A wrong answer.
+
+    `origin` is "answer" if the text answers another question, or "stretch" if it is a part of the passage.
+    """
 
     text: str
     origin: str
@@ -46,7 +49,7 @@ class _Token:
 
 
 def kind_of(answer: str) -> str:
-    """Return "value" if the answer has a digit or is an English number, "name" if it has a capital, else "phrase".
+    """Return "value" if the answer has a digit or is an English number, "name" if it has a capital, or else "phrase".
 
     >>> kind_of("in 1913"), kind_of("the Danube"), kind_of("oak")
     ('value', 'name', 'phrase')
@@ -67,7 +70,7 @@ def rival(
 ) -> Rival | None:
     """Return a wrong answer to a question that the passage contains, of the same kind as the right answer.
 
-    The result is None if no wrong answer fits.
+    Return None if no wrong answer fits.
 
     Args:
         passage: The passage.

@@ -37,7 +37,7 @@ _TYPES = ("NUMBER", "NAME", "WORD", "CONTEXT", "NOT_CHECKABLE", "OTHER")
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """Yield the reports of both splits, or of one; each is a folder with gsml.csv, shared_task.jsonl and texts/."""
+    """Yield the reports of both splits, or of one. A split is a folder with gsml.csv, shared_task.jsonl and texts/."""
     for part, file in split_files(INFO, path, split, _FILES):
         errors: dict[str, list[Row]] = {}
         for row in csv_rows(file):  # no `on_bad`: a report without one of its marks would be wrong

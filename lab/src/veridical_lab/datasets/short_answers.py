@@ -1,7 +1,8 @@
 """Short answers to questions about passages, in many languages: the right one, and a rival from the same passage.
 
-The files are those of MLQA, TyDi QA and XQuAD in SQuAD's layout. They have only right answers; `rivals` chooses the
-wrong ones. Two sets in one format: the answers as they are, and in English as statements (`answer_statements`).
+The files are those of MLQA, TyDi QA and XQuAD in the layout of SQuAD. They have only right answers, and the wrong ones
+are chosen by `rivals`. There are two sets in this format: one with the answers as they are, and one in English with
+statements (`answer_statements`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Sets of statements about tables. The source is the table as text, one line per row: "header: value; header: …"."""
+"""Sets of statements about tables.
+
+The source is the table as text, with one line per row: "header: value; header: …".
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ __all__ = ["TableSet", "TableText", "linearise"]
 
 @dataclass(frozen=True, slots=True)
 class TableText:
-    """A table as text; `cells[row][column]` is the span of a cell's value in it."""
+    """A table as text. `cells[row][column]` is the span of a cell's value in it."""
 
     text: str
     cells: Sequence[Sequence[Span]]
@@ -49,13 +52,13 @@ def linearise(rows: Iterable[Iterable[tuple[str, str]]], title: str | None = Non
 
 @dataclass(frozen=True)
 class TableSet:
-    """The reader of one set of statements about tables; the tables are in a separate file.
+    """Reads one set of statements about tables. The tables are in a separate file.
 
     Attributes:
         INFO: The description of the set.
         files: The file of each split.
-        rows: Reads the rows of one file.
-        make: Makes the examples of one row from its split, the object of all tables and the row.
+        rows: A function that reads the rows of one file.
+        make: A function that makes the examples of one row from its split, the object of all tables and the row.
         tables: Paths of the file of tables, relative to the folder of the statements or to one of the two above it.
     """
 
@@ -66,7 +69,10 @@ class TableSet:
     tables: Sequence[str] = ("tables.json",)
 
     def read(self, path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-        """Yield the statements of all files in `path`, or of one split; `on_bad` also gets the rows left out."""
+        """Yield the statements of all files in `path`, or of one split.
+
+        `on_bad` is also called for the rows that are left out.
+        """
         files = split_files(self.INFO, path, split, self.files)
         near = [folder / name for folder in list(files[0][1].absolute().parents)[:3] for name in self.tables]
         tables_file = next(filter(None, map(found_file, near)), None)

@@ -1,7 +1,7 @@
 """Topics with arguments by perspective, and a draw of the same number of arguments for each perspective.
 
-A topic has any number of perspectives, not only pro and con. Topics for knowledge bases and synthetic responses come
-from JSON, JSON Lines, CSV, or a data set whose reader has `read_topics`.
+A topic may have any number of perspectives, not only pro and con. Topics for knowledge bases and synthetic responses
+are read from JSON, JSON Lines, CSV, or a data set whose reader has `read_topics`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument; `id` is unique in its topic, `paraphrases` say the same in other words."""
+    """One argument. Its `id` is unique in its topic, and its `paraphrases` say the same in other words."""
 
     id: str
     perspective: str
@@ -51,7 +51,7 @@ class Argument:
 
     @property
     def wordings(self) -> tuple[str, ...]:
-        """The text, then its paraphrases."""
+        """The text, followed by its paraphrases."""
         return (self.text, *self.paraphrases)
 
     def source(self, text: str | None = None) -> Source:
@@ -69,7 +69,7 @@ class Topic:
     """A question or claim, `text`, and its arguments.
 
     Raises:
-        InputError: If there is no argument, or an argument occurs twice.
+        InputError: There is no argument, or an argument occurs twice.
     """
 
     id: str
@@ -99,7 +99,9 @@ class Topic:
 
 
 def normal_form(text: str) -> str:
-    """Return the words of `text` in lower case, separated by spaces; equal forms count as the same argument.
+    """Return the words of `text` in lower case, separated by spaces.
+
+    Arguments with equal forms are treated as the same argument.
 
     >>> normal_form("Cars  pollute.") == normal_form("cars pollute")
     True
@@ -188,8 +190,8 @@ def draw_arguments(topic: Topic, draw: random.Random, count: int | None = None) 
 def topic_groups(topics: Iterable[Topic]) -> dict[str, str]:
     """Group topics that share their text or a wording of an argument, and return each topic id with its group.
 
-    Published sets have the same claim, or the same argument, under several topics, and a split by group keeps them
-    together. The name of a group is the first id in it, in alphabetical order.
+    Published sets have the same claim, or the same argument, under several topics. A split by group keeps them
+    together. The name of a group is its first id in alphabetical order.
 
     >>> cars = make_topic("b", "Ban cars?", {"pro": [["Cars pollute."]]})
     >>> roads = make_topic("a", "Close roads?", {"yes": [["cars pollute"]]})
@@ -261,7 +263,10 @@ _TOPIC_SETS = "argkp, perspectrum, procon"
 
 
 def merged_topics(rows: Iterable[tuple[Row, str, Mapping[str, Sequence[str]]]], on_bad: OnBad) -> Iterator[Topic]:
-    """Yield topics from (row, text, arguments by perspective); merge rows with the same text and repeated arguments."""
+    """Yield topics from (row, text, arguments by perspective).
+
+    Rows with the same text are merged, and so are repeated arguments.
+    """
     topics: dict[str, dict[str, dict[str, str]]] = {}
     of_argument: dict[tuple[str, str], str] = {}
     for row, text, perspectives in rows:

@@ -1,4 +1,7 @@
-"""Plain Wikipedia articles, with a blank line between them: texts without labels, to corrupt and to count words in."""
+"""Plain Wikipedia articles, with a blank line between them. They have no labels.
+
+Use them to corrupt or to count words.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +28,15 @@ INFO = Info(
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """Raise `InputError`, because these are texts without labels."""
+    """Raise `InputError`, because the texts have no labels."""
     raise InputError("wikipedia has no labels", hint="veridical_lab.datasets.wikipedia.read_texts gives its articles")
 
 
 def read_texts(path: Path, split: str | None = None) -> Iterator[str]:
-    """Yield the articles in the order of the file, with line breaks between paragraphs; reads the file as a stream."""
+    """Yield the articles in the order of the file, with line breaks between paragraphs.
+
+    The file is read as a stream.
+    """
     file = one_file(INFO, path, split, "articles.txt")
     paragraphs: list[str] = []
     empty = True

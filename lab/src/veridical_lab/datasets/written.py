@@ -1,4 +1,4 @@
-"""Statements and answers written about passages, with every error marked: four sets in one format."""
+"""Statements and answers written about passages, with every error marked. There are four sets in one format."""
 
 from __future__ import annotations
 

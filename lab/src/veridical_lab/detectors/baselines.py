@@ -1,7 +1,7 @@
 """Baselines that every detector must beat: the response's length or words alone, a coin, and a constant answer.
 
-No baseline reads the sources. Except for the words, scores carry no knowledge. Only their order (length) or the
-proportion above the threshold (coin, majority) means anything.
+No baseline reads the sources. Their scores contain no knowledge, except for those of the words. Only the order of the
+scores (length) or the proportion above the threshold (coin, majority) means anything.
 """
 
 from __future__ import annotations
@@ -46,11 +46,13 @@ class Length:
 class Coin:
     """Baseline: flags at random with probability p; coin alone flags everything (p = 1).
 
-    With prevalence q, a coin has precision q and recall p, so F1 = 2qp / (q + p) grows with p for every q. Among the
-    coins that CH-Wang et al. 2024 (§5.2) try on validation data, p = 1 therefore has the highest F1 of responses and of
-    tokens. For F1-Sp, whose precision is a mean over predicted spans, a lower p can do better. Scores are uniform, from
-    0.5 for flagged items and below 0.5 for the rest. So fitting a threshold for a metric (`bench --fit f1`) optimises
-    the coin for this metric. Scores are seeded by the case, and their ROC AUC is at chance.
+    If the prevalence is q, a coin has precision q and recall p, so F1 = 2qp / (q + p) grows with p. Among the coins
+    that CH-Wang et al. 2024 (§5.2) try on validation data, p = 1 therefore has the highest F1 of responses and of
+    tokens. A lower p can be better for F1-Sp, because its precision is a mean over predicted spans.
+
+    Scores are uniform, from 0.5 for flagged items and below 0.5 for the rest. If you fit a threshold for a metric
+    (`bench --fit f1`), you get the best coin for this metric. The scores are seeded by the case, and their ROC AUC is
+    at chance.
     """
 
     name: str = "coin"
@@ -128,8 +130,8 @@ class Majority:
 class ResponseWords:
     """Baseline: words and word pairs of the response, learned from labelled ones (`bench`); never sees the sources.
 
-    It is a logistic regression (scikit-learn). A detector that is no better on the same data has learned nothing about
-    support.
+    It is a logistic regression (scikit-learn). If a detector is no better than this on the same data, it has learned
+    nothing about support.
     """
 
     name: str = "response_words"
@@ -137,7 +139,7 @@ class ResponseWords:
     info: ClassVar[DetectorInfo] = DetectorInfo((Level.RESPONSE,), needs_training=True, needs_sources=False)
 
     def fit(self, examples: Iterable[Example]) -> ResponseWords:
-        """Learn from the examples with a response-level label; without both classes, nothing can be judged."""
+        """Learn from the examples with a response-level label. If they are all of one class, nothing can be judged."""
         try:
             from sklearn.feature_extraction.text import CountVectorizer
             from sklearn.linear_model import LogisticRegression
@@ -153,7 +155,7 @@ class ResponseWords:
         return replace(self, model=model.fit([text for text, _ in labelled], labels))
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """Judge each case with one response-level score; before `fit` nothing is judged."""
+        """Judge each case with one response-level score. Before `fit`, nothing is judged."""
         note = "response_words judges only what `veridical bench` fits it for: no labelled responses of both classes"
         if self.model is None:
             return [Judgement(case.id, self.name, judged=(), notes=(note,)) for case in cases]

@@ -1,8 +1,8 @@
-"""Find dependency arcs of the response that the sources lack, where known words are joined in a new way.
+"""Find dependency arcs of the response that the sources do not have, where known words are joined in a new way.
 
 This follows Goyal and Durrett 2020 (DAE), a baseline of CH-Wang et al. 2024, §5.2. DAE trains a model to decide whether
-an arc is entailed. Nothing is trained here: an arc between two content words is supported to the degree that the two
-words are close in the parse of one source sentence.
+an arc is entailed. Here, nothing is trained: an arc between two content words is supported if these words are close to
+each other in the parse of a source sentence.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Parser(Protocol):
     """Gives the words of sentences and their heads."""
 
     def parse(self, texts: Sequence[str]) -> list[list[tuple[Span, int]]]:
-        """Return, for each text, its words with the index of each word's head; the root is its own head."""
+        """Return, for each text, its words with the index of each word's head. The root is its own head."""
         ...
 
     def identity(self) -> str:
@@ -44,7 +44,7 @@ class Parser(Protocol):
 
 
 class SpacyParser:
-    """The dependency parser of a spaCy pipeline: `pipeline` is its folder, or the name of an installed one."""
+    """The dependency parser of a spaCy pipeline. `pipeline` is its folder, or the name of an installed one."""
 
     def __init__(self, pipeline: str) -> None:
         self.pipeline = pipeline
@@ -58,7 +58,7 @@ class SpacyParser:
         return identity_of(self._nlp)
 
     def parse(self, texts: Sequence[str]) -> list[list[tuple[Span, int]]]:
-        """Return, for each text, its words with the index of each word's head; the root is its own head."""
+        """Return, for each text, its words with the index of each word's head. The root is its own head."""
         docs = self._nlp.pipe(texts, batch_size=64)
         return [[(Span(token.idx, token.idx + len(token)), token.head.i) for token in doc] for doc in docs]
 
@@ -126,8 +126,8 @@ class DependencyArcs:
     """Arcs between content words that no source sentence has: `dependency_arcs[:PIPELINE]`, a spaCy pipeline.
 
     An arc of the response scores 1 - 1/d, where d is the smallest distance of its two words in the parse of a source
-    sentence. So it scores 0 if an arc joins them there, too. It scores 1 if no sentence has both words. A word's score
-    is the mean over its arcs, and the response's score the mean over all arcs.
+    sentence. If an arc joins them there, too, the score is 0. If no sentence has both words, it is 1. The score of a
+    word is the mean over its arcs, and the score of the response is the mean over all arcs.
 
     Args:
         parser: The parser, or the folder or name of a spaCy pipeline.
@@ -150,7 +150,7 @@ class DependencyArcs:
         return {"parser": self.parser.identity()}
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """Judge each case; each distinct sentence is parsed once."""
+        """Judge each case. Repeated sentences are parsed only once."""
         texts = dict.fromkeys(text for case in cases for text in (case.response, *(s.text for s in case.sources)))
         cut = {text: list(_pieces(text)) for text in texts}
         if len(self._parsed) > _KEPT:

@@ -1,4 +1,4 @@
-"""Write the product's classifiers as ONNX files into their folders, and check each file against the original."""
+"""Write Veridical's classifiers as ONNX files into their folders, and check each file against the original."""
 
 from __future__ import annotations
 

@@ -22,17 +22,17 @@ __all__ = ["Slots"]
 class Slots:
     """Attributes of restaurant descriptions (E2E) that the response states wrongly, adds or leaves out, by rule.
 
-    Each source is one attribute, written "name[value]". A verdict with score 1 marks each place where the response
-    states a value that no attribute has. An omission with score 1 marks an attribute to cover that the response does
-    not state. Vague mentions ("affordable") are not judged. Text that is not an attribute ("friendly staff") gets no
-    verdict.
+    Each source is one attribute, written "name[value]". If the response states a value that no attribute has, the place
+    has a verdict with score 1. If the response does not state an attribute that it should cover, the attribute has an
+    omission with score 1. Vague mentions ("affordable") are not judged, and there is no verdict on text about other
+    things ("friendly staff").
     """
 
     name: str = "slots"
     info: ClassVar[DetectorInfo] = DetectorInfo()
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """Judge each case; scores are 0 or 1."""
+        """Judge each case. Scores are 0 or 1."""
         return [self._one(case) for case in cases]
 
     def _one(self, case: Case) -> Judgement:

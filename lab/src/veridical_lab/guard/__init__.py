@@ -1,4 +1,4 @@
-"""Generate text with a detector in the loop: a local language model generates, and flagged text is replaced or cut off.
+"""Generate text with a local language model and a detector in the loop, so that flagged text is replaced or cut off.
 
 The strategies follow Liu et al. 2022, §1 (suppress tokens, guide beams) and CH-Wang et al. 2024, Limitations (backtrack
 and regenerate, reject and sample again, filter hypotheses). The final text is judged again as a whole.
@@ -79,7 +79,7 @@ def guard(
 
 
 class Guard:
-    """Runs a local language model with a detector in the loop. Both are loaded once, for any number of cases.
+    """Runs a local language model with a detector in the loop. Both are loaded only once, for any number of cases.
 
     Args:
         detector: As in `guard`.
@@ -127,7 +127,7 @@ class Guard:
             self.model = load(model)
 
     def generate(self, case: Case, monitor: Monitor | None = None) -> Guarded:
-        """Generate a response to `case`; see `guard`."""
+        """Generate a response to `case`. See `guard`."""
         options = self.options
         detector, template = self._detector_for(case)
         thresholds = thresholds_in_force(detector, options.threshold)

@@ -54,7 +54,7 @@ class BudgetUsage:
         return max(0, self._max_tokens - self.tokens)
 
     def exceeded(self) -> str | None:
-        """Return which limit is reached, in words; None while both tokens and seconds are left."""
+        """Return which limit is reached, in words, or None while there are both tokens and seconds left."""
         if not self.tokens_left():
             return f"the budget of {self._max_tokens} tokens is spent"
         if self.budget.seconds is not None and self.seconds >= self.budget.seconds:
@@ -95,7 +95,7 @@ class _Position:
 
 
 class DecodingLoop:
-    """Generates one text. Without a monitor, or when no intervention is left, the model generates by itself.
+    """Generates one text. If there is no monitor, or no intervention is left, the model generates without a guard.
 
     Args:
         generation: The text, which is empty at first.

@@ -1,7 +1,7 @@
 """Let a detector judge a text while it is being generated.
 
-A probe on the generating model, and the likelihood of sampled tokens, need no further forward passes. Any other
-detector gets the text so far, as a stream or sentence by sentence.
+A probe on the generating model needs no further forward passes, and neither does the likelihood of sampled tokens. For
+any other detector, the text so far is passed on as a stream or sentence by sentence.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ __all__ = ["HiddenStateMonitor", "LikelihoodMonitor", "Monitor", "SentenceMonito
 
 
 class Monitor(Protocol):
-    """A detector in the decoding loop; made for one text, used with one `Generation`."""
+    """A detector in the decoding loop. It is made for one text and used with one `Generation`."""
 
     def attached(self, generation: Generation) -> AbstractContextManager[object]:
-        """Return a context to hold open while the text is generated."""
+        """Return a context that stays open while the text is generated."""
         ...
 
     def verdicts(self, generation: Generation, *, final: bool) -> list[Verdict]:
@@ -131,7 +131,7 @@ class HiddenStateMonitor(_TokenMonitor):
     def judgement(self, case: Case, generation: Generation) -> Judgement | None:
         """Judge the text in `case` by the scores of a finished `generation`.
 
-        The result is None if its tokens do not match.
+        Return None if the tokens do not match.
         """
         try:
             return self.probe.judge_generated(case, generation.prompt, generation.ids, self._monitor.history)
@@ -168,7 +168,10 @@ class LikelihoodMonitor(_TokenMonitor):
 
 
 class StreamMonitor:
-    """Feeds the text to a detector with `stream(case)`. After a cut, a new session gets the remaining text."""
+    """Feeds the text to a detector with `stream(case)`.
+
+    After a cut, a new session is started with the remaining text.
+    """
 
     def __init__(self, detector: Any, case: Case) -> None:
         self._detector, self._case = detector, replace(case, response="")
@@ -202,7 +205,7 @@ class StreamMonitor:
 class SentenceMonitor:
     """Lets any detector judge the text so far when a sentence is complete, that is, when the next sentence has begun.
 
-    If the detector gives no verdicts, the new sentences get its score of the text so far.
+    If the detector gives no verdicts, its score of the text so far is used for the new sentences.
     """
 
     def __init__(self, detector: Detector, case: Case) -> None:

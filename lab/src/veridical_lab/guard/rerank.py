@@ -45,10 +45,10 @@ def rerank(
 
 
 def sampled_texts(generation: Generation, usage: BudgetUsage, sampling: Sampling, count: int) -> list[EndedText]:
-    """Sample up to `count` texts, in batches that the token budget is sure to allow.
+    """Sample up to `count` texts, in batches that are certain to stay within the token budget.
 
-    Text number n has the seed of `sampling` plus n, so it does not depend on the number of other texts. Texts that the
-    budget cut short are dropped. If all texts were cut short, the first one is returned.
+    The seed of text number n is the seed of `sampling` plus n, so it does not depend on how many other texts there are.
+    Texts that the budget cut short are dropped. If all texts were cut short, the first one is returned.
     """
     texts: list[EndedText] = []
     cut: set[str] = set()
@@ -147,7 +147,7 @@ def judge_texts(detector: Detector, case: Case, texts: Sequence[str]) -> list[Ju
 
 
 def response_score(judgement: Judgement) -> float | None:
-    """Return the score of the response or, without one, of its worst span. The result is None if nothing was judged."""
+    """Return the score of the response, or of its worst span if it has no score, or None if nothing was judged."""
     if judgement.hallucination is not None:
         return judgement.hallucination
     return max((verdict.score for verdict in judgement.verdicts), default=None)
@@ -158,7 +158,7 @@ def best_of(
 ) -> tuple[int, tuple[Intervention, ...]]:
     """Return the index of the text with the lowest score, and the other texts as interventions.
 
-    Texts that could not be judged come last. Among equal scores, the first text is chosen.
+    Texts that could not be judged come last. If scores are equal, the first text is chosen.
     """
     scores = [response_score(judgement) for judgement in judgements]
     best = min(range(len(texts)), key=lambda i: (scores[i] is None, scores[i] or 0.0, i))

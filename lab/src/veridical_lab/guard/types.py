@@ -1,4 +1,4 @@
-"""The types for guarded generation: options, sampling and budget go in; guarded texts and interventions come out."""
+"""The types for guarded generation: options, sampling and budget, and guarded texts and interventions."""
 
 from __future__ import annotations
 
@@ -61,8 +61,9 @@ class Sampling:
             raise InputError(f"top_p is {self.top_p}", hint="above 0 and at most 1")
 
     def cut(self, text: str) -> tuple[str, str | None]:
-        """Return `text` up to the first of the `stop` strings, and why it ends there, or None if it contains none of
-        them.
+        """Return `text` up to the first of the `stop` strings, and the reason why it ends there.
+
+        If it contains none of them, the reason is None.
         """
         stop = min((string for string in self.stop if string in text), key=text.index, default=None)
         return (text, None) if stop is None else (text[: text.index(stop)], f"the text reached {stop!r}")
@@ -70,16 +71,15 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class TokenBudget:
-    """The limits on the cost of guarding. The limit that is reached first applies.
+    """The limits on the cost of guarding. As soon as one of them is reached, it applies.
 
     Attributes:
-        interventions: The number of interventions, after which the rest is generated unguarded. With 0, the whole text
-            is unguarded.
-        retries: The number of retries at the same position, after which the best attempt is accepted.
-        tokens: The number of tokens sampled in total, including discarded tokens. At the limit, the text ends. Default:
+        interventions: The largest number of interventions. After that, the rest is generated without a guard. With 0,
+            the whole text is unguarded.
+        retries: The largest number of retries at the same position. After that, the best attempt is accepted.
+        tokens: The largest number of tokens to sample in total, including discarded ones. Then the text ends. Default:
             eight times `max_new_tokens`.
-        seconds: The time per text in seconds, checked before each token. At the limit, the text ends. Default: no
-            limit.
+        seconds: The time per text in seconds, checked before each token. Then the text ends. Default: no limit.
     """
 
     interventions: int = 20
@@ -121,7 +121,7 @@ class GuardOptions:
         sampling: How tokens are sampled.
         budget: The limits on the cost of guarding.
         compare: Whether to also generate and judge the text without a guard.
-        log: A function that receives a line of text for each intervention.
+        log: A function that is called with a line of text for each intervention.
     """
 
     strategy: str = "backtrack"
@@ -157,13 +157,13 @@ class Intervention:
     """One place where something was flagged, and what was done about it.
 
     Attributes:
-        span: The place in the final text, which is empty if nothing is there. None if that part of the draft was
+        span: The place in the final text. It is empty if nothing is there, and None if that part of the draft was
             discarded later.
         rejected: The text of the draft from the start of `span` to the end of the flagged part.
         score: The score of the flagged part. For rerank, the score of the sample, or None if it could not be judged.
-        action: "stopped": the text ends there. "backtracked", "suppressed": it was sampled again. "accepted": no retry
-            was left, and the best of all attempts was accepted (`rejected` may be the same text). "not chosen": another
-            sample was better.
+        action: "stopped" if the text ends there. "backtracked" or "suppressed" if it was sampled again. "accepted" if
+            no retry was left, so that the best of all attempts was accepted (`rejected` may be the same text). "not
+            chosen" if another sample was better.
     """
 
     span: Span | None

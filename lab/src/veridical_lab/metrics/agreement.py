@@ -1,7 +1,7 @@
 """Measure the agreement between annotators: chance-corrected, with the majority, and on spans.
 
 The chance-corrected measures are Krippendorff's alpha and Fleiss' kappa. `ratings` has a list of labels per annotator,
-with None for each item that the annotator did not label. Labels may be anything hashable.
+with None for each item that the annotator did not label. You can use any hashable labels.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ Ratings = Sequence[Sequence[Hashable | None]]
 def krippendorff_alpha(ratings: Ratings) -> float:
     """Compute Krippendorff's alpha for nominal labels.
 
-    Alpha lies in (-1, 1], where 1 means that all agree, 0 means chance, and negative values mean systematic
-    disagreement. Labels may be missing, and items with fewer than two labels do not count. Alpha is undefined if all
-    labels that count are the same, because no disagreement is expected then. Krippendorff 2011, "Computing
-    Krippendorff's Alpha-Reliability", §C; used in Liu et al. 2022, §3.
+    Alpha lies in (-1, 1]. It is 1 if all annotators agree and 0 if they agree as often as by chance, and negative
+    values mean systematic disagreement. Labels may be missing, and items with fewer than two labels are not used. If
+    all labels are the same, alpha is undefined, because no disagreement is expected.
+
+    See Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability", §C. Liu et al. 2022, §3, use this measure.
 
     >>> round(krippendorff_alpha([[0, 1, 0, 0, 0, 0, 0, 0, 1, 0], [1, 1, 1, 0, 0, 1, 0, 0, 0, 0]]), 3)  # §A
     0.095
@@ -52,9 +53,9 @@ def krippendorff_alpha(ratings: Ratings) -> float:
 def fleiss_kappa(ratings: Ratings) -> float:
     """Compute Fleiss' kappa (Fleiss 1971; used in CH-Wang et al. 2024, §3.3).
 
-    Kappa lies in [-1/(annotators - 1), 1], where 1 means that all agree, 0 means chance, and negative values mean less
-    agreement than by chance. Every item must have the same number of labels, at least two. If not, `InputError` is
-    raised, and you can use alpha instead. Kappa is undefined if all labels are the same.
+    Kappa lies in [-1/(annotators - 1), 1]. It is 1 if all annotators agree and 0 if they agree as often as by chance,
+    and negative values mean that they agree less often. If all labels are the same, it is undefined. Every item must
+    have the same number of labels, at least two. Otherwise `InputError` is raised, and you can use alpha instead.
 
     >>> fleiss_kappa([["yes", "no", "yes", "no"], ["yes", "no", "no", "yes"]])
     0.0
@@ -76,7 +77,7 @@ def majority_agreement(ratings: Ratings) -> float:
     """Compute the proportion of labels that agree with the majority of their item.
 
     It lies in [1 / number of categories, 1], where 1 means that all agree, and is not corrected for chance. Items with
-    one label, or with a tie for the most frequent label, do not count.
+    one label, or with a tie for the most frequent label, are not used.
 
     >>> majority_agreement([[1, 0, 1], [1, 1, 1], [0, None, 1]])  # the second item is a tie
     0.8333333333333334
@@ -94,7 +95,7 @@ def majority_accuracy(ratings: Ratings, reference: Sequence[Hashable | None]) ->
     """Compute the proportion of items whose most frequent label is the reference label, in [0, 1].
 
     Chang et al. 2024, §4.1.1, compare annotators with the authors' labels in this way. Items with a tie for the most
-    frequent label, or without a reference label (None), do not count.
+    frequent label, or without a reference label (None), are not used.
 
     Args:
         ratings: The labels of each annotator, with None for items that the annotator did not label.
@@ -133,10 +134,11 @@ def _counts(ratings: Ratings) -> tuple[Floats, list[Hashable]]:
 def pairwise_span_f1(annotations: Sequence[Sequence[Sequence[Span]]], units: Sequence[Units] | None = None) -> float:
     """Compute the mean F1-Sp over pairs of annotators, in [0, 1]. 1 means that all marked the same characters.
 
-    `annotations[a][i]` are the spans of annotator a in text i. `units` are those of `spans.f1_sp`, which is symmetric.
-    Pairs that marked nothing at all do not count, and the value is undefined if no pair counts. The mean is not
-    corrected for chance, because spans have no number of true negatives, and F1 does not need it (Hripcsak & Rothschild
-    2005).
+    `annotations[a][i]` are the spans of annotator a in text i. `units` are the same as for `spans.f1_sp`. Pairs of
+    annotators who marked nothing at all are left out. If no pair is left, the value is undefined.
+
+    The mean is not corrected for chance. Spans have no number of true negatives, and F1 does not need it (Hripcsak &
+    Rothschild 2005).
 
     >>> pairwise_span_f1([[[Span(0, 4)]], [[Span(0, 4)]], [[Span(2, 6)]]])
     0.6666666666666666

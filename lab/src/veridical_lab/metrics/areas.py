@@ -1,6 +1,6 @@
 """Test whether two areas under ROC curves on the same cases differ.
 
-All p-values are two-sided; a small value means that the result is unlikely if there is no difference.
+All p-values are two-sided. A small p-value means that the result would be unlikely if there were no difference.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class AreaTest:
     """The result of testing whether two areas under ROC curves differ on the same cases.
 
     `z` is positive if the first area is larger, and `p` is two-sided, in [0, 1]. `correlation` is the correlation of
-    the two areas, in [-1, 1]. It is 0 for areas that vary independently and 1 for areas that move together.
+    the two areas, in [-1, 1]. It is 0 if the areas vary independently and 1 if they move together.
     """
 
     area_a: float
@@ -38,10 +38,10 @@ class AreaTest:
 def hanley_mcneil(labels: ArrayLike, scores_a: ArrayLike, scores_b: ArrayLike) -> AreaTest:
     """Test whether two areas under ROC curves on the same cases differ (Hanley & McNeil 1983; Chang et al. 2024, §5.1).
 
-    The standard error of each area follows Hanley & McNeil 1982, with Q1 = A / (2 - A) and Q2 = 2 A² / (1 + A). The
-    correlation r of the areas is `area_correlation`, from the mean area and the mean Pearson correlation of the
-    systems' scores within the two classes. The test is undefined if all items have the same label, or if the standard
-    error is 0.
+    The standard error of each area is computed as in Hanley & McNeil 1982, with Q1 = A / (2 - A) and Q2 = 2 A² / (1 +
+    A). The correlation r of the areas is computed by `area_correlation`, from the mean area and the mean Pearson
+    correlation of the systems' scores within the two classes. The test is undefined if all items have the same label,
+    or if the standard error is 0.
 
     >>> test = hanley_mcneil([1, 1, 1, 0, 0, 0], [0.9, 0.8, 0.4, 0.5, 0.2, 0.1], [0.6, 0.3, 0.5, 0.4, 0.7, 0.1])
     >>> round(test.area_a, 3), round(test.area_b, 3), round(test.p, 2)
@@ -62,14 +62,15 @@ def hanley_mcneil(labels: ArrayLike, scores_a: ArrayLike, scores_b: ArrayLike) -
 
 
 def area_correlation(rating: float, area: float) -> float:
-    """Compute the correlation r of two areas under ROC curves from the mean correlation of the scores and the mean
-    area.
+    """Compute the correlation r of two areas under ROC curves from the correlation of their scores.
 
-    This replaces the table of Hanley & McNeil 1983. For two normal classes of equal spread and large samples, the
-    covariance of the areas is proportional to P(c) - A². P(c) is the chance that two standard normals of correlation c
-    are both below z, the A-quantile. Here c is `rating` / 2 between the systems, and 1/2 within one system. By
-    Plackett's identity, P(c) - A² is, up to a factor, the integral of exp(-z² / (1 + t)) / sqrt(1 - t²) from 0 to c.
-    The printed table differs by at most 0.015 up to an area of 0.95, and by at most 0.022 at 0.975.
+    Pass the mean correlation of the scores and the mean area. You can use this instead of the table of Hanley & McNeil
+    1983. The printed table differs by at most 0.015 up to an area of 0.95, and by at most 0.022 at 0.975.
+
+    For two normal classes of equal spread and large samples, the covariance of the areas is proportional to P(c) - A².
+    P(c) is the probability that two standard normals of correlation c are both below z, the A-quantile. Between the two
+    systems, c is `rating` / 2, and within one system it is 1/2. By Plackett's identity, P(c) - A² is, up to a factor,
+    the integral of exp(-z² / (1 + t)) / sqrt(1 - t²) from 0 to c.
 
     >>> round(area_correlation(0.5, 0.9), 2)  # the table prints 0.41
     0.42

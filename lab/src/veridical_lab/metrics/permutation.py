@@ -1,9 +1,10 @@
 """Test whether two systems differ on the same cases by paired permutation, exactly wherever this is feasible.
 
-Under the null hypothesis, each case's two outcomes may be swapped, which gives 2^n assignments. Accuracy and F1 depend
-only on integer sums, so dynamic programming over the *kinds* of difference gives the distribution of these sums: each
-kind adds a binomial number of swaps (Zmigrod, Vieira and Cotterell 2022; CH-Wang et al. 2024, §5.4). F1-Sp sums
-fractions. For it, `permutation_of_sums` tries all assignments if there are few, and draws some of them otherwise.
+If there were no difference, you could swap the two outcomes of each case, which gives 2^n assignments. Accuracy and F1
+depend only on integer sums, whose distribution can be computed by dynamic programming over the *kinds* of difference:
+each kind adds a binomial number of swaps (Zmigrod, Vieira and Cotterell 2022; CH-Wang et al. 2024, §5.4). F1-Sp adds up
+fractions instead. For such values, `permutation_of_sums` tries all assignments if there are few, and otherwise draws
+some of them.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ Integers = NDArray[np.int64]
 def permutation_accuracy(labels: ArrayLike, predicted_a: ArrayLike, predicted_b: ArrayLike) -> float:
     """Compute the exact two-sided p-value of the difference between two accuracies, in (0, 1].
 
-    It is the proportion of assignments whose difference is at least as large as the observed difference. For accuracy,
-    this is the sign test on the cases that only one system gets right (the exact form of McNemar's test).
+    It is the proportion of assignments whose difference is at least as large as the observed one. For accuracy, this is
+    the same as the sign test on the cases that only one system gets right (the exact form of McNemar's test).
 
     >>> permutation_accuracy([1, 1, 1, 0], [1, 1, 1, 0], [0, 0, 0, 0])  # 3 differ, all one way: 2 of 8
     0.25
@@ -69,7 +70,10 @@ def permutation_sum(values_a: ArrayLike, values_b: ArrayLike) -> float:
 
 @dataclass(frozen=True, slots=True)
 class PermutationTest:
-    """A two-sided p-value, and the number of assignments that it comes from: all of them (`exact`), or random draws."""
+    """A two-sided p-value, and the number of assignments that it is computed from.
+
+    If `exact` is True, these are all assignments. Otherwise they are random draws.
+    """
 
     p: float
     exact: bool
@@ -87,7 +91,7 @@ def permutation_of_sums(
     """Run the paired-permutation test for any value that depends on sums over cases, such as F1-Sp.
 
     The test is exact if the cases that differ have at most `draws` assignments. Otherwise, assignments are drawn at
-    random, and p is (1 + number at least as extreme) / (1 + draws), which is never 0 (Phipson and Smyth 2010).
+    random, and p is (1 + number at least as extreme) / (1 + draws). This is never 0 (Phipson and Smyth 2010).
 
     Args:
         sums_a: The numbers that each case adds under the first system, *shape* (cases, k).
@@ -146,11 +150,11 @@ def permutation_f1_counts(counts_a: ArrayLike, counts_b: ArrayLike) -> float:
     """Compute the exact two-sided p-value of the difference between two F1, if each case adds (tp, fp, fn).
 
     The p-value lies in (0, 1]. `counts_a` and `counts_b` contain whole numbers, *shape* (cases, 3), such as the rows of
-    `token_f1`. A case is swapped as a whole.
+    `token_f1`. A case is always swapped as a whole.
 
     Raises:
-        InputError: The gold (tp + fn) of a case is not the same for both systems, or the sums span more than 20,000,000
-            states. In the second case, count tokens rather than characters.
+        InputError: The gold (tp + fn) of a case is not the same for both systems, or the sums have more than 20,000,000
+            states. In the second case, count tokens instead of characters.
         UndefinedMetricError: There are no gold positives.
 
     >>> permutation_f1_counts([[2, 0, 0], [1, 1, 0]], [[0, 1, 2], [0, 0, 1]])

@@ -1,7 +1,7 @@
 """All metrics by name (`METRICS`), of responses, pairs, tokens, characters, spans and coverage.
 
-The metrics `word_roc_auc` and `source_word_roc_auc` ignore NLTK's stop words. Use the functions of the same names to
-make these metrics with other stop words.
+The metrics `word_roc_auc` and `source_word_roc_auc` ignore NLTK's stop words. To use other stop words, make these
+metrics with the functions of the same names.
 """
 
 from __future__ import annotations

@@ -33,8 +33,8 @@ def reliability(
 ) -> list[Bin]:
     """Return the reliability curve as at most `bins` bars in ascending order of score. Empty bars are left out.
 
-    By default, the bins have equal width over [0, 1] and are closed on the right (Guo et al. 2017 §2). With
-    `equal_mass`, they have equal total weight. Equal scores always share a bin.
+    By default, the bins have equal width over [0, 1] and are closed on the right (Guo et al. 2017 §2). If you set
+    `equal_mass`, they have equal total weight instead. Equal scores are always in the same bin.
 
     >>> reliability([0, 1, 1], [0.05, 0.9, 1.0], bins=2)
     [Bin(score=0.05, rate=0.0, weight=1.0), Bin(score=0.95, rate=1.0, weight=2.0)]
@@ -66,9 +66,9 @@ def ece(
 ) -> float:
     """Compute the expected calibration error of scores that are meant as probabilities of the positive class.
 
-    It is the weighted mean gap between score and proportion of positives over the bars of `reliability` (Naeini et al.
-    2015). It lies in [0, 1], where 0 means calibrated and 1 means always sure and always wrong. `equal_mass` follows
-    Nixon et al. 2019.
+    In each bar of `reliability`, the mean score is compared with the proportion of positives. The error is the weighted
+    mean of these differences (Naeini et al. 2015). It lies in [0, 1], where 0 means calibrated and 1 means always sure
+    and always wrong. For `equal_mass`, see Nixon et al. 2019.
 
     >>> round(ece([0, 1, 1], [0.05, 0.9, 1.0], bins=2), 4)
     0.05

@@ -1,8 +1,9 @@
 """Compare gold spans with predicted spans of the same text.
 
-The measures are partial credit, exact matches, any overlap, and the two measures of Mu-SHROOM. Row functions take one
-text and return rows, so that cases can be weighted. Value functions take the rows of all cases. `f1_sp` does both steps
-for a list of texts.
+You can give partial credit, count exact matches or any overlap, or use the two measures of Mu-SHROOM.
+
+Most measures are computed in two steps, so that you can weight cases. First, a function turns each text into rows. Then
+a second function computes the value from the rows of all texts. `f1_sp` does both steps at once.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ __all__ = [
 
 
 def character_counts(gold: Bools, predicted: Bools, judged: Bools | None = None) -> Confusion:
-    """Count the characters that are flagged rightly, flagged wrongly, missed, or rightly not flagged.
+    """Count the characters of a text by whether they are flagged and whether they should be.
 
     Args:
         gold: Whether each character is in a gold span. *Shape:* (characters,)
         predicted: Whether each character is in a predicted span. *Shape:* (characters,)
-        judged: Whether each character counts. Default: all characters count. *Shape:* (characters,)
+        judged: Whether to count each character. Default: all characters are counted. *Shape:* (characters,)
 
     >>> character_counts(mask(6, [Span(0, 3)]), mask(6, [Span(2, 5)])).f1()
     0.3333333333333333
@@ -53,17 +54,17 @@ def character_counts(gold: Bools, predicted: Bools, judged: Bools | None = None)
 
 
 def coverage_rows(gold: Sequence[Span], predicted: Sequence[Span], units: Units | None = None) -> Floats:
-    """Return, for each span, the proportion of it that the spans of the other side cover (CH-Wang et al. 2024, §4.3).
+    """Return how much of each span is covered by the spans of the other side (CH-Wang et al. 2024, §4.3).
 
     Args:
         gold: The gold spans of one text.
         predicted: The predicted spans of the text.
         units: The tokens in which spans are measured. A span then consists of the tokens that share a character with
-            it, and a span without a token gets no row. Default: spans are measured in characters.
+            it. If there are none, the span has no row. Default: spans are measured in characters.
 
     Returns:
-        A row for each span, with 0 for a gold span or 1 for a predicted span, then the covered proportion in [0, 1].
-        *Shape:* (spans, 2)
+        A row for each span: 0 for a gold span or 1 for a predicted span, and the covered proportion in [0, 1]. *Shape:*
+        (spans, 2)
 
     >>> coverage_rows([Span(0, 4)], [Span(2, 5), Span(9, 10)]).round(2).tolist()
     [[0.0, 0.5], [1.0, 0.67], [1.0, 0.0]]
@@ -97,7 +98,8 @@ def _covered(spans: Sequence[Span], others: Sequence[Span], units: Units | None)
 def f1_of_coverages(rows: ArrayLike, weight: ArrayLike | None = None) -> float:
     """Compute F1-Sp, the span F1 with partial credit, from the rows of all texts (CH-Wang et al. 2024, §4.3).
 
-    Recall is the mean covered proportion of the gold spans, and precision is that of the predicted spans.
+    Recall is the mean covered proportion of the gold spans, and precision is the mean covered proportion of the
+    predicted spans.
 
     Args:
         rows: The rows of `coverage_rows`. *Shape:* (spans, 2)
@@ -117,7 +119,7 @@ def f1_of_coverages(rows: ArrayLike, weight: ArrayLike | None = None) -> float:
 
 
 def coverage_terms(rows: Floats) -> Floats:
-    """Return what each row of `coverage_rows` adds to the four sums behind F1-Sp.
+    """Return what each row of `coverage_rows` adds to the four sums that F1-Sp is computed from.
 
     The sums are the number of gold spans, their covered proportions, the number of predicted spans, and their covered
     proportions. The result has *shape* (spans, 4).
@@ -171,9 +173,10 @@ def f1_sp(
 
 
 def overlap_rows(gold: Sequence[Span], predicted: Sequence[Span]) -> Floats:
-    """Return the rows of `coverage_rows`, but with full credit for any span that shares at least one character.
+    """Return rows as `coverage_rows` does, but with full credit for any overlap.
 
-    `f1_of_coverages` computes the overlap F1 from these rows.
+    A span is fully covered if it shares at least one character with the other side. To compute the overlap F1 from
+    these rows, use `f1_of_coverages`.
 
     >>> overlap_rows([Span(0, 4)], [Span(2, 5), Span(9, 10)]).tolist()
     [[0.0, 1.0], [1.0, 1.0], [1.0, 0.0]]
@@ -184,11 +187,10 @@ def overlap_rows(gold: Sequence[Span], predicted: Sequence[Span]) -> Floats:
 
 
 def exact_counts(gold: Sequence[Span], predicted: Sequence[Span]) -> Confusion:
-    """Count the spans of one text that match exactly, the predicted spans without a match, and the gold spans without
-    one.
+    """Count the spans of one text that match exactly, and the predicted and the gold spans that have no match.
 
-    Repeated and empty spans do not count. Add up the counts of all texts and call `f1()` to get the exact-span F1, from
-    0 (no span matches) to 1 (all match).
+    Repeated and empty spans are ignored. To compute the exact-span F1, add up the counts of all texts and call `f1()`.
+    It ranges from 0 (no span matches) to 1 (all match).
 
     >>> exact_counts([Span(0, 4), Span(6, 8)], [Span(0, 4), Span(6, 9)]).f1()
     0.5
@@ -202,8 +204,8 @@ def exact_counts(gold: Sequence[Span], predicted: Sequence[Span]) -> Confusion:
 def mushroom_iou(gold: Sequence[Span], predicted: Sequence[Span]) -> float:
     """Compute the intersection over union of the characters in the gold and the predicted spans of one text.
 
-    Mu-SHROOM (SemEval-2025 task 3) averages this value over texts. Its gold spans are the characters whose soft label
-    is **above** 0.5.
+    Mu-SHROOM (SemEval-2025 task 3) averages this value over all texts. In its gold spans, the soft label of each
+    character is **above** 0.5.
 
     Returns:
         A value from 0 (disjoint) to 1 (equal, or both empty).
@@ -221,8 +223,9 @@ def mushroom_iou(gold: Sequence[Span], predicted: Sequence[Span]) -> float:
 def mushroom_cor(gold: ArrayLike, predicted: ArrayLike) -> float:
     """Compute Spearman's correlation of the gold and the predicted soft labels of the characters in one text.
 
-    Mu-SHROOM (SemEval-2025 task 3) averages this value over texts. If all labels of one side are equal (to 8 decimals),
-    the value is 1 if all labels of the other side are equal, too, and 0 otherwise.
+    Mu-SHROOM (SemEval-2025 task 3) averages this value over all texts. The correlation is not defined if all labels of
+    one side are equal (to 8 decimals). In this case, the result is 1 if the labels of the other side are all equal,
+    too, and 0 otherwise.
 
     Args:
         gold: The fraction of annotators who marked each character. *Shape:* (characters,)

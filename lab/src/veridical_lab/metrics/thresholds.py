@@ -23,8 +23,8 @@ def fit_metric_thresholds(
 ) -> tuple[dict[str, float], list[str]]:
     """Fit a threshold for each metric level (`Metric.level`) on the units that its metrics count.
 
-    Responses, white-space tokens, characters and sources are fitted by the criterion. Under "f1", span metrics get the
-    threshold with the highest F1-Sp. Under any other criterion, they get the threshold of the tokens.
+    Responses, white-space tokens, characters and sources are fitted by the criterion. If the criterion is "f1", span
+    metrics use the threshold with the highest F1-Sp. For any other criterion, they use the threshold of tokens.
 
     Args:
         judged: The labelled (validation) examples, each with its judgement.
@@ -57,8 +57,8 @@ def fit_metric_thresholds(
 def threshold_for_f1_sp(judged: Sequence[tuple[Example, Judgement]], *, candidates: int = 100) -> float:
     """Choose the threshold with the highest F1-Sp (CH-Wang et al. 2024, §5.2).
 
-    On a tie, the highest of the best thresholds wins. The function tries the distinct scores of judged characters, but
-    at most `candidates` of them, at even ranks.
+    If several thresholds are equally good, the highest of them is chosen. The function tries all different scores of
+    judged characters, or `candidates` of them at even ranks if there are more.
 
     Raises:
         UndefinedMetricError: No span is labelled, or all scores are 0.

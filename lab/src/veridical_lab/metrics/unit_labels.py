@@ -21,8 +21,9 @@ def unit_labels(example: Example, units: Sequence[Span], *, soft: bool = False) 
     """Return the gold label of each unit of a response, and whether the unit has a label.
 
     A unit has a label if gold judged at least one of its characters that are not white space. The label is 1 if such a
-    character lies in a gold span with a score of 0.5 or more, and 0 otherwise. No unit has a label if gold calls the
-    response hallucinated without marking a span, or if gold is only about coverage. Both results have *shape* (units,).
+    character lies in a gold span with a score of 0.5 or more, and 0 otherwise. No unit has a label if gold says that
+    the response is hallucinated but marks no span, or if gold is only about coverage. Both results have *shape*
+    (units,).
 
     Args:
         example: The case with its gold judgement.
@@ -56,7 +57,7 @@ def unit_labels(example: Example, units: Sequence[Span], *, soft: bool = False) 
 def labelled_phrase(example: Example) -> Span | None:
     """Return the only phrase of a response that gold judges, as in HaDes (Liu et al. 2022, §3.1).
 
-    A phrase has at most 12 words and is not the whole response. The result is None if gold judges anything else.
+    A phrase has at most 12 words and is not the whole response. Return None if gold judges anything else.
 
     >>> from veridical.records.types import Case, Judgement
     >>> labelled_phrase(Example(Case("1", "In Rome"), Judgement("1", "human:a", 1.0, judged=(Span(3, 7),))))

@@ -1,6 +1,6 @@
 """Run forward passes for differentiation, with frozen parameters, activation checkpointing, and a memory estimate.
 
-Results stay the same, and each context leaves the model as it was.
+The results stay the same, and when a context ends, the model is as it was before.
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ def frozen(model: Any) -> Iterator[None]:
 
 @contextmanager
 def fast_path(model: Any, tokens: int) -> Iterator[None]:
-    """Run the model `frozen`, on the faster of two equivalent paths for `tokens` tokens, while the context lasts."""
+    """Freeze the model and run it on the faster of two equivalent paths while the context lasts.
+
+    Which path is faster depends on the number of tokens, `tokens`.
+    """
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.nn.functional import gelu
@@ -78,7 +81,7 @@ def _plain_attention(model: Any, tokens: int) -> bool:
 
 @contextmanager
 def activation_checkpointing(model: Any, on: bool) -> Iterator[None]:
-    """If `on`, keep only each block's input, and run the block again in each backward pass."""
+    """If `on` is set, keep only the input of each block, and run the block again in each backward pass."""
     from torch.utils.checkpoint import checkpoint
 
     def lean(forward: Callable[..., Any]) -> Callable[..., Any]:
@@ -97,7 +100,10 @@ def activation_checkpointing(model: Any, on: bool) -> Iterator[None]:
 
 
 def blocks(model: Any) -> list[Any]:
-    """Return the blocks of the model (of encoder and decoder) without its head: its outermost lists of modules."""
+    """Return the blocks of the model (of encoder and decoder) without its head.
+
+    These are its outermost lists of modules.
+    """
     from torch.nn import ModuleList
 
     outermost: list[Any] = []
@@ -113,7 +119,7 @@ def bytes_needed(model: Any, tokens: int) -> int:
 
 
 def activation_memory(model: Any, tokens: int) -> tuple[float, float, float]:
-    """Return the bytes kept for the backward pass of a text of `tokens`: fixed, per token, and per pair of tokens."""
+    """Return the bytes that are kept for the backward pass of a text: fixed, per token, and per pair of tokens."""
     measured, plain = _measured.setdefault(model, {}), _plain_attention(model, tokens)
     if plain not in measured:
         a, b, c = _PROBE
@@ -154,7 +160,7 @@ def _saved_bytes(model: Any, tokens: int, like: int | None = None) -> int:
 
 
 def free_bytes(device: Any) -> int:
-    """Return most of the free bytes on `device`; a very large number if that is unknown."""
+    """Return most of the free bytes on `device`, or a very large number if they are unknown."""
     import torch
 
     if torch.device(device).type == "cuda":

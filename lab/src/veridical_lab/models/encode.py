@@ -1,7 +1,8 @@
 """Encode each case as one text, with token ids, and the characters of response and sources for every token.
 
-Prompt and response are tokenised together, so that the model sees familiar tokens. The two sides of an encoder-decoder
-are tokenised separately. Sources that are too long for the model are read in windows. The response is never cut.
+The prompt and the response are tokenised together, so that the model sees familiar tokens. For an encoder-decoder, the
+two sides are tokenised separately. Sources that are too long for the model are read in windows. The response is never
+cut.
 """
 
 from __future__ import annotations
@@ -62,12 +63,12 @@ class Encoded:
 
     @property
     def scored_from(self) -> int:
-        """The index (0 or 1) of the first response token that a token before it predicts."""
+        """The index (0 or 1) of the first response token that is predicted by a token before it."""
         return int(self.response_start == 0)
 
 
 def default_template(model: LocalModel) -> str:
-    """Return the template to use by default. For an encoder-decoder, which rewrites one text, it is "bare"."""
+    """Return the template to use by default. It is "bare" for an encoder-decoder, which rewrites one text."""
     return "bare" if model.kind == "seq2seq" else "general"
 
 
@@ -81,8 +82,8 @@ def encode(
 ) -> list[Encoded]:
     """Encode a case as one sequence, or as several windows if its sources are longer than the model reads at once.
 
-    A token that contains the prompt's last white space and the response's first characters belongs to the response. Any
-    other token across this boundary is avoided by tokenising prompt and response separately.
+    A token may contain the last white space of the prompt together with the first characters of the response. It then
+    belongs to the response. If another token would cross this boundary, prompt and response are tokenised separately.
 
     Args:
         model: The model that will read the case.

@@ -1,8 +1,10 @@
 """Replace words of a text by others that a language model expects there.
 
 A masked model reads the whole text with all these words masked, and fills each word from its first piece to its last. A
-causal model proposes pieces from the text before a word. Fillings do not depend on which texts are run together,
-because a choice within the rounding error of a batch is repeated on a pass over its text alone.
+causal model proposes pieces from the text before a word.
+
+The fillings do not depend on which texts are run together. If a choice is within the rounding error of a batch, it is
+repeated on a pass over its text alone.
 """
 
 from __future__ import annotations
@@ -55,8 +57,9 @@ class PieceSampling:
             )
 
     def choose(self, values: NDArray[np.float64], pieces: NDArray[np.int64], point: float) -> tuple[int, float]:
-        """Choose one of the pieces, and return it with the smallest change in a logit or probability that changes the
-        choice.
+        """Choose one of the pieces, and return it with the margin of the choice.
+
+        The margin is the smallest change in a logit or probability that would change the choice.
 
         Args:
             values: The logits in descending order, `top_k` + 1 of them if there are enough.
@@ -117,8 +120,9 @@ class _State:
 class Filler:
     """Fills the words of texts with a masked or a causal language model.
 
-    Each piece is replaced by a piece of the same form: it begins a word or continues a word, and has letters of the
-    same script or equally many digits. It is never a stop word or the original piece. Punctuation inside a name stays.
+    Each piece is replaced by a piece of the same form: both begin a word or both continue a word, and both have letters
+    of the same script or equally many digits. The new piece is never a stop word or the original one. Punctuation
+    inside a name is kept.
 
     Args:
         model: A masked or a causal language model.
@@ -145,7 +149,7 @@ class Filler:
         self._forms = _Forms(model)
 
     def gaps(self, text: str, spans: Sequence[Span]) -> Gaps:
-        """Find the places to fill in `text`; `spans` are in order and do not overlap."""
+        """Find the places to fill in `text`. `spans` must be in order and must not overlap."""
         tokens = tokenize(self.model.tokenizer, text)
         usable: list[Span] = []
         runs: list[tuple[tuple[Span, int, int], ...]] = []
@@ -185,7 +189,7 @@ class Filler:
         return runs
 
     def fill(self, gaps: Sequence[Gaps], names: Sequence[str], count: int = 1) -> list[list[tuple[str, ...]]]:
-        """Return `count` fillings of each text: the new words at its spans, or the old words if nothing fits.
+        """Return `count` fillings of each text, which are the new words at its spans, or the old words if nothing fits.
 
         Args:
             gaps: The texts to fill.

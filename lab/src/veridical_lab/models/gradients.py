@@ -1,8 +1,8 @@
 """Compute the gradient salience of tokens: how strongly each token of a text affects the score of each later token.
 
-One forward pass serves all targets. The language-model head's part of each gradient is written in closed form, and only
-the input embeddings need a gradient. Words and sources are handled elsewhere. This follows Chang et al. 2024, §3.2,
-with the method of Denil et al. 2014.
+One forward pass is used for all targets. The part of each gradient that goes through the language-model head is
+computed in closed form, and only the input embeddings need a gradient. This module knows nothing about words and
+sources. It follows Chang et al. 2024, §3.2, with the method of Denil et al. 2014.
 """
 
 from __future__ import annotations
@@ -85,9 +85,9 @@ def salience(
 ) -> np.ndarray:
     """Compute how strongly each token affects each target.
 
-    A target is a position `t` of `ids`. Its column holds, for every token before `t`, the gradient of the score of
-    `ids[t]` (as predicted at `t - 1`) with respect to that token's input embedding. Rows from `t` on are 0. The result
-    is signed, in float32, with *shape* (tokens, targets).
+    A target is a position `t` of `ids`. Its column contains, for every token before `t`, the gradient of the score of
+    `ids[t]` (as predicted at `t - 1`) with respect to the input embedding of this token. Rows from `t` on are 0. The
+    result is signed, in float32, with *shape* (tokens, targets).
 
     Args:
         model: A transformers model with a language-model head.

@@ -40,7 +40,10 @@ class MaskedOutputs:
 
 @dataclass(frozen=True, slots=True)
 class MaskedSequence:
-    """One sequence: its text and stretch, its ids with masks, the position of the first mask, and the hidden ids."""
+    """One sequence for the model.
+
+    It has the text and the masked stretch, the ids with masks, the position of the first mask, and the hidden ids.
+    """
 
     text: int
     stretch: int
@@ -91,7 +94,7 @@ def mask_in_turn(
 def masked_sequences(
     model: LocalModel, number: int, text: str, stretches: Sequence[Span], left_only: bool
 ) -> Iterator[MaskedSequence]:
-    """Yield the sequences of one text, the `number`-th: one for each stretch that has tokens and fits."""
+    """Yield the sequences of text number `number`, with one for each stretch that has tokens and fits."""
     around = special_tokens(model)
     tokens = tokenize(model.tokenizer, text)
     room = model.max_positions - len(around.before) - len(around.after)

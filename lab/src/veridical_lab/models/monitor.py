@@ -35,7 +35,11 @@ class ProbeHead(Protocol):
 
 
 def check_causal(model: LocalModel) -> None:
-    """Raise `InputError` unless `model` is a causal language model, the only kind that generates token by token."""
+    """Check that `model` is a causal language model, the only kind that generates token by token.
+
+    Raises:
+        InputError: It is another kind of model.
+    """
     if model.kind != "causal":
         raise InputError(
             f"{model.name} is an encoder: it reads a text at once, not while it is generated",
@@ -46,12 +50,12 @@ def check_causal(model: LocalModel) -> None:
 class ProbeMonitor:
     """Scores every token of responses that are being generated.
 
-    It keeps a few numbers per probe, but no hidden state.
+    You can attach it to a model, or pass the hidden states of each token to `step` in your own decoding loop. It keeps
+    a few numbers per probe, but no hidden state.
 
-    Attach it to a model, or pass `step` the hidden states of each token in your own decoding loop. A token is scored
-    when the model processes it, one step after sampling it. So the last token of a text has no score unless it is
-    processed, too. Rows of a batch are identified by their index. Beam search is not supported, because it permutes the
-    rows.
+    A token is scored when the model reads it, which is one step after it was sampled. The last token of a text
+    therefore has no score unless the model reads it, too. The rows of a batch are identified by their index. Beam
+    search is not supported, because it permutes the rows.
 
     Args:
         heads: The probes by objective.
@@ -138,13 +142,14 @@ class ProbeMonitor:
 
     @contextmanager
     def attached(self, model: LocalModel, pass_start: Callable[[], int] | None = None) -> Iterator[ProbeMonitor]:
-        """Score the tokens of all forward passes of a model while the context lasts, whoever runs them.
+        """Score the tokens of all forward passes of a model while the context lasts.
 
         Args:
             model: A causal language model.
-            pass_start: A function that returns, during a pass, the index in the response of the pass's first token,
-                below 0 in the prompt. Tokens of the prompt and scored tokens are skipped. Default: the first pass is
-                the prompt, and every other pass has new tokens of the response, as in `generate()`.
+            pass_start: A function that is called during a pass and returns the index in the response of the first token
+                of the pass. It is below 0 in the prompt. Tokens of the prompt and tokens that already have a score are
+                skipped. Default: the first pass is the prompt, and every other pass has new tokens of the response, as
+                in `generate()`.
         """
         import torch
 

@@ -1,7 +1,7 @@
 """Write the backbone of a token classifier, or a sequence classifier, as an ONNX file in fp32 or int8.
 
-`models.onnx_graph` decides which parts are in int8. A file records the hash of its original weights and its distance
-from them. `inference.onnx_runtime`, which runs the file, refuses a file made from another model.
+`models.onnx_graph` decides which parts are in int8. A file records the hash of its original weights and how far its
+results are from theirs. `inference.onnx_runtime` runs the file, and refuses it if it was made from another model.
 """
 
 from __future__ import annotations

@@ -103,7 +103,8 @@ def attention_table() -> dict[Callable[..., Any], Callable[..., Any]]:
 def join_attention(model: onnx.ModelProto) -> None:
     """Remove the nodes that split states by head before an attention and join them after it, in place.
 
-    `MultiHeadAttention` splits the states itself. Nodes that do more than reshape, such as rotating positions, stay.
+    `MultiHeadAttention` splits the states itself. If a node does more than reshape, such as rotating positions, it is
+    kept.
     """
     graph = model.graph
     ranks = {info.name: len(info.type.tensor_type.shape.dim) for info in graph.value_info}
@@ -129,13 +130,14 @@ def join_attention(model: onnx.ModelProto) -> None:
 
 
 def keep_tokens(model: onnx.ModelProto) -> bool:
-    """Make a graph return only the states of the tokens `KEPT`, in place.
+    """Make a graph return only the states of the tokens `KEPT`, in place. Return False if this is not possible.
 
-    The result is False if this is not possible.
+    From the queries of the last attention on, nothing is computed for other tokens. For this, three conditions must be
+    met:
 
-    From the queries of the last attention on, nothing is computed for other tokens. This has three conditions: the last
-    attention has no mask except one added to its scores; its queries are a product of states with a matrix; and every
-    node after it computes each token separately.
+    * The last attention has no mask, except one that is added to its scores.
+    * Its queries are a product of states with a matrix.
+    * Every node after it computes each token separately.
     """
     from onnx import TensorProto, helper
 
@@ -187,13 +189,13 @@ def quantise(model: onnx.ModelProto, *, by_token: bool = False) -> None:
     """Convert the embedding tables and constant matrices of a model to int8, in place.
 
     Each row of a table and each column of a matrix has its own scale. The other factor of a product is quantised to 8
-    bits while the model runs. Outputs of layer normalisation and attention use one scale, because their tokens have
-    similar magnitudes. All other states use one scale per token, so that a large number in one token costs the other
-    tokens no precision. With `by_token`, each token has its own scale everywhere, so that texts in one row do not
-    affect each other.
+    bits while the model runs. For the outputs of layer normalisation and attention, there is one scale, because their
+    tokens have similar magnitudes. All other states have one scale per token. Otherwise a large number in one token
+    would reduce the precision of the other tokens. If you set `by_token`, each token always has its own scale, so that
+    texts in one row do not affect each other.
 
-    Weights are at most 64, because processors with AVX2 but without VNNI add two 8-bit products in 16 bits, and 2 * 64
-    * 255 does not overflow there.
+    Weights are at most 64. Processors with AVX2 but without VNNI add two 8-bit products in 16 bits, and 2 * 64 * 255
+    does not overflow there.
     """
     from onnx import helper
 

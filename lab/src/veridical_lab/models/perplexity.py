@@ -15,10 +15,10 @@ __all__ = ["mean_surprisal"]
 
 
 def mean_surprisal(model: LocalModel, texts: Sequence[str], *, max_batch_tokens: int | None = None) -> list[float]:
-    """Return the mean of -log p over the tokens of each text, in nats. A text without predicted tokens has NaN.
+    """Return the mean of -log p over the tokens of each text, in nats, or NaN for a text without predicted tokens.
 
-    A text longer than the model's limit is read in consecutive pieces. Results do not depend on which texts are run
-    together (within 1e-5 in fp32).
+    A text that is longer than the model's limit is read in consecutive pieces. The results do not depend on which texts
+    are run together (within 1e-5 in fp32).
     """
     before = special_tokens(model).before
     room = model.max_positions - len(before)

@@ -1,8 +1,8 @@
 """Compute probes on a language model's hidden states from arrays: linear, attention-pooling, small MLP, ensemble.
 
-This follows CH-Wang et al. 2024, §4.1. Every kind first projects a hidden state to a few numbers, and then works on
-these numbers. The scores of all prefixes of a response therefore cost O(tokens), and `StreamingProbes` keeps O(1)
-numbers per probe during generation.
+This follows CH-Wang et al. 2024, §4.1. All kinds of probes first project a hidden state to a few numbers, and then use
+only these numbers. The scores of all prefixes of a response therefore take O(tokens) time, and `StreamingProbes` needs
+to keep only O(1) numbers per probe during generation.
 """
 
 from __future__ import annotations
@@ -37,14 +37,16 @@ class Probes:
     """One probe for each of `sublayers`, and the combination of their probabilities into one probability.
 
     A hidden state h (width,) becomes z = `projection` @ h + `offset`, with *shapes* (probes, k, width) and (probes, k).
-    k is 1 for linear (the logit), 2 for pooling (the value w·h + b and the attention q·h), and the number of hidden
-    units for mlp. The logit of an mlp is `output` @ relu(z) + `bias`, with *shapes* (probes, k) and (probes,).
+    For linear probes, k is 1 and z is the logit. For pooling, k is 2: the value w·h + b and the attention q·h. For mlp,
+    k is the number of hidden units, and the logit is `output` @ relu(z) + `bias`, with *shapes* (probes, k) and
+    (probes,).
 
-    Pooling takes the attention-weighted mean of z over the response so far. The other kinds judge each state separately
-    if the `objective` is "token", and the plain mean of all states so far if it is "response".
+    Pooling takes the attention-weighted mean of z over the response so far. For the other kinds, it depends on the
+    `objective`: with "token", each state is judged separately, and with "response", the plain mean of all states so far
+    is judged.
 
-    `mix` (probes,) and `mix_bias` are a logistic regression on the probes' probabilities. Without it, the probabilities
-    are averaged.
+    `mix` (probes,) and `mix_bias` are a logistic regression on the probes' probabilities. If there is none, the
+    probabilities are averaged.
     """
 
     kind: str
@@ -83,7 +85,7 @@ class Probes:
         return from_tensors(self.kind, self.objective, (sublayer,), one)
 
     def tensors(self) -> dict[str, RealArray]:
-        """Return the arrays by name; `from_tensors` makes the probes from them."""
+        """Return the arrays by name. To make probes from them, use `from_tensors`."""
         arrays = {n: getattr(self, n) for n in ("projection", "offset", "output", "bias", "mix")}
         return {name: array for name, array in arrays.items() if array is not None}
 
@@ -96,7 +98,7 @@ class Probes:
         return z.reshape(*np.shape(states)[:-1], z.shape[-1])
 
     def attention(self, z: RealArray) -> RealArray | None:
-        """Return the attention (before its softmax) of each state, (probes, …); None without attention."""
+        """Return the attention (before its softmax) of each state, (probes, …), or None if there is no attention."""
         if self.kind == "pooling":
             return z[..., 1]
         return None if self.objective == "token" else np.zeros(z.shape[:-1])
@@ -133,17 +135,21 @@ def score_prefixes(probes: Probes, states: Mapping[int, RealArray]) -> RealArray
 def from_tensors(
     kind: str, objective: str, sublayers: tuple[int, ...], tensors: Mapping[str, RealArray], mix_bias: float = 0.0
 ) -> Probes:
-    """Make probes from their `tensors()`; `InputError` if these do not fit together."""
+    """Make probes from their `tensors()`.
+
+    Raises:
+        InputError: The arrays do not fit together.
+    """
     if not {"projection", "offset"} <= set(tensors):
         raise InputError("the weights of a probe lack its projection or offset")
     return Probes(kind, objective, sublayers, mix_bias=mix_bias, **dict(tensors))
 
 
 class StreamingProbes:
-    """Keeps running scores of `probes` over `batch` responses during generation, in O(1) numbers per probe and
-    response.
+    """Keeps running scores of `probes` over `batch` responses during generation.
 
-    `step` takes the states of the next token, and gives the same scores as `score_prefixes` does offline (within 1e-5).
+    It stores O(1) numbers per probe and response. Call `step` with the states of the next token. The scores are the
+    same as those of `score_prefixes` (within 1e-5).
     """
 
     def __init__(self, probes: Probes, batch: int = 1) -> None:
@@ -172,8 +178,8 @@ class StreamingProbes:
 def running_mean(attention: RealArray, values: RealArray) -> RealArray:
     """Return the softmax-weighted mean of `values` over every prefix: (…, tokens), (…, tokens, m) -> (…, tokens, m).
 
-    The computation uses logarithms, so that any size of attention is safe. A shift makes the values positive, and the
-    mean is shifted back.
+    The mean is computed with logarithms, so that the attention may have any size. The values are shifted to make them
+    positive, and the mean is shifted back.
     """
     attention, values = np.asarray(attention, dtype=np.float64), np.asarray(values, dtype=np.float64)
     if values.shape[-2] == 0:

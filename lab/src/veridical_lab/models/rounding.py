@@ -1,7 +1,7 @@
 """Round weight matrices so that their products change least (GPTQ: Frantar et al. 2023, arXiv:2210.17323).
 
-Rounding each weight separately undoes a short training, because most changes are smaller than half a step. Here, the
-columns after each rounded column compensate its error, as far as the model's own states allow.
+If you round each weight separately, a short training is undone, because most changes are smaller than half a step.
+Here, when a column is rounded, the columns after it compensate its error, as far as the model's own states allow.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ _BLOCK = 128  # columns whose errors reach the columns behind them together
 
 @contextmanager
 def rounded_matrices(runner: PairRunner, windows: Sequence[Window], largest: int) -> Iterator[None]:
-    """In the context, make the weights of the model's linear layers multiples of a scale for each output.
+    """Round the weights of the model's linear layers while the context lasts.
 
-    The scale is the largest weight of the output / `largest`, and this weight stays as it is, so that rounding each
-    weight again changes nothing. Layers that `windows` do not reach stay as they are.
+    Each output has a scale, which is its largest weight divided by `largest`, and its weights become multiples of this
+    scale. Rounding them again has no effect, because the largest weight does not change. Layers that `windows` do not
+    reach are not changed.
 
     Args:
         runner: The runner of the model, in fp32 on the CPU.
@@ -74,7 +75,10 @@ def _moments(runner: PairRunner, windows: Sequence[Window]) -> dict[torch.nn.Lin
 
 
 def rounded(weights: torch.Tensor, moments: torch.Tensor, largest: int) -> torch.Tensor:
-    """Return *(outputs, inputs)* weights rounded column by column, the inputs with the largest moments first."""
+    """Return *(outputs, inputs)* weights rounded column by column.
+
+    The inputs with the largest moments come first.
+    """
     import torch
 
     order = moments.diagonal().argsort(descending=True)

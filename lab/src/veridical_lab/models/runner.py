@@ -1,9 +1,9 @@
 """Compute everything that detectors need in one forward pass: log-probabilities, entropy, rank and hidden states.
 
-Sequences are batched by length. Results do not depend on the batch, its order or the side of the padding (within 1e-5
-in fp32). A beginning that several sequences of a decoder share (a document, few-shot examples) is read once. The
-language-model head is applied only to the positions of the response, in bounded pieces. Encoder-decoders give the same
-outputs except hidden states.
+Sequences are batched by length. The results do not depend on the batch, its order or the side of the padding (within
+1e-5 in fp32). If several sequences of a decoder share a beginning (a document, few-shot examples), it is read only
+once. The language-model head is applied only to the positions of the response, in pieces of limited size.
+Encoder-decoders give the same outputs, except for hidden states.
 """
 
 from __future__ import annotations
@@ -93,8 +93,9 @@ class RunnerResult:
 class Runner:
     """Runs sequences through a model in batches of at most `max_batch_tokens` tokens, including padding.
 
-    By default, the size of a batch depends on the device. A longer sequence runs alone. `padding` is the padded side.
-    It is always the right side for an architecture that counts positions from the left, as DistilBERT does.
+    By default, the size of a batch depends on the device. A sequence that is longer runs alone. `padding` is the side
+    of the padding. It is always the right side for architectures that count positions from the left, such as
+    DistilBERT.
     """
 
     def __init__(

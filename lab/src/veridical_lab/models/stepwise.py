@@ -33,8 +33,8 @@ _SPACES = ("▁", "Ġ", " ")  # a token that is only a space, as vocabularies wr
 class IncrementalDecoder:
     """Decodes a growing and shrinking list of token ids, and finds the characters of each token.
 
-    Tokens that share a character have the same span. Tokens of an unfinished character have no span yet, so `spans` may
-    be shorter than `ids`. A token without characters has the span None.
+    Tokens that share a character have the same span. The tokens of an unfinished character have no span yet, so `spans`
+    may be shorter than `ids`. The span of a token without characters is None.
 
     Args:
         tokenizer: The tokenizer of the model.
@@ -58,7 +58,7 @@ class IncrementalDecoder:
         self._marks.append((len(self.spans), len(self.text)))
 
     def finish(self) -> None:
-        """Decode the tokens of an unfinished character as they are."""
+        """Decode the tokens of an unfinished character without waiting for the rest."""
         self._decode(final=True)
 
     def rewind(self, count: int) -> None:
@@ -211,7 +211,7 @@ class Generation:
 
     @contextmanager
     def counting_passes(self) -> Iterator[None]:
-        """Count the forward passes that other code makes with the model, while the context lasts."""
+        """Count the forward passes that other code makes with the model while the context lasts."""
 
         def count(*_: object) -> None:
             self._forward.passes += 1
@@ -223,7 +223,7 @@ class Generation:
             hook.remove()
 
     def is_space(self, token_i: int) -> bool:
-        """Check whether a token is only a space, with which some vocabularies begin a word or a number."""
+        """Check whether a token is only a space. In some vocabularies, a word or number begins with such a token."""
         return 0 <= token_i < len(self.ids) and _is_space(self.model, self.ids[token_i])
 
     def token_at(self, character: int) -> int:

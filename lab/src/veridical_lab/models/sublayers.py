@@ -1,8 +1,8 @@
 """Capture the output of each attention and feed-forward sublayer as it is added to the residual stream.
 
-A model of L blocks has 2L sublayers: 2l is the attention of block l, and 2l + 1 its feed-forward part. Some blocks do
-not add the output of these modules itself (Gemma 2 norms it first). The table then names the module whose output is
-added.
+A model of L blocks has 2L sublayers: 2l is the attention of block l, and 2l + 1 is its feed-forward part. In some
+architectures, the block does not add the output of these modules itself (Gemma 2 norms it first). For these, the table
+names the module whose output is added.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ __all__ = [
 class SublayerLayout:
     """Says where an architecture keeps its blocks and, in a block, the outputs that are added to the residual.
 
-    The blocks are counted from the base model. In post-norm blocks, `norms` are the modules that the two sums pass
-    through (attention's, feed-forward's).
+    The blocks are found from the base model. For post-norm blocks, `norms` are the modules that the two sums pass
+    through (first for attention, then for feed-forward).
     """
 
     blocks: str
@@ -83,7 +83,11 @@ SUBLAYER_LAYOUTS: dict[str, SublayerLayout] = {
 
 
 def layout_of(model: LocalModel) -> SublayerLayout:
-    """Return the layout of the model's architecture; for an unknown one, the `InputError` says how to add it."""
+    """Return the layout of the model's architecture.
+
+    Raises:
+        InputError: The architecture is unknown. The message says how to add it.
+    """
     if model.model_type in SUBLAYER_LAYOUTS:
         return SUBLAYER_LAYOUTS[model.model_type]
     raise InputError(
@@ -137,8 +141,7 @@ def _output(output: Any) -> torch.Tensor:
 def capture_sublayers(
     model: LocalModel, sublayers: Sequence[int], capture: Callable[[int, torch.Tensor], None]
 ) -> Iterator[None]:
-    """Pass the output of each named sublayer to `capture(sublayer, output)` at every forward pass while the context
-    lasts.
+    """Call `capture(sublayer, output)` for each named sublayer at every forward pass while the context lasts.
 
     Outputs have the shape (batch, tokens, width), or (batch * tokens, width) in OPT. The model may change the tensor
     afterwards, so `capture` must copy it.

@@ -1,6 +1,7 @@
 """Make tiny seeded models and tokenizers for tests (ours and yours), in code and saved as Hugging Face folders.
 
-There is also a converter from the format of llama2.c. Nothing is downloaded, and equal arguments give equal numbers.
+There is also a converter from the format of llama2.c. Nothing is downloaded, and the same arguments always give the
+same numbers.
 """
 
 from __future__ import annotations
@@ -121,11 +122,13 @@ def tiny(
 ) -> Path:
     """Write a random model with its tokenizer to a folder, and return the folder (about 30,000 weights, fp32).
 
-    The model has 2 blocks of width 32 and 256 positions. `tokenizer` is one of `TOKENIZERS`, by default "wordpiece" for
-    encoders, "unigram" for T5, and "bytes" otherwise. BART's tokenizer puts <s> and </s> around a text, and T5's puts
-    </s> after it. With `head`, the model is a classifier of the labels in `id2label`, or a masked language model, whose
-    tokenizer then has <mask>. `config` overrides fields of the configuration. Weights are larger than in usual
-    initialisations, so that predictions differ from token to token.
+    The model has 2 blocks of width 32 and 256 positions. Its weights are larger than in usual initialisations, so that
+    predictions differ from token to token.
+
+    `tokenizer` is one of `TOKENIZERS`. The default is "wordpiece" for encoders, "unigram" for T5, and "bytes"
+    otherwise. BART's tokenizer puts <s> and </s> around a text, and T5's puts </s> after it. If `head` is set, the
+    model is a classifier of the labels in `id2label`, or a masked language model, whose tokenizer then has <mask>. Use
+    `config` to change fields of the configuration.
     """
     require_models()
     import torch
@@ -166,9 +169,9 @@ def tiny(
 def tiny_tokenizer(kind: TokenizerKind = "bytes") -> Any:
     """Return a fast tokenizer of about 300 pieces, trained on a paragraph. <pad>, <s>, </s>, <unk> are 0 to 3.
 
-    "bytes" is byte-level BPE (as in GPT-2, Llama 3, Qwen). "metaspace" is BPE with byte fallback, and it and "unigram"
-    are as SentencePiece makes them. "wordpiece" is as in BERT: lower case, no accents, with <s> … </s> in place of
-    [CLS] … [SEP].
+    "bytes" is byte-level BPE, as in GPT-2, Llama 3 and Qwen. "metaspace" is BPE with byte fallback. "metaspace" and
+    "unigram" are like those of SentencePiece. "wordpiece" is as in BERT: lower case and no accents, but with <s> … </s>
+    instead of [CLS] … [SEP].
     """
     require_models()
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers

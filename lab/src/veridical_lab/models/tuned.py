@@ -1,6 +1,6 @@
-"""Use a soft prompt on a local model as a chat model, which does the task it was tuned on and follows no instructions.
+"""Use a soft prompt on a local model as a chat model. It does the task it was tuned on and follows no instructions.
 
-`veridical train generator` writes its folder, with `detector.json` and the vectors.
+Its folder is written by `veridical train generator`, and contains `detector.json` and the vectors.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def task_tokens(model: LocalModel, task: str, virtual: range, prefill: str = "")
 
 
 def reads_bare_tasks(model: ChatModel) -> bool:
-    """Return whether a chat model reads a task as it is, without instructions."""
+    """Return whether a chat model reads a task without any instructions."""
     return model_fingerprint(model).get("reads") == "task"
 
 
@@ -58,7 +58,7 @@ class TunedChat(LocalChat):
         self._vectors = vectors
 
     def fingerprint(self) -> dict[str, str]:
-        """Return the fingerprint of a local model, and that it reads tasks alone."""
+        """Return the fingerprint of a local model, together with a mark that it reads tasks alone."""
         return {**super().fingerprint(), "reads": "task"}
 
     def _load(self) -> LocalModel:

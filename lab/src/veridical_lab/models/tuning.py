@@ -1,7 +1,7 @@
 """Tune a frozen language model with small sets of weights, by `peft`: soft prompts and LoRA.
 
-The vectors of a soft prompt stand for token ids from the vocabulary's size on. Code that runs token ids (with a cache,
-with shared beginnings) therefore also runs a tuned model.
+The vectors of a soft prompt are used like tokens: they have ids after those of the vocabulary. Any code that runs token
+ids (with a cache, with shared beginnings) can therefore also run a tuned model.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ _ADAPTER = "default"
 
 
 def own_copy(model: LocalModel) -> LocalModel:
-    """Return the model with its own copy of the weights, which may be changed."""
+    """Return the model with its own copy of the weights, so that you can change them."""
     return replace(model, model=copy.deepcopy(model.model))
 
 
 def frequent_tokens(model: LocalModel, count: int, seed: int) -> list[int]:
     """Draw ids of frequent tokens that are a word or a part of a word, without repeats.
 
-    Vocabularies of BPE, WordPiece and Unigram are ordered by frequency, so the first ids count as frequent. Ids repeat
-    only if there are fewer such tokens than requested.
+    Vocabularies of BPE, WordPiece and Unigram are ordered by frequency, so the first ids are frequent. If there are
+    fewer such tokens than requested, ids are repeated.
     """
     tokenizer = model.tokenizer
     special = set(tokenizer.all_special_ids)
@@ -84,9 +84,9 @@ def with_soft_prompt(model: LocalModel, count: int, seed: int) -> Any:
 
 
 def with_lora(model: LocalModel, rank: int, seed: int) -> Any:
-    """Wrap a model in a `peft` model whose linear layers, except the head, get trainable additions of low rank.
+    """Wrap a model in a `peft` model that adds trainable matrices of low rank to all linear layers except the head.
 
-    The layers of the model are changed in place, so give it an `own_copy`.
+    The layers of the model are changed in place, so pass an `own_copy`.
 
     Raises:
         MissingExtraError: `peft` is not installed.
@@ -115,7 +115,7 @@ def _wrapped(model: Any, config: Any) -> Any:
 
 
 def tuned_weights(tuned: Any) -> dict[str, torch.Tensor]:
-    """Return the trainable weights of a `peft` model, by their names in `peft`'s files; not copied."""
+    """Return the trainable weights of a `peft` model, by their names in `peft`'s files. They are not copied."""
     weights: dict[str, torch.Tensor] = _peft().get_peft_model_state_dict(tuned, save_embedding_layers=False)
     return weights
 

@@ -1,6 +1,6 @@
 """Store hidden states in memory-mapped form: a folder of safetensors shards with an index (`store.json`).
 
-The store is written shard by shard, and writing can be resumed. A shard that a crash cut short is written again. An
+The store is written shard by shard, and you can resume writing. If a crash cut a shard short, it is written again. An
 incomplete store cannot be read.
 """
 
@@ -227,7 +227,7 @@ class ActivationStore:
         return [group[part] for group in groups for part in group_by_length(self.lengths[group], limit)]
 
     def read(self, sequences: Indices, sublayers: Sequence[int]) -> torch.Tensor:
-        """Read the states; see `ActivationStates`."""
+        """Read the states. See `ActivationStates`."""
         import torch
         from safetensors import safe_open
 

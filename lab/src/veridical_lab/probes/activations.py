@@ -1,6 +1,7 @@
 """Give access to the hidden states of response tokens by sequence, held in memory or recomputed at every reading.
 
-`activation_store` keeps them on disk. Training reads the states of some sequences of one group, which fits in memory.
+To keep them on disk, use `activation_store`. Training reads the states of some sequences of one group, which fits in
+memory.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _READ_AT_ONCE = 64  # sequences read at once when only their means are kept
 
 
 class ActivationStates(Protocol):
-    """A vector per response token and sublayer, by sequence. `sublayers` may also number other things.
+    """A vector per response token and sublayer, by sequence. Instead of sublayers, you can also number other things.
 
     Attributes:
         sublayers: The numbers of the sublayers, in ascending order.
@@ -59,7 +60,11 @@ class ActivationStates(Protocol):
 
 
 def check_sublayers(model: LocalModel, chosen: Sequence[int] | None) -> tuple[int, ...]:
-    """Return `chosen` in ascending order, all 2L for None; `InputError` for a sublayer that does not exist."""
+    """Return `chosen` in ascending order, or all 2L sublayers if it is None.
+
+    Raises:
+        InputError: A sublayer does not exist.
+    """
     count = sublayer_count(model)
     unknown = [i for i in chosen or () if not 0 <= i < count]
     if unknown:
@@ -81,7 +86,7 @@ def as_size(count: float) -> str:
 
 
 def group_by_length(lengths: Indices, limit: int) -> list[Indices]:
-    """Return runs of neighbouring sequences of at most `limit` tokens each (or of one sequence)."""
+    """Group neighbouring sequences, with at most `limit` tokens in each group (or a single sequence)."""
     bounds, tokens = [0], 0
     for i, length in enumerate(lengths.tolist()):
         if tokens and tokens + length > limit:
@@ -92,13 +97,17 @@ def group_by_length(lengths: Indices, limit: int) -> list[Indices]:
 
 
 def row_indices(starts: Indices, lengths: Indices) -> Indices:
-    """Return the rows start, start + 1 … of every run, concatenated."""
+    """Return the rows start, start + 1 and so on of every run, concatenated."""
     ends = np.cumsum(lengths)
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - lengths), lengths)
 
 
 def check_finite(states: torch.Tensor, what: str) -> None:
-    """Raise `InputError` unless all of `states` (sublayers, tokens, width) are finite."""
+    """Check that all of `states` (sublayers, tokens, width) are finite.
+
+    Raises:
+        InputError: A number is not finite.
+    """
     for i in range(states.shape[0]):
         if not bool(states[i].isfinite().all()):
             raise InputError(f"{what} hold numbers that are not finite", hint="keep them in fp32 or bf16")
@@ -107,7 +116,11 @@ def check_finite(states: torch.Tensor, what: str) -> None:
 def compute_states(
     runner: Runner, data: EncodedExamples, sequences: Indices, sublayers: tuple[int, ...]
 ) -> torch.Tensor:
-    """Compute the states of `sequences`, (sublayers, tokens, width) in fp32; `InputError` if they are not finite."""
+    """Compute the states of `sequences`, (sublayers, tokens, width) in fp32.
+
+    Raises:
+        InputError: Some states are not finite.
+    """
     import torch
 
     parts = []
@@ -124,7 +137,7 @@ def compute_states(
 
 
 class RecomputedStates:
-    """Computes states with the model at every reading. Nothing is stored, and every epoch runs the model.
+    """Computes states with the model at every reading. Nothing is stored, and the model runs in every epoch.
 
     `memory` limits the bytes (as fp32, of all sublayers) of a group.
     """
@@ -144,7 +157,7 @@ class RecomputedStates:
         self._data, self._runner = data, Runner(model)
 
     def read(self, sequences: Indices, sublayers: Sequence[int]) -> torch.Tensor:
-        """Compute the states; see `ActivationStates`."""
+        """Compute the states. See `ActivationStates`."""
         return compute_states(self._runner, self._data, sequences, tuple(sublayers))
 
 
@@ -188,7 +201,7 @@ def in_memory(states: Any, lengths: Any, sublayers: Sequence[int]) -> Activation
 def mean_states(states: ActivationStates, sequences: Indices, sublayers: Sequence[int]) -> ActivationStates:
     """Return the mean over the tokens of each sequence, in memory, as the state of a single token.
 
-    Sequences that are not listed get no token. If the means outnumber the tokens of the largest group, `states` is
+    Sequences that are not listed have no token. If there are more means than tokens in the largest group, `states` is
     returned unchanged.
     """
     import torch

@@ -1,8 +1,7 @@
-"""Compute the numbers of many probes at once: their weights, their logits on a batch of responses, losses and
-gradients.
+"""Compute the numbers of many probes at once: weights, logits on a batch of responses, losses and gradients.
 
-A probe sees a state only through its projection (`models.probe_heads`). A step is therefore one product of the states
-with the stacked projections, a loss on the few resulting numbers, and one product back.
+A probe sees a state only through its projection (`models.probe_heads`). A step therefore consists of one product of the
+states with the stacked projections, a loss on the few numbers that result, and one product back.
 """
 
 from __future__ import annotations
@@ -71,7 +70,10 @@ class LabelledItems:
 def labelled_items(
     labels: ProbeLabels, lengths: Indices, sequences: Indices, options: ProbeOptions, positive_weight: float
 ) -> LabelledItems:
-    """Return the labels of `sequences` in this order; positive ones get `positive_weight` times the weight."""
+    """Return the labels of `sequences` in this order.
+
+    The weight of positive ones is multiplied by `positive_weight`.
+    """
     import torch
 
     label, weight = labels.items(sequences, options.objective)
@@ -84,7 +86,8 @@ def labelled_items(
 class ProbeWeights:
     """Holds projections (sublayers, rates * k, width) and the other weights of probes, each (sublayers, rates, …).
 
-    They apply to states standardised by `mean` and `scale` (sublayers, width). Before training, the logit is `prior`.
+    They are applied to states that were standardised by `mean` and `scale` (sublayers, width). Before training, the
+    logit is `prior`.
     """
 
     def __init__(

@@ -71,7 +71,7 @@ class ProbeDataset:
         return {name: len({document_of(e) for e in part}) for name, part in self.parts.items()}
 
     def labelled(self, sequences: Indices, objective: str) -> Indices:
-        """Return those of `sequences` that have a label, of the response or of any token."""
+        """Return the `sequences` that have a label, of the response or of any token."""
         if objective == "response":
             return sequences[self.labels.response_weights[sequences] > 0]
         return np.array([i for i in sequences.tolist() if self.labels.token_weights[i].any()], dtype=np.int64)

@@ -1,6 +1,6 @@
 """Turn probe scores of encoded examples into the judgements of the detector, and fit thresholds on them.
 
-The model does not run: the activations are already computed.
+The activations are already computed, so the model does not run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ Judged = list[tuple[Example, Judgement]]
 def best_f1_each(
     scores: ScoresBySequence, sequences: Indices, labels: ProbeLabels, objective: str
 ) -> NDArray[np.float64]:
-    """Return the highest F1 that any threshold gives each probe on `sequences`, (probes,); 0 if it is undefined."""
+    """Return the highest F1 that any threshold gives each probe on `sequences`, (probes,).
+
+    It is 0 if it is undefined.
+    """
     joined = np.concatenate([scores[i] for i in sequences.tolist()], 1)
     label, weight = labels.items(sequences, objective)
     labelled = weight > 0
@@ -57,8 +60,8 @@ def judgements_of(
 
     Args:
         sequences: All sequences.
-        scores: For each sequence, the scores of the tokens, or only the score of the response. Over several windows of
-            one example, the best support of a token counts.
+        scores: For each sequence, the scores of the tokens, or only the score of the response. If an example has
+            several windows, the window that supports a token best is used.
         objective: "token" or "response".
         by: The name of the detector.
     """

@@ -1,7 +1,7 @@
 """Fit probes of all sublayers and learning rates in one pass over the activations, and their ensemble.
 
-The losses of probes are summed, and Adam updates each number separately, so each probe gets the same weights as if it
-were trained alone.
+The losses of all probes are added up, and Adam updates each number separately. Each probe therefore has the same
+weights as if it were trained alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Encode labelled cases as teacher-forced sequences, with a label for each token and each response.
 
-A response whose sources do not fit into the model has several windows, each of which is a sequence. Its tokens have the
-same labels in all windows, and their weight is divided among the windows.
+If the sources of a response do not fit into the model, they are read in several windows, each of which is a sequence.
+The tokens of the response have the same labels in all windows, and their weight is divided among the windows.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ def encode_examples(
 def with_token_consensus(example: Example, encoded: Encoded) -> Example:
     """Return the example with the token-by-token majority of its annotators as gold (CH-Wang et al. 2024, §3.3).
 
-    A token is hallucinated if more than half of the annotators mark any part of it, so two annotators who mark
-    different halves of a token agree. Examples with fewer than two annotators stay unchanged.
+    A token is hallucinated if more than half of the annotators mark any part of it. So if two annotators mark different
+    halves of a token, they agree. Examples with fewer than two annotators are not changed.
     """
     if len(example.annotations) < 2:
         return example
@@ -137,7 +137,7 @@ class ProbeLabels:
 def labels_of(sequences: EncodedExamples) -> ProbeLabels:
     """Return the labels of all tokens (by `metrics.unit_labels`) and responses.
 
-    A gold that only judges coverage labels nothing.
+    If gold is only about coverage, nothing has a label.
     """
     windows = np.bincount(sequences.example_of, minlength=len(sequences.examples))
     tokens, token_weights = [], []

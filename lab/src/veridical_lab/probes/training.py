@@ -1,7 +1,7 @@
 """Train probes on a model's hidden states and labelled cases, as an artifact that the detector `probe` loads.
 
-This follows CH-Wang et al. 2024, §4 and §5.1: teacher forcing, one probe per sublayer, then the best probe or a
-logistic regression over all frozen probes, with thresholds by F1 on the validation part.
+This follows CH-Wang et al. 2024, §4 and §5.1: teacher forcing and one probe per sublayer. Then the best probe is
+chosen, or a logistic regression over all frozen probes is fitted. Thresholds are chosen by F1 on the validation part.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def train_probe(
 ) -> TrainedProbe:
     """Train probes of a model on labelled cases.
 
-    Documents are split 70/10/20 (`datasets.split`, by the options' seed). The test part is not used.
+    The documents are split 70/10/20 (`datasets.split`, by the seed in the options). The test part is not used.
 
     Args:
         model: The language model to probe.

@@ -66,7 +66,10 @@ def _all_positive_line(axes: Any, findings: Sequence[ProbeFinding], metric: str)
 
 
 def layer_plot(findings: Sequence[ProbeFinding], peaks: Sequence[Peak], metric: str) -> Any:
-    """Plot attention and feed-forward by layer (from 1). Dashed lines mark the first layers at 95 % of the peaks."""
+    """Plot attention and feed-forward by layer (from 1).
+
+    Dashed lines mark the first layers that reach 95 % of the peaks.
+    """
     single = sorted((f for f in findings if f.at["sublayer"] is not None), key=lambda f: float(f.at["layer"] or 0))
     if not single:
         return None

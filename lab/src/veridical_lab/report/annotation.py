@@ -1,4 +1,4 @@
-"""Annotators' labels as tables, the card of a released data set, and the plot of a simulated loop."""
+"""Show annotators' labels as tables, the card of a released data set, and the plot of a simulated loop."""
 
 from __future__ import annotations
 
@@ -166,7 +166,10 @@ def _percent(value: float | None) -> str:
 
 
 def loop_plot(rows: Sequence[dict[str, Any]]) -> str:
-    """Plot the share of hallucinated items in each round and so far, as an <svg> element; needs matplotlib."""
+    """Plot the share of hallucinated items in each round and so far, as an <svg> element.
+
+    You need matplotlib for this.
+    """
     rounds = [row for row in rows if row["what"] == "round"]
     figure, axes = new_axes(5.5, 3.0)
     numbers = [row["round"] for row in rounds]

@@ -1,4 +1,4 @@
-"""The statistics of a labelled data set as text."""
+"""Show the statistics of a labelled data set as text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["statistics_text"]
 
 
 def statistics_text(statistics: DataStatistics) -> str:
-    """Return one line per count, its name first."""
+    """Return one line per count, beginning with its name."""
     s = statistics
     share = f"{s.hallucinated_responses / max(s.labelled_responses, 1):.1%}"
     counts = {

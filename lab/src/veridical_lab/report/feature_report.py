@@ -1,4 +1,7 @@
-"""An analysis of word features as tables (Liu et al. 2022, Tables 1 and 4) and as plots (Table 1B and Figure 4)."""
+"""Show an analysis of word features as tables (Liu et al.
+
+2022, Tables 1 and 4) and as plots (Table 1B and Figure 4).
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,11 @@ def spread_text(spread: Spread) -> str:
 
 
 def feature_plots(analysis: FeatureAnalysis) -> dict[str, str]:
-    """Return each plot by file name, as an <svg> element; `MissingExtraError` without matplotlib."""
+    """Return each plot by file name, as an <svg> element.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
     figures = {"correlations": correlation_figure(analysis), "word-types": word_type_figure(analysis)}
     return {name: as_svg(figure) for name, figure in figures.items()}
 
@@ -81,7 +88,7 @@ def correlation_figure(analysis: FeatureAnalysis) -> Any:
 def word_type_figure(analysis: FeatureAnalysis) -> Any:
     """Plot the numbers of hallucinated and other words by part of speech and by entity type.
 
-    Words outside entities, by far the most, appear only in the title.
+    Most words are not in any entity. Their number is only in the title.
     """
     groups = {prefix: [g for g in analysis.groups if g.name.startswith(f"{prefix}:")] for prefix in ("pos", "entity")}
     most = max(len(of_kind) for of_kind in groups.values())

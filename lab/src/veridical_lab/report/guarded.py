@@ -1,4 +1,4 @@
-"""Guarded generation in a terminal: the final text with its marks, the interventions, and its cost."""
+"""Show guarded generation in a terminal: the final text with its marks, the interventions, and the cost."""
 
 from __future__ import annotations
 

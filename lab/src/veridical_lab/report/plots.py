@@ -1,9 +1,7 @@
 """Share the common parts of all plots: size, colours, lines, and conversion to SVG.
 
-Needs the extra `plots` (matplotlib).
-
-Colours are those of Okabe and Ito, and cividis in matrices, which are readable with any colour vision. Text is grey,
-readable on a light and on a dark background.
+This needs the extra `plots` (matplotlib). The colours are those of Okabe and Ito, and cividis in matrices, so that
+everybody can tell them apart. Text is grey, which is readable on a light and on a dark background.
 """
 
 from __future__ import annotations
@@ -25,7 +23,11 @@ _LINES = ("-", "--", ":", "-.")
 
 
 def new_figure(width: float, height: float) -> Any:
-    """Return an empty figure of this size in inches; `MissingExtraError` without matplotlib."""
+    """Return an empty figure of this size in inches.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -34,7 +36,11 @@ def new_figure(width: float, height: float) -> Any:
 
 
 def new_axes(width: float, height: float) -> tuple[Any, Any]:
-    """Return an empty figure of this size in inches, and its axes; `MissingExtraError` without matplotlib."""
+    """Return an empty figure of this size in inches, and its axes.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
     figure = new_figure(width, height)
     axes = figure.subplots()
     axes.spines[["top", "right"]].set_visible(False)
@@ -63,10 +69,7 @@ def style_of(i: int) -> dict[str, Any]:
 
 
 def as_svg(figure: Any) -> str:
-    """Return a figure as an <svg> element without XML head or date, with text as text.
-
-    The result is the same every time.
-    """
+    """Return a figure as an <svg> element without XML head or date, with text as text. It is the same every time."""
     from matplotlib import rc_context
 
     out = io.StringIO()

@@ -15,7 +15,7 @@ __all__ = ["prevalence_tables"]
 def prevalence_tables(rows: Sequence[StudyRow]) -> list[Table]:
     """Return the hallucinations per summary and the proportion of summaries with any, with 95 % intervals.
 
-    Figures that were adjusted by an audit have columns only if there was an audit.
+    If there was an audit, further columns have the figures that were adjusted by it.
     """
     tables = []
     for generator in dict.fromkeys(row.generator for row in rows):

@@ -1,4 +1,4 @@
-"""Reproduced tables and figures beside the paper's, and the matrix of all of them."""
+"""Show reproduced tables and figures beside the paper's, and the matrix of all of them."""
 
 from __future__ import annotations
 

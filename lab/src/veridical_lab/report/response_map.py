@@ -1,4 +1,4 @@
-"""A response map, sublayers by tokens, in a terminal and as SVG (the `plots` extra)."""
+"""Show a response map, sublayers by tokens, in a terminal and as SVG (the `plots` extra)."""
 
 from __future__ import annotations
 
@@ -91,9 +91,7 @@ def _lines(labels: list[str], columns: int) -> Iterator[tuple[int, int]]:
 def response_map_svg(response_map: ResponseMap, *, tokens: int = _MOST_TOKENS) -> str:
     """Return a response map as an <svg> heat map, with sublayers down and tokens across.
 
-    Marked spans are framed in white.
-
-    A longer response is cut to its first `tokens` tokens, and the title says so.
+    Marked spans have a white frame. A response that is longer than `tokens` tokens is cut, and the title says so.
 
     Raises:
         MissingExtraError: matplotlib is not installed.

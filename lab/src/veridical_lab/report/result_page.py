@@ -1,4 +1,4 @@
-"""Result rows as one page: tables, and plots of their curves and groups. Needs the `plots` extra."""
+"""Show result rows as one page, with tables, and plots of their curves and groups. This needs the `plots` extra."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["render_results"]
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One data set on the page, with its table, (caption, SVG in base 64) of each plot, and the commands."""
+    """One data set on the page, with its table, its plots as (caption, SVG in base 64), and the commands."""
 
     table: Table
     plots: list[tuple[str, str]]
@@ -28,7 +28,11 @@ _METRICS = ("token_f1", "f1", "roc_auc")
 
 
 def render_results(rows: Iterable[ResultRow], metrics: Sequence[str] | None = None, *, title: str = "Results") -> str:
-    """Return the page as one self-contained HTML document; `MissingExtraError` without matplotlib."""
+    """Return the page as one self-contained HTML document.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
     sections, sets = [], by_data(rows)
     for group in sets:
         ungrouped = [row for row in group if row.group is None]

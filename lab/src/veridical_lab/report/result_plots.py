@@ -1,6 +1,6 @@
 """Plot result rows (SVG): data sets side by side, ROC and reliability curves, and groups as bars or by context.
 
-Needs the extra `plots`.
+This needs the extra `plots`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MARKERS = "osD^vP"
 def by_set(rows: Sequence[ResultRow], metric: str) -> str | None:
     """Plot one metric on each data set, with a point and an interval for each detector.
 
-    If a detector has several rows on the same data, the last row counts. The result is None if no row has the metric.
+    If a detector has several rows on the same data, the last one is used. Return None if no row has the metric.
     """
     measured = [row for row in rows if row.metrics.get(metric) and row.metrics[metric].value is not None]
     sets = by_data(row for row in measured if row.group is None)
@@ -61,7 +61,7 @@ def by_set(rows: Sequence[ResultRow], metric: str) -> str | None:
 
 
 def roc_plot(rows: Sequence[ResultRow]) -> str | None:
-    """Plot the ROC curves of rows on one data set. The result is None if no row has a curve."""
+    """Plot the ROC curves of rows on one data set. Return None if no row has a curve."""
     with_curve = [row for row in rows if row.curves.get("roc")]
     if not with_curve:
         return None
@@ -79,7 +79,7 @@ def roc_plot(rows: Sequence[ResultRow]) -> str | None:
 def reliability_plot(rows: Sequence[ResultRow]) -> str | None:
     """Plot the reliability curves of rows on one data set, which show the proportion hallucinated by mean score.
 
-    The result is None if no row has a curve.
+    Return None if no row has a curve.
     """
     with_curve = [row for row in rows if row.curves.get("reliability")]
     if not with_curve:
@@ -98,7 +98,7 @@ def reliability_plot(rows: Sequence[ResultRow]) -> str | None:
 def group_bars(rows: Sequence[ResultRow], metric: str) -> str | None:
     """Plot one metric by group, with one bar and an interval for each detector.
 
-    The result is None if no row has a group.
+    Return None if no row has a group.
     """
     grouped = [row for row in rows if row.group and row.metrics.get(metric) and row.metrics[metric].value is not None]
     groups = list(dict.fromkeys(row.group for row in grouped))
@@ -123,8 +123,8 @@ def group_bars(rows: Sequence[ResultRow], metric: str) -> str | None:
 def context_curves(rows: Sequence[ResultRow], metric: str) -> str | None:
     """Plot one metric by the words of context on each side (Liu et al. 2022, Figure 6).
 
-    The groups are the settings of `bench tokens`. There is a line for each detector and side, with the whole context at
-    its end. The result is None if no row has such a group.
+    The groups are the settings of `bench tokens`. There is a line for each detector and side, which ends with the whole
+    context. Return None if no row has such a group.
     """
     lines: dict[str, list[tuple[float, Measured]]] = {}
     for row in rows:

@@ -1,7 +1,7 @@
 """Show result rows, comparisons and published figures as tables, with one table per data set.
 
-A table has one line per detector or pair. `mean_tables` has the means over data sets. `metric_tables` transposes the
-tables: one per metric, with one line per data set and one column per detector.
+A table has one line per detector or pair of detectors. `mean_tables` shows the means over data sets. `metric_tables`
+makes one table per metric instead, with one line per data set and one column per detector.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def by_data(rows: Iterable[ResultRow]) -> list[list[ResultRow]]:
 def result_tables(rows: Iterable[ResultRow], metrics: Sequence[str] | None = None) -> list[Table]:
     """Return one table for each data set, split and version of the data, in the order of the rows.
 
-    `metrics` chooses and orders the columns; "all" shows every metric that a row has. By default, if there are more
-    than five metrics, the first five of `MAIN` are shown.
+    Use `metrics` to choose and order the columns. "all" shows every metric that a row has. By default, if there are
+    more than five metrics, the first five of `MAIN` are shown.
     """
     tables = []
     for group in by_data(rows):
@@ -126,12 +126,12 @@ def _columns(rows: Sequence[ResultRow], metrics: Sequence[str] | None) -> tuple[
 
 
 def mean_tables(rows: Iterable[ResultRow], metrics: Sequence[str] | None = None) -> list[Table]:
-    """Return the unweighted means over data sets, with one line per detector and one table per number of foreign
-    passages.
+    """Return the unweighted means over data sets.
 
-    A mean covers the data sets on which every detector with this metric has a value. If these are not all data sets,
-    the table head tells their number. The interval of a mean combines the intervals of the data sets as independent
-    (Zou and Donner 2008). For a single data set, there are no means.
+    There is one line per detector and one table per number of foreign passages. A mean is taken over the data sets on
+    which every detector with this metric has a value. If these are not all data sets, the table head says how many they
+    are. The interval of a mean treats the data sets as independent (Zou and Donner 2008). If there is only one data
+    set, no means are returned.
     """
     whole = [row for row in rows if row.group is None]
     tables = []
@@ -229,7 +229,7 @@ def phrase_tables(rows: Iterable[ResultRow]) -> list[Table]:
 
 
 def percent(measured: Measured | None) -> str:
-    """Return `62.3±2.1`; a dash without a value.
+    """Return `62.3±2.1`, or a dash if there is no value.
 
     >>> percent(Measured(0.623, 0.602, 0.644))
     '62.3±2.1'

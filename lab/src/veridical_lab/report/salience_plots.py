@@ -28,8 +28,8 @@ def salience_map_svg(
 ) -> str:
     """Return a salience map as an <svg> heat map, with source words down and response words across.
 
-    Response words that overlap `flagged` are bold and in another colour. A larger map is cut to the `rows` strongest
-    source words and the first `columns` response words, and the title says so.
+    Response words that overlap `flagged` are bold and in another colour. If the map is too large, only the `rows`
+    strongest source words and the first `columns` response words are shown, and the title says so.
 
     Raises:
         MissingExtraError: matplotlib is not installed.

@@ -1,7 +1,7 @@
 """Rerun the tables and figures of the four papers, and show the papers' figures beside ours.
 
-A plan (`plans/PAPER.toml`) names, for every table and data figure, the commands of this program that make it: once with
-the paper's published data and models, once with data and models at hand.
+For every table and data figure, a plan (`plans/PAPER.toml`) lists the commands of this program that make it. There is
+one version with the paper's published data and models, and one with data and models that you have.
 """
 
 from veridical_lab.reproduce.plan import PAPERS, Exhibit, Plan, Version, load_plan

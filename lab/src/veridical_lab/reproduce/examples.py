@@ -26,14 +26,18 @@ _LENGTH = 240
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One example: what it is, and its text, in which < and > surround hallucinated spans."""
+    """One example with its title and its text. In the text, < and > surround hallucinated spans."""
 
     about: str
     text: str
 
 
 def examples_of(spec: str) -> Iterator[Shown]:
-    """Yield the examples that "KIND SET:PATH …" names; raise `UnknownNameError` for another kind."""
+    """Yield the examples that "KIND SET:PATH …" names.
+
+    Raises:
+        UnknownNameError: There is no such kind.
+    """
     kind, *sets = spec.split()
     if kind not in KINDS:
         raise UnknownNameError("kind of examples", kind, KINDS)

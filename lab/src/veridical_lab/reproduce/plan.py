@@ -29,10 +29,10 @@ _OF_CELLS = ("file", "columns", "value", "scale")  # "columns": those that a row
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A command without the program's name, with placeholders {data}, {out} and {model:NAME}, and the file that it
-    makes.
+    """A command without the program's name, and the file that it makes.
 
-    If `capture` is set, its standard output is written to the file.
+    The command may have the placeholders {data}, {out} and {model:NAME}. If `capture` is set, its standard output is
+    written to the file.
     """
 
     run: str
@@ -42,8 +42,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A figure in a table, which is found in a document of `file` (a pattern below the folder of results) by its
-    fields.
+    """A figure in a table.
+
+    It is found by its fields in a document of `file`, which is a pattern below the folder of results.
 
     Attributes:
         row: The row of the paper's table.
@@ -107,7 +108,7 @@ class Plan:
     exhibits: tuple[Exhibit, ...]
 
     def chosen(self, names: Sequence[str]) -> tuple[Exhibit, ...]:
-        """Return the exhibits with these names, such as "table 1". Without names, all exhibits are returned.
+        """Return the exhibits with these names, such as "table 1". If you pass no names, all exhibits are returned.
 
         Raises:
             InputError: The paper has no such table or figure.

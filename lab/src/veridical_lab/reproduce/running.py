@@ -1,7 +1,7 @@
 """Run the commands of a plan, find their figures, and set them beside the paper's.
 
-A command that has run in the same form is not run again, and an interrupted command continues where its own files say,
-so a long reproduction can be stopped and started again.
+You can stop a long reproduction and start it again. If a command has already run in the same form, it is not run again,
+and an interrupted command continues from its own files.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MODEL = re.compile(r"\{model:([^{}]+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Reproduced:
-    """One figure of the paper and ours as (value, low, high), or None if there is none, with the command and date."""
+    """One figure of the paper and ours as (value, low, high), with the command and the date. Either may be None."""
 
     row: str
     column: str
@@ -83,7 +83,7 @@ class Reproduction:
 
 
 def run_command(arguments: Sequence[str]) -> tuple[int, str]:
-    """Run this program in a process of its own, which shows its progress; return its exit code and output."""
+    """Run this program in a separate process, which shows its progress. Return its exit code and output."""
     command = [sys.executable, "-m", "veridical", *arguments]
     ended = subprocess.run(command, stdout=subprocess.PIPE, encoding="utf-8", check=False)
     return ended.returncode, ended.stdout
@@ -110,7 +110,7 @@ class Setting:
     progress: Callable[[str], None] = field(default=lambda line: None)
 
     def model(self, name: str) -> str | None:
-        """Return the folder of a model, or its name if a hub may be reached, or else None."""
+        """Return the folder of a model, or its name if a hub may be used, or else None."""
         folder = self.models / name.rpartition("/")[2]
         if folder.is_dir():
             return str(folder)
@@ -124,7 +124,7 @@ class Setting:
 
 
 def missing_needs(version: Version, setting: Setting) -> list[str]:
-    """Return what a version needs and is not here."""
+    """Return what a version needs but is not on this machine."""
     missing = []
     for need in version.needs:
         kind, _, name = need.partition(":")
@@ -143,7 +143,7 @@ def commands_of(version: Version, setting: Setting) -> tuple[str, ...]:
 
 
 def reproduce(paper: str, exhibit: Exhibit, data: str, setting: Setting, *, measure: bool = True) -> Reproduction:
-    """Reproduce a table or figure: run its commands unless its figures are there, and collect the figures.
+    """Reproduce a table or figure: run its commands unless its figures exist already, and collect the figures.
 
     Args:
         paper: The name of the paper.

@@ -1,1 +1,1 @@
-"""Revisions that only answers with several perspectives need."""
+"""Revisions that are only needed for answers with several perspectives."""

@@ -1,7 +1,7 @@
 """Add omitted sources to a response, each as a sentence in the paragraph about its perspective.
 
-No model writes anything, so only the sources' own words are added. The new text is judged again, and kept only if it
-leaves out less and has no more unsupported text.
+No model is used, so only the sources' own words are added. The new text is judged again. It is kept only if it leaves
+out less and has no more unsupported text.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def put_in(
 ) -> list[Revised]:
     """Insert the sources that must be covered but are left out, and return one result per case, in order.
 
-    A source counts as left out if the omitted proportion of its content words reaches the threshold of coverage. It is
-    added to the end of the passage on its perspective. If this passage is not given, it is the paragraph with most
-    words from that perspective's other sources.
+    A source is left out if the omitted proportion of its content words reaches the threshold of coverage. It is added
+    to the end of the passage on its perspective. If you do not pass this passage, it is the paragraph with most words
+    from the other sources of that perspective.
 
     Args:
         cases: The cases whose responses to complete.

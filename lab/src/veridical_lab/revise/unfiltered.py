@@ -16,13 +16,13 @@ def revise_unfiltered(
 ) -> list[Revised]:
     """Revise each response once and keep every revision, as George and Stuhlmüller 2023, §4, do.
 
-    The new texts are not judged, so `after` is None for a text that changed.
+    The new texts are not judged. If a text changed, its `after` is None.
 
     Args:
         cases: The cases whose responses to revise.
         reviser: The object that proposes edits.
-        judgements: The judgements of the cases. A response without unsupported statements stays as it is. Give None for
-            a reviser that finds errors itself, such as `SelfCorrection`, which then gets every case.
+        judgements: The judgements of the cases. A response without unsupported statements is not changed. Pass None for
+            a reviser that finds errors itself, such as `SelfCorrection`, which then revises every case.
         thresholds: The scores from which a statement counts as unsupported.
     """
     before = judgements or [Judgement(case.id, reviser.name, judged=()) for case in cases]

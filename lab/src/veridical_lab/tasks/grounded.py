@@ -1,8 +1,8 @@
 """Let a model write grounded texts (summaries, dialogue, data to text) from inputs and prompts.
 
 The tasks are those of CH-Wang et al. 2024, §3. The prompt is a template by name (`inference/template.py`), so that
-detectors can read a response in the same prompt that produced it. Responses are unlabelled until people label them, or
-a detector does so under its own name.
+detectors can read a response in the same prompt that produced it. The responses have no labels until people label them,
+or a detector does so under its own name.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ UNLABELLED = "nobody"  # the annotator's name in the gold of an unlabelled respo
 
 @dataclass(frozen=True, slots=True)
 class GroundedTask:
-    """A task, with its usual template, and where its responses end: after a number of `sentences`, or at a line break
-    if None.
+    """A task, with its usual template, and the place where its responses end.
+
+    A response ends after a number of `sentences`. If this is None, it ends at a line break.
     """
 
     name: str
@@ -41,7 +42,7 @@ class GroundedTask:
     max_tokens: int
 
     def ends(self, text: str) -> bool:
-        """Return whether the text so far holds the whole response."""
+        """Return whether the text so far contains the whole response."""
         if self.sentences is None:
             return "\n" in text
         return len(sentences(text)) > self.sentences
@@ -65,7 +66,11 @@ TASKS = {
 
 
 def find_task(name: str) -> GroundedTask:
-    """Return the task called `name`; raise `UnknownNameError` with the nearest names if there is none."""
+    """Return the task called `name`.
+
+    Raises:
+        UnknownNameError: There is no such task. The message suggests the closest names.
+    """
     if name not in TASKS:
         raise UnknownNameError("task", name, TASKS)
     return TASKS[name]
@@ -74,7 +79,7 @@ def find_task(name: str) -> GroundedTask:
 def inputs_of(examples: Iterable[Example], template: str, *, sample: int | None = None, seed: int = 0) -> list[Example]:
     """Return the distinct inputs of some examples, which are their cases without a response, with a prompt.
 
-    Of several examples with the same prompt, only the first is used (E2E has about eight references for each set of
+    If several examples have the same prompt, only the first one is used (E2E has about eight references for each set of
     attributes). Groups and annotations are dropped, because they belong to the old response.
 
     Args:
@@ -113,9 +118,9 @@ def _unlabelled(case: Case, note: str) -> Judgement:
 class Writing:
     """How responses are written. CH-Wang et al. 2024, §3.1, sample from the two likeliest tokens at temperature 1.
 
-    If `template` or `max_tokens` is None, the task's value is used. A prompt has at most `max_prompt` tokens, or with
-    None as many as the model has room for. With `shorten`, sources that do not fit are cut at their end, also in the
-    case. Without it, such an input is skipped.
+    If `template` or `max_tokens` is None, the value of the task is used. A prompt has at most `max_prompt` tokens. If
+    this is None, it may fill the model. If sources do not fit and `shorten` is set, they are cut at their end, both in
+    the prompt and in the case. Otherwise such an input is skipped.
     """
 
     task: GroundedTask
@@ -150,7 +155,7 @@ class Writing:
 def write(model: LocalModel, given: Sequence[Example], writing: Writing, *, name: str = "model") -> list[Example | str]:
     """Let a model respond to some inputs as one batch.
 
-    The result is an example for each input, or the reason why there is no response. A case keeps the prompt that
+    For each input, the result is an example, or the reason why there is no response. The case keeps the prompt that
     produced its response. The gold judges nothing. `name` is the model's name in ids and groups.
     """
     outcomes: list[Example | str] = []

@@ -1,8 +1,8 @@
 """Write cited summaries of research papers, and measure how often they hallucinate.
 
-This follows George and Stuhlmüller 2023, §3 and §4. A question with abstracts (`datasets.fave.read_questions`) becomes
-a prompt (A.2), and its answer a `Case`. `study` writes, revises and judges summaries for every generator, critic and
-judge (Table 3), and takes the mean over critics and judges (Table 2).
+This follows George and Stuhlmüller 2023, §3 and §4. A question with abstracts (`datasets.fave.read_questions`) is
+turned into a prompt (A.2), and its answer into a `Case`. `study` writes, revises and judges summaries for every
+generator, critic and judge (Table 3), and takes the mean over critics and judges (Table 2).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def summary_request(question: Case, *, max_tokens: int = 1024) -> Request:
 def summarise_paper(model: ChatModel, questions: Sequence[Case], *, max_tokens: int = 1024) -> list[Case | Failure]:
     """Let a model write a summary for each question, and return the case with it, or why there is no summary.
 
-    The case keeps the prompt. A summary that was cut at `max_tokens` counts as a failure.
+    The case keeps the prompt. If a summary was cut at `max_tokens`, it is treated as a failure.
     """
     requests = [summary_request(question, max_tokens=max_tokens) for question in questions]
     summaries: list[Case | Failure] = []
@@ -81,7 +81,7 @@ def summarise_paper(model: ChatModel, questions: Sequence[Case], *, max_tokens: 
 
 
 def cited_claims(model: ChatModel, *, method: Literal["yes_no", "cot", "critique"] = "cot") -> Verify:
-    """Return the check of §3.2, in which a model checks each sentence against the abstracts that the sentence cites."""
+    """Return the check of §3.2: a model checks each sentence against the abstracts that it cites."""
     return Verify(LLMChecker(model, method=method), citations=CitationPolicy(uncited="skip"))
 
 
@@ -176,11 +176,11 @@ def study(
     judges: Sequence[SummaryJudge],
     options: StudyOptions | None = None,
 ) -> Study:
-    """Let each judge count hallucinations in every generator's summaries, unrevised and revised after each critic.
+    """Let each judge count hallucinations in every generator's summaries, before and after their revision.
 
-    If a critic is a chat model, it writes a critique of each cited sentence (A.3.1). If a judge is a chat model, it
-    checks the sentence by reasoning (A.1.3). A detector is used as it is. The generator revises its own summary in a
-    follow-up turn (A.3.2).
+    There is one revision for each critic. A critic that is a chat model writes a critique of each cited sentence
+    (A.3.1), and the generator revises its own summary in a follow-up turn (A.3.2). A judge that is a chat model checks
+    each sentence by reasoning (A.1.3). Detectors are used without changes.
 
     Args:
         questions: The questions, with abstracts as sources and an empty response.

@@ -27,8 +27,8 @@ __all__ = ["Audit", "JudgedSummaries", "Prevalence", "mean_prevalence", "prevale
 class Audit:
     """The result of an audit, in which people looked at a judge's reports.
 
-    The paper's audit (§3.4) is `Audit(66, 100)`: people agreed with 66 % of the reports, and with every claim that was
-    called supported.
+    The paper's audit (§3.4) is `Audit(66, 100)`, because people agreed with 66 % of the reports, and with every claim
+    that the judge called supported.
 
     Attributes:
         right: The number of `flagged` claims that people agree are hallucinated.
@@ -80,9 +80,9 @@ class Prevalence:
         claims: The number of claims in these summaries that were judged.
         per_summary: The mean number of hallucinations per summary.
         share: The proportion of summaries with any hallucination, in [0, 1].
-        per_summary_adjusted: `per_summary`, adjusted by the audit. None without an audit.
-        share_adjusted: `share`, adjusted by the audit. None without an audit.
-        unjudged: The number of summaries that could not be judged at all. They do not count.
+        per_summary_adjusted: `per_summary`, adjusted by the audit. None if there was no audit.
+        share_adjusted: `share`, adjusted by the audit. None if there was no audit.
+        unjudged: The number of summaries that could not be judged at all. They are left out of all figures.
         skipped: The number of sentences in the other summaries that were not judged (the paper leaves out sentences
             without a citation).
     """
@@ -108,9 +108,9 @@ def prevalence(
 ) -> Prevalence:
     """Estimate the hallucinations per summary and the proportion of summaries with any, with bootstrap intervals.
 
-    For adjusted values, a report counts as precision / recall hallucinations. A summary with k reports has any
-    hallucination with probability 1 - (1 - precision)^k (missed hallucinations are not added there). The intervals of
-    adjusted values include the uncertainty of the audit, whose counts are resampled.
+    In adjusted values, each report counts as precision / recall hallucinations. A summary with k reports has any
+    hallucination with probability 1 - (1 - precision)^k. Hallucinations that the judge missed are not added there. The
+    intervals of adjusted values include the uncertainty of the audit, whose counts are resampled.
 
     Args:
         cases: The summaries.
@@ -129,9 +129,9 @@ def mean_prevalence(
 ) -> Prevalence:
     """Estimate the mean over groups of summaries of the same questions, as in Table 2 (over critics and judges).
 
-    The bootstrap resamples questions (by the id of the case) in all groups alike. `summaries` is the number of
-    questions. `claims`, `unjudged` and `skipped` are summed over the groups. Adjusted values need an audit in every
-    group. Groups that share an `Audit` object also share its resampled counts.
+    The bootstrap resamples questions (by the id of the case) in the same way for all groups. `summaries` is the number
+    of questions. `claims`, `unjudged` and `skipped` are added up over the groups. For adjusted values, every group
+    needs an audit. If groups share an `Audit` object, they also share its resampled counts.
     """
     counts: dict[tuple[str, int], dict[int, int]] = {}  # by question, then by group
     n_claims = n_unjudged = n_skipped = 0

@@ -16,7 +16,7 @@ __all__ = ["append_responses", "kept_responses"]
 
 
 def kept_responses(path: Path, ids: Collection[str], group: Mapping[str, str], *, labelled: bool) -> set[str]:
-    """Return which of `ids` are in a file from an earlier run. An incomplete last line is cut off.
+    """Return which of `ids` are in a file from an earlier run. If the last line is incomplete, it is removed.
 
     Raises:
         DataError: The file contains something that this run would not write: another id, another value in `group`, a

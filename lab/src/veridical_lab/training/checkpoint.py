@@ -31,7 +31,7 @@ Tensors = dict[str, "torch.Tensor"]
 
 
 class TrainingStopped(InputError):
-    """Training ended before its last step on request; its checkpoint is kept."""
+    """Raised if training ended before its last step on request. Its checkpoint is kept."""
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class Reached:
 def remaining_steps(
     reached: Reached, steps: int, save: Callable[[], None], *, stop: Callable[[], bool], checkpoint_minutes: float
 ) -> Iterator[int]:
-    """Yield the steps still to take, and save a checkpoint between them every few minutes.
+    """Yield the steps that are left, and save a checkpoint between them every few minutes.
 
     Args:
         reached: The progress of the training at the beginning.
@@ -80,8 +80,8 @@ def remaining_steps(
 def scale_at(step: int, steps: int, warmup: float, cooldown: float = 1.0) -> float:
     """Return the factor by which the peak learning rate is multiplied at a step.
 
-    It rises to 1 over the fraction `warmup` of all steps. At the end, it falls to 0 over the fraction `cooldown` of all
-    steps, or over all steps after the rise if these are fewer.
+    It rises to 1 during the fraction `warmup` of all steps. During the last fraction `cooldown` of all steps, it falls
+    to 0. If there are fewer steps after the rise, it falls during all of these.
 
     >>> [round(scale_at(step, 10, 0.2), 2) for step in (0, 1, 6)]
     [0.5, 1.0, 0.5]
@@ -133,7 +133,7 @@ def resume_checkpoint(
 ) -> tuple[Reached, dict[str, Tensors], list[Tensors]] | None:
     """Read a checkpoint: progress, sets of weights, and the optimiser's state of `parameters` parameters.
 
-    The result is None if there is no checkpoint.
+    Return None if there is no checkpoint.
 
     Raises:
         InputError: The checkpoint belongs to another training.

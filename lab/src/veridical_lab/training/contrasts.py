@@ -1,8 +1,8 @@
 """Make contrasts: labelled statements changed so that the statement alone no longer tells whether it is supported.
 
-A model that reads only the statements learns that a negation is mostly right and a "because" mostly wrong. So each
-statement is also shown with its corrections, with a source that agrees with the error, with a source that lacks its
-evidence or now contains it, and next to other statements of its passage.
+A model that reads only the statements learns that a negation is mostly right and that a "because" is mostly wrong. To
+prevent this, each statement is also shown in other ways: with its corrections, with a source that agrees with the
+error, with a source that lacks its evidence or now contains it, and next to other statements of its passage.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ __all__ = ["contrasts", "corrected", "exchanged", "inserted", "joined", "moved",
 
 
 def contrasts(name: str, examples: Sequence[Example], seed: int = 0) -> dict[str, list[Example]]:
-    """Return the contrasts of a set's examples by kind, such as "written_corrected". Empty kinds are left out.
+    """Return the contrasts of a set's examples by kind, such as "written_corrected".
 
-    A quarter of the supported statements get the sources of another passage. A third of the statements that no source
-    contains are inserted into a source.
+    Kinds without examples are left out.
+
+    A quarter of the supported statements are shown with the sources of another passage. A third of the statements that
+    no source contains are inserted into a source.
     """
     draw = random.Random(f"{seed}\0contrasts\0{name}")
     made: dict[str, list[Example]] = {}
@@ -53,14 +55,17 @@ def contrasts(name: str, examples: Sequence[Example], seed: int = 0) -> dict[str
 
 
 def corrected(example: Example) -> Example | None:
-    """Return the response with its corrections put in, which makes it supported; None if an error lacks one."""
+    """Return the response with its corrections put in, which makes it supported.
+
+    Return None if an error has no correction.
+    """
     return _example(example, "corrected", _replaced(example)[0], (), ()) if _all_corrected(example) else None
 
 
 def exchanged(example: Example) -> Iterator[Example]:
-    """Yield the example with sources changed to agree with the error, so that the correction becomes wrong.
+    """Yield the example with sources that are changed to agree with the error, so that the correction becomes wrong.
 
-    Two examples are made: the original response, which is now supported, and the corrected response, which is now
+    There are two examples: the original response, which is now supported, and the corrected response, which is now
     unsupported. Nothing is yielded unless each correction occurs exactly once in the sources and no source contains an
     error.
     """
@@ -84,7 +89,7 @@ def exchanged(example: Example) -> Iterator[Example]:
 
 
 def inserted(example: Example, draw: random.Random) -> Example | None:
-    """Return a statement that the sources lack with one source that now contains it: supported.
+    """Return a statement that the sources lack, with a source that now contains it, so that it is supported.
 
     Return None for a contradiction.
     """
@@ -102,8 +107,8 @@ def inserted(example: Example, draw: random.Random) -> Example | None:
 def without_evidence(example: Example) -> Example | None:
     """Return a supported response without the two source sentences closest to it, so that it becomes unsupported.
 
-    The result is None if the sources have fewer than four sentences. It is also None if no sentence shares half of the
-    response's content words, because the evidence may then be another sentence.
+    Return None if the sources have fewer than four sentences, or if no sentence shares half of the response's content
+    words, because its evidence may then be another sentence.
     """
     content = _content(example.case.response)
     places = [(source.id, span) for source in example.case.sources for span in sentences(source.text)]
@@ -121,7 +126,7 @@ def without_evidence(example: Example) -> Example | None:
 
 
 def moved(example: Example, other: Case) -> Example:
-    """Return a supported response with the sources of another passage: unsupported."""
+    """Return a supported response with the sources of another passage, so that it becomes unsupported."""
     return _example(example, "moved", example.case.response, other.sources, None)
 
 

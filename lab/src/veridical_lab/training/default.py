@@ -1,9 +1,10 @@
 """Train the default detector: first an encoder, then a regression for each level.
 
 The encoder is a token classifier (`training.tokens`) with prefix attention, in which the source does not see the claim.
-So one pass trains all claims on a source, and judges all sentences of a response. Every pass over the data draws other
-examples and makes other errors. The regressions (`training.default_levels`) are fitted on validation documents, which
-training does not see. An interrupted training resumes from its checkpoint.
+All claims on a source can therefore be trained in one pass, and all sentences of a response can be judged in one pass.
+
+Each pass over the data draws other examples and makes other errors. The regressions (`training.default_levels`) are
+fitted on validation documents, which are not used for training. An interrupted training resumes from its checkpoint.
 """
 
 from __future__ import annotations
@@ -162,7 +163,7 @@ def train_default(
 
 
 def backbone_of(classifier: Path, restored: Path) -> Path:
-    """Return the backbone of a classifier; restore it from its ONNX file first if its weights are only there."""
+    """Return the backbone of a classifier. If its weights are only in its ONNX file, restore them first."""
     backbone = classifier / BACKBONE
     if any(backbone.glob("*.safetensors")):
         return backbone
@@ -180,7 +181,7 @@ def assemble(
 ) -> Path:
     """Export an encoder, fit the regressions on validation examples, and write the detector to a folder.
 
-    If `validation` has no labels of a level, or no short answers, the regression or curve for them is that of the
+    If `validation` has no labels of a level, or no short answers, the regression or curve for them is taken from the
     detector in the folder `base`.
     """
     of_each = max(_ROUNDED_FOR, _ROUNDED_IN_ALL // len(validation))

@@ -76,9 +76,9 @@ def part_of(
 ) -> Examples:
     """Return, by set, the examples in one part of the split by document.
 
-    A fifth of the sources get foreign sentences around them, so that a short premise becomes as long as a real source.
-    Sets derived from SNLI's captions follow the split of these captions. Pairs in other languages follow the split of
-    the English pairs that they translate.
+    A fifth of the sources have foreign sentences around them, so that a short premise becomes as long as a real source.
+    Sets that are derived from SNLI's captions follow the split of these captions. Pairs in other languages follow the
+    split of the English pairs that they translate.
 
     Args:
         data: The folder with the public sets, in `entailment/`, `languages/`, `plain/`, `wikipedia/` and `written/`.
@@ -174,7 +174,10 @@ def _source(example: Example) -> str:
 
 
 def slot_errors(references: Iterable[Example], seed: int = 0) -> Iterator[Example]:
-    """Yield the E2E references labelled as faithful, half of them with attributes changed so that they are wrong."""
+    """Yield the E2E references that are labelled as faithful.
+
+    In half of them, attributes are changed to make them wrong.
+    """
     examples = list(references)
     rules, draw = Attributes(examples), random.Random(f"{seed}\0slots")
     for example in examples:
@@ -185,9 +188,9 @@ def slot_errors(references: Iterable[Example], seed: int = 0) -> Iterator[Exampl
 
 
 def swapped(example: Example) -> Iterator[Example]:
-    """Yield, for each labelled source, an example that asks whether the response covers it.
+    """Yield an example for each labelled source that asks whether the response covers it.
 
-    The source becomes the response, and the response its source.
+    The source becomes the response, and the response becomes its source.
     """
     case = example.case
     for omission in example.gold.omissions:

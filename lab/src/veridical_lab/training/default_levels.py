@@ -53,7 +53,10 @@ _ROUNDS = 8
 
 @dataclass(slots=True)
 class LevelRows:
-    """Labelled items of one level with their data sets; the highest-scoring row of an item counts."""
+    """Labelled items of one level with their data sets.
+
+    If an item has several rows, the one with the highest score is used.
+    """
 
     rows: list[Floats] = field(default_factory=list)
     labels: list[bool] = field(default_factory=list)
@@ -67,7 +70,7 @@ class LevelRows:
         self.sets += [name] * len(added)
 
     def without(self, prefix: str) -> LevelRows:
-        """Return the items of the other sets than those whose names begin with `prefix`."""
+        """Return the items of all sets except those whose names begin with `prefix`."""
         kept = [i for i, name in enumerate(self.sets) if not name.startswith(prefix)]
         return LevelRows([self.rows[i] for i in kept], [self.labels[i] for i in kept], [self.sets[i] for i in kept])
 
@@ -77,8 +80,8 @@ def level_rows(
 ) -> tuple[dict[Level, LevelRows], LevelRows]:
     """Return the inputs of the regressions for labelled examples by set, and those of the contradiction curve.
 
-    Sets called `…_swapped` give the rows of sources to cover. The second result has the encoder's logit for
-    contradiction, for each wrong response of which it is known whether it is contradicted.
+    Sets called `…_swapped` give the rows of sources to cover. The second result is about wrong responses for which it
+    is known whether the sources contradict them. It has the encoder's logit for contradiction of each.
     """
     by_level, kinds = {level: LevelRows() for level in COLUMNS}, LevelRows()
     for name, examples in data.items():
@@ -134,8 +137,7 @@ def fit_levels(
 def fit_contradiction(rows: LevelRows) -> tuple[Platt | None, dict[str, float | None]]:
     """Fit the curve from the encoder's logit to the probability that an error is a contradiction.
 
-    Every set has the same weight. The result is the curve, or None if all rows are of one kind, and the ROC AUC of each
-    set.
+    Every set has the same weight. Return the curve, or None if all rows are of one kind, and the ROC AUC of each set.
     """
     if len(set(rows.labels)) < 2:
         return None, {}
@@ -148,8 +150,8 @@ def fit_contradiction(rows: LevelRows) -> tuple[Platt | None, dict[str, float | 
 def fit_short_answers(items: LevelRows, threshold: float) -> tuple[Platt | None, dict[str, float | None]]:
     """Fit the curve from the logit of a short answer in its place to a probability, and return it with its ROC AUC.
 
-    The logit with the best balanced accuracy gets the probability `threshold`, that of the response level. The curve is
-    None if there are no rows of such answers (`IN_PLACE`) of both classes.
+    The logit with the best balanced accuracy is mapped to the probability `threshold`, which is the threshold of the
+    response level. The curve is None unless there are rows of such answers (`IN_PLACE`) of both classes.
     """
     chosen = [i for i, name in enumerate(items.sets) if name.startswith(IN_PLACE)]
     labels = np.array([items.labels[i] for i in chosen])
@@ -166,8 +168,8 @@ def fit_level(level: Level, items: LevelRows) -> LevelModel:
     """Fit a logistic regression on the highest row of each item, and its threshold.
 
     The threshold maximises balanced accuracy, or F1 at the level of words. Which row is the highest depends on the
-    regression, so both are found in turns, as in multiple-instance learning (Andrews et al. 2002). A column that is
-    known to speak for or against an error never gets a weight of the opposite sign (`combining.SIGNS`). Every set has
+    regression, so the two are found in turns, as in multiple-instance learning (Andrews et al. 2002). If a column is
+    known to speak for or against an error, its weight never has the opposite sign (`combining.SIGNS`). Every set has
     the same weight.
     """
     try:

@@ -41,7 +41,7 @@ def wrong_statements(examples: Sequence[Example]) -> list[Example]:
 
 
 def gold_kind(example: Example) -> str | None:
-    """Return the kind of error that the tag of a wrong statement stands for; None if it stands for none."""
+    """Return the kind of error that the tag of a wrong statement stands for, or None if it stands for none."""
     about = dict(example.group)
     tag = "invented cause" if about["tag"] == "cause" and about["label"] == "neutral" else about["tag"]
     return _KIND_OF_TAG.get(tag)
@@ -50,7 +50,7 @@ def gold_kind(example: Example) -> str | None:
 def fit_kinds(examples: Sequence[Example]) -> dict[str, Any]:
     """Fit the regression for kinds of errors on wrong statements, and return the document that `kinds.json` contains.
 
-    Each statement is read twice: with the words that are marked in it, and flagged as a whole.
+    Each statement is read twice: once with the words that are marked in it, and once flagged as a whole.
 
     Raises:
         InputError: A kind has no statement.

@@ -28,7 +28,7 @@ LABEL = "hallucinated"
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Mean and standard deviation of a feature over the units of one label; None without units."""
+    """Mean and standard deviation of a feature over the units of one label. Both are None if there are no units."""
 
     mean: float | None
     deviation: float | None
@@ -36,7 +36,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class FeatureGroup:
-    """The units (words or phrases) of one word type, which are a line of Table 4 and a bar of Figure 4.
+    """The units (words or phrases) of one word type. They are a line of Table 4 and a bar of Figure 4.
 
     Attributes:
         name: The name of the group, such as "all", "pos:NOUN" or "entity:person".
@@ -164,7 +164,7 @@ def feature_group(
 def correlations(rows: NDArray[np.float64]) -> list[list[float | None]]:
     """Return Pearson's correlation of each pair of columns, over the rows with both values.
 
-    The correlation is None if one of the columns is constant.
+    If one of the columns is constant, the correlation is None.
 
     >>> correlations(np.array([[0.0, 1.0], [1.0, 3.0], [2.0, np.nan]]))
     [[1.0, 1.0], [1.0, 1.0]]

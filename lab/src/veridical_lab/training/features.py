@@ -1,8 +1,9 @@
 """Train a linear classifier on word features, as an artifact that the detector `features` loads.
 
-This follows Liu et al. 2022, §4: logistic regression and a support vector machine on features of the marked phrase, at
-most 100 iterations, stopped when the loss has not dropped for 5. Stochastic gradient descent (scikit-learn) fits both
-on standardised features. Validation documents choose regularisation, calibration and thresholds.
+This follows Liu et al. 2022, §4: logistic regression and a support vector machine on features of the marked phrase,
+with at most 100 iterations, stopped when the loss has not dropped for 5. Both are fitted on standardised features by
+stochastic gradient descent (scikit-learn). Regularisation, calibration and thresholds are chosen on validation
+documents.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ class FeatureOptions:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The inputs of features besides the cases.
+    """What the features are computed from, besides the cases.
 
     Attributes:
         model: A causal or masked language model. Default: there are no model-based features.
@@ -132,9 +133,9 @@ class FeatureTable:
 
 
 def labelled_units(example: Example, unit: str) -> tuple[list[Span], list[bool]]:
-    """Return the words of a response (or its only judged phrase) that gold judges, and whether each is hallucinated.
+    """Return the words of a response that gold judges, and whether each is hallucinated.
 
-    Both are empty if the gold does not mark places.
+    If gold judges only a phrase, the phrase is returned instead. If it does not mark places, both results are empty.
     """
     judged = example.gold.judged
     phrase = labelled_phrase(example) if unit == "auto" else None
@@ -147,7 +148,7 @@ def labelled_units(example: Example, unit: str) -> tuple[list[Span], list[bool]]
 
 
 def feature_table(extractor: FeatureExtractor, examples: Sequence[Example], unit: str = "auto") -> FeatureTable:
-    """Return the features and labels of all units of `examples`; `unit` is one of `LABEL_UNITS`."""
+    """Return the features and labels of all units of `examples`. `unit` is one of `LABEL_UNITS`."""
     rows: list[Floats] = []
     labels: list[bool] = []
     owners: list[int] = []
@@ -235,7 +236,7 @@ def train_features(
 
 
 def make_extractor(train: Sequence[Example], options: FeatureOptions, inputs: Inputs) -> FeatureExtractor:
-    """Return the extractor that the options describe; without word statistics, count the training texts."""
+    """Return the extractor that the options describe. If there are no word statistics, count the training texts."""
     model = inputs.model
     probability = None if model is None else "masked" if model.kind == "masked" else "causal"
     template = options.features.template
@@ -334,7 +335,7 @@ def fit_settings(
 
 
 def save_features(trained: TrainedFeatures, folder: str | Path) -> Path:
-    """Write the artifact to `folder` and return it; each file appears whole or not at all."""
+    """Write the artifact to `folder` and return it. Each file is written completely or not at all."""
     about = {
         "base": None if trained.base is None else asdict(trained.base),
         "settings": trained.settings.to_json(),

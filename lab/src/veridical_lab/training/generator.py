@@ -1,7 +1,7 @@
 """Train a generator of answers with several perspectives, as a soft prompt (Chang et al. 2024, §2.1).
 
-It learns to write, in the key-value format of the task, answers that people wrote, or that `corrupt.argument_responses`
-composes from given arguments.
+The generator learns to write answers in the key-value format of the task. The answers were written by people, or are
+composed from given arguments by `corrupt.argument_responses`.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ class GeneratorTraining:
 def task_texts(example: Example) -> tuple[str, str]:
     """Return the input of the generator and the text that it must write: an introduction and the response's passages.
 
-    An empty line ends a passage. If there is one more passage than there are perspectives, the first passage is the
-    introduction.
+    The passages are separated by empty lines. If there is one more passage than there are perspectives, the first
+    passage is the introduction.
 
     Raises:
         InputError: The response has another number of passages.
@@ -105,7 +105,11 @@ def task_texts(example: Example) -> tuple[str, str]:
 
 
 def answers_to_learn(pairs: Iterable[Example]) -> list[Example]:
-    """Return the answers without errors; raise `InputError` if there are none."""
+    """Return the answers without errors.
+
+    Raises:
+        InputError: There are none.
+    """
     answers = [
         pair for pair in pairs if pair.gold.hallucination == 0.0 and not any(o.score for o in pair.gold.omissions)
     ]
@@ -125,8 +129,8 @@ def train_generator(
 ) -> Path:
     """Train a soft prompt on answers and write it to a folder, as a model for `veridical answer`.
 
-    Topics are split 70/10/20. The test part, which `bench perspectives` uses with the same seed, is not read. If `out`
-    contains a checkpoint of the same training, training resumes from it.
+    The topics are split 70/10/20. The test part is not read, because `bench perspectives` uses it with the same seed.
+    If `out` contains a checkpoint of the same training, training resumes from it.
 
     Args:
         model: The base model, a decoder. Its weights do not change.

@@ -1,6 +1,6 @@
 """Make training examples in many languages: short answers with their rivals, exchanged answers, paraphrases.
 
-Passages of XQuAD are translations of each other, so an answer is also shown with its passage in another language.
+The passages of XQuAD are translations of each other, so an answer is also shown with its passage in another language.
 """
 
 from __future__ import annotations
@@ -34,9 +34,13 @@ def in_languages(
 ) -> dict[str, list[Example]]:
     """Return the examples in one part of the split by document, by set.
 
-    The sets are "answers_XX" by language, "answers_in_place_XX" (their source is the sentences around them),
-    "exchanged_XX" (sentences of their passages, half of them with the rival in the answer's place, or with another
-    number), "answers_translated", "answer_statements" and "pawsx_XX".
+    These are the sets:
+
+    * "answers_XX": answers by language.
+    * "answers_in_place_XX": answers whose source is the sentences around them.
+    * "exchanged_XX": sentences of their passages. In half of them, the rival takes the place of the answer, or a number
+      is changed.
+    * "answers_translated", "answer_statements" and "pawsx_XX".
 
     Args:
         data: The folder with the public sets, including `languages/`, `plain/qa_passages/` and `entailment/pawsx_en/`.

@@ -1,7 +1,7 @@
 """Make soft labels: a detector's scores of words and responses, mixed with the labels of the data.
 
-A small classifier trained on them learns how sure the larger one is of each word, also if the data only label whole
-responses (Hinton, Vinyals and Dean 2015, "Distilling the knowledge in a neural network").
+If a small classifier is trained on them, it learns how sure the larger one is of each word, even if the data only have
+labels for whole responses (Hinton, Vinyals and Dean 2015, "Distilling the knowledge in a neural network").
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ __all__ = ["mixed"]
 
 
 def mixed(example: Example, judgement: Judgement, weight: float) -> Example:
-    """Return the example with soft labels: `weight` times the detector's scores, and the rest from its own labels.
+    """Return the example with soft labels, which are the detector's scores mixed with the example's own labels.
 
-    If the data have no label for a word or for the response, only the detector's score counts. Parts that the detector
-    did not judge get no label. An example that it did not judge at all stays unchanged.
+    If the data have no label for a word or for the response, only the detector's score is used. Parts that the detector
+    did not judge have no label. If it did not judge an example at all, the example is not changed.
 
     Args:
         example: A labelled example.

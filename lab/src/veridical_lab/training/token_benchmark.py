@@ -1,8 +1,8 @@
 """Train and measure methods on data with one labelled phrase per response, such as HaDes.
 
-This follows Liu et al. 2022, §5 and §6: methods train on the training part, choose on the validation part and are
-measured on the test part. There are two settings: offline, with the context on both sides, and online, where the
-response ends with the phrase.
+This follows Liu et al. 2022, §5 and §6. The methods are trained on the training part, choices are made on the
+validation part, and the test part is measured. There are two settings: offline, with the context on both sides, and
+online, where the response ends with the phrase.
 """
 
 from __future__ import annotations
@@ -83,11 +83,11 @@ def with_one_phrase(examples: Sequence[Example]) -> list[Example]:
 def read_benchmark(
     data: str, *, validation: str | None = None, test: str | None = None, seed: int = 0
 ) -> BenchmarkData:
-    """Read the three parts of SET:PATH, which are its own splits if it has all three, or a split by document
-    (70/10/20).
+    """Read the three parts of SET:PATH.
 
-    If no test example is labelled (as in the published HaDes), the validation part is measured, and a tenth of the
-    training documents replaces it. If the validation part lacks a class, all training documents are used in its place.
+    If the set has splits of its own, these are used. Otherwise it is split by document (70/10/20). If no test example
+    has a label (as in the published HaDes), the validation part is measured, and a tenth of the training documents
+    takes its place. If the validation part has only one class, all training documents are used in its place.
 
     Args:
         data: SET:PATH to train on.
@@ -150,7 +150,7 @@ def cut_behind_phrase(example: Example) -> Example:
 def cut_context(example: Example, setting: str) -> Example:
     """Return the example as a setting shows it: "online" ends it with the phrase, and "@N" keeps N words on each side.
 
-    Liu et al. 2022, §6, vary the length of the context in this way (Figure 6).
+    This is how Liu et al. 2022, §6, vary the length of the context (Figure 6).
 
     Args:
         example: An example with one labelled phrase.
@@ -182,7 +182,7 @@ def cut_context(example: Example, setting: str) -> Example:
 
 
 def judge_phrases(detector: Detector, examples: Sequence[Example]) -> list[Judgement]:
-    """Judge the labelled phrases with a detector that takes spans; any other detector judges the whole responses."""
+    """Judge the labelled phrases with a detector that takes spans. Any other detector judges the whole responses."""
     judgements: list[Judgement] = []
     for start in range(0, len(examples), _BATCH):
         batch = examples[start : start + _BATCH]

@@ -30,7 +30,7 @@ __all__ = [
 
 
 def response_target(example: Example) -> float:
-    """Return the gold score of the whole response; NaN if the gold does not tell."""
+    """Return the gold score of the whole response, or NaN if gold does not say."""
     gold = example.gold
     if gold.hallucination is not None:
         return gold.hallucination
@@ -44,8 +44,8 @@ def response_target(example: Example) -> float:
 def contradiction_target(example: Example) -> float:
     """Return 1 if the errors of a response contradict its sources, and 0 if no source mentions them.
 
-    The group "label" (contradiction or neutral) of pairs tells this, or the "kind" (intrinsic or extrinsic, Maynez et
-    al. 2020) of errors made by rules. If neither tells it, the result is NaN.
+    This is known from the group "label" (contradiction or neutral) of pairs, or from the "kind" (intrinsic or
+    extrinsic, Maynez et al. 2020) of errors made by rules. If there is neither, the result is NaN.
     """
     groups = dict(example.group)
     kinds = {groups.get("label"), groups.get("kind")}
@@ -59,7 +59,7 @@ def told_contradiction(
 ) -> tuple[bool, float] | None:
     """Return whether a wrong response is contradicted, and the logit for this of its worst part.
 
-    The result is None if one of the two is unknown.
+    Return None if one of the two is unknown.
 
     Args:
         example: The example.
@@ -73,11 +73,12 @@ def told_contradiction(
 
 
 def labelled_logits(judged: Sequence[tuple[Example, ScoredResponse]]) -> dict[str, NDArray[np.float64]]:
-    """Return tables of label and logit.
+    """Return tables of label and logit, each of *shape* (n, 2).
 
-    "span" has every labelled unit. "whole" has every labelled response with the logit of its own head, and "worst" the
-    same responses with the logit of their worst unit. "contradiction" has the wrong responses, with whether they are
-    contradicted. Each table has *shape* (n, 2).
+    * "span": every labelled unit.
+    * "whole": every labelled response, with the logit of its own head.
+    * "worst": the same responses, with the logit of their worst unit.
+    * "contradiction": the wrong responses, with whether they are contradicted.
     """
     units: list[NDArray[np.float64]] = [np.zeros((0, 2))]
     whole: list[tuple[bool, float]] = []
@@ -125,8 +126,8 @@ def validation_figures(judged: Sequence[tuple[Example, ScoredResponse]]) -> dict
 def fit_scales(judged: Sequence[tuple[Example, ScoredResponse]], criterion: str) -> tuple[dict[str, Any], list[str]]:
     """Fit the scales of `TokenSettings` on validation data.
 
-    A level whose labels are all of one class, or whose logits do not rise with the labels, keeps its logits, with the
-    threshold 0.5.
+    If all labels of a level are of one class, or if its logits do not rise with the labels, the logits are used
+    unchanged with the threshold 0.5.
 
     Args:
         judged: The validation examples with their logits.
@@ -156,7 +157,7 @@ def fit_scales(judged: Sequence[tuple[Example, ScoredResponse]], criterion: str)
 
 
 def fit_or_keep(labels: NDArray[np.bool_], logits: NDArray[np.float64], criterion: str) -> tuple[Scale, str | None]:
-    """Fit threshold and calibration of logits; if that fails, return the identity scale and the reason."""
+    """Fit threshold and calibration of logits. If that fails, return the identity scale and the reason."""
     try:
         return fit_scale(labels, logits, CalibrationOptions(criterion, "platt")), None
     except UndefinedMetricError as error:

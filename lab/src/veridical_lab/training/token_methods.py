@@ -1,8 +1,8 @@
 """Learn to detect hallucinated phrases or words from labelled data, with several methods under one small protocol.
 
-Methods are named like detectors: "features:svm,model=models/bert". Other packages add methods under the entry-point
-group `veridical.methods`. A name from `veridical detectors` is also a method: the detector is used as it is and learns
-nothing.
+Methods are named like detectors: "features:svm,model=models/bert". You can add methods from another package under the
+entry-point group `veridical.methods`. Each name from `veridical detectors` is also a method. It uses the detector
+without changes and learns nothing.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class TokenMethod(Protocol):
         ...
 
     def fit(self, train: Sequence[Example], validation: Sequence[Example]) -> Detector:
-        """Return a detector that learned from `train`. `validation` serves for all choices that are not learned.
+        """Return a detector that learned from `train`. Use `validation` for all choices that are not learned.
 
-        A detector with `judge_spans` (`records.detector.JudgesSpans`) is asked about the labelled phrases. For any
-        other detector, the highest verdict on a phrase counts.
+        If the detector has `judge_spans` (`records.detector.JudgesSpans`), it is asked about the labelled phrases. For
+        any other detector, the highest verdict on a phrase is used.
         """
         ...
 
@@ -65,7 +65,11 @@ TOKEN_METHODS = Registry(
 
 
 def load_method(text: str) -> TokenMethod:
-    """Load the method that a spec names; `UnknownNameError` with the nearest names for an unknown one."""
+    """Load the method that a spec names.
+
+    Raises:
+        UnknownNameError: There is no such method. The message suggests the closest names.
+    """
     spec = parse_spec(text)
     if spec.name in TOKEN_METHODS and not (spec.value and Path(spec.value).is_dir()):
         method: TokenMethod = TOKEN_METHODS.load(spec.name).from_spec(spec)
@@ -75,7 +79,7 @@ def load_method(text: str) -> TokenMethod:
 
 @dataclass(frozen=True, slots=True)
 class ReadyMethod:
-    """A detector used as it is."""
+    """A detector that is used without any training."""
 
     detector: Detector
 
@@ -93,7 +97,7 @@ class ReadyMethod:
 class FeatureMethod:
     """A linear classifier on word features (`training.features`).
 
-    If `sources` is None, responses are compared with their sources if the training data have sources.
+    If `sources` is None, responses are compared with their sources as long as the training data have any.
     """
 
     name: str
@@ -152,7 +156,10 @@ class FeatureMethod:
         )
 
     def fit(self, train: Sequence[Example], validation: Sequence[Example]) -> FeatureDetector:
-        """Return a detector trained on `train`; `validation` gives regularisation, calibration and thresholds."""
+        """Return a detector trained on `train`.
+
+        Regularisation, calibration and thresholds are chosen on `validation`.
+        """
         sources = any(e.case.sources for e in train) if self.sources is None else self.sources
         options = replace(self.options, features=replace(self.options.features, sources=sources))
         model = None
@@ -208,7 +215,7 @@ class ClassifierMethod:
         return cls(str(spec), spec.options["model"], options, spec.options.get("device", "auto"))
 
     def fit(self, train: Sequence[Example], validation: Sequence[Example]) -> Tokens:
-        """Return a classifier trained on `train`; `validation` gives early stop, calibration and thresholds."""
+        """Return a classifier trained on `train`. Early stopping, calibration and thresholds use `validation`."""
         folder = tempfile.TemporaryDirectory(prefix="veridical-tokens-")
         model = load(self.model, device=self.device, dtype="fp32", kinds=READERS)
         train_tokens(model, {"data": train}, self.options, out=folder.name, validation={"data": validation})

@@ -34,7 +34,7 @@ _SHORT = 512  # tokens
 class Item:
     """A window with the targets of its units and of its response, and whether its errors are contradictions.
 
-    NaN stands for an unknown target.
+    If a target is unknown, it is NaN.
     """
 
     labelled: LabelledWindow
@@ -103,7 +103,7 @@ class TokenNetwork:
 
     @property
     def weights(self) -> dict[str, torch.Tensor]:
-        """The weights that training changes, by name; not copied."""
+        """The weights that training changes, by name. They are not copied."""
         weights = {f"head.{name}": t for name, t in self.head.state_dict().items()}
         if not self.options.frozen:
             weights |= {f"model.{name}": t for name, t in self.backbone.state_dict().items()}
@@ -122,8 +122,8 @@ class TokenNetwork:
     def loss(self, rows: Sequence[Sequence[Item]], class_weights: tuple[float, float]) -> torch.Tensor:
         """Return the loss of a batch, which is the weighted sum of up to four cross-entropies.
 
-        They are those of units, of responses, of the worst unit of responses whose wrong words are unknown, and of
-        contradiction against absence.
+        There is one for units, one for responses, one for the worst unit of responses whose wrong words are unknown,
+        and one for contradiction against absence.
 
         Args:
             rows: The items of each row of the batch. Items of a row share a prompt.
@@ -265,8 +265,8 @@ def _set_dropout(model: LocalModel, rate: float) -> None:
 def torch_head(width: int, settings: HeadSettings, seed: int) -> Any:
     """Return a module with the parameters of a `PairHead`, initialised by `seed`.
 
-    Called with the states of units and the input of the heads for whole responses, it returns the logits of both. It
-    also returns those of contradiction, or None without a contradiction head.
+    If you call it with the states of units and the input of the heads for whole responses, it returns the logits of
+    both. It also returns the logits of contradiction, or None if there is no contradiction head.
     """
     import torch
 

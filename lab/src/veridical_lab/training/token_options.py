@@ -105,5 +105,5 @@ class TokenTraining:
 
     @property
     def reads_lexical(self) -> bool:
-        """Whether the head reads how words overlap with the sources: needs `lexical` and sources."""
+        """Whether the head reads how words overlap with the sources. This needs `lexical` and sources."""
         return self.lexical and self.pairs.sources

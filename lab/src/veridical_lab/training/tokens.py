@@ -1,7 +1,7 @@
 """Train token and span classifiers, which are a backbone and a head, on labelled units or labelled responses.
 
-This follows Liu et al. 2022, §4.2 and §5. Labels of tokens, marked phrases and whole responses train one model. All
-randomness depends only on the seed and the step, so an interrupted training resumes with identical results.
+This follows Liu et al. 2022, §4.2 and §5. One model is trained on labels of tokens, marked phrases and whole responses.
+All randomness depends only on the seed and the step, so an interrupted training resumes with identical results.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def train_tokens(
 ) -> Path:
     """Train a token classifier and write it to a folder, which the detector `tokens` reads.
 
-    Documents are split 70/10/20 (`datasets.split`), and the test part is not used. If `out` contains a checkpoint of
-    the same training, training resumes from it.
+    The documents are split 70/10/20 (`datasets.split`), and the test part is not used. If `out` contains a checkpoint
+    of the same training, training resumes from it.
 
     Args:
         model: The backbone. Training changes it unless it is frozen.
@@ -349,6 +349,6 @@ class _Training(Tuning):
 
 
 def given_units(example: Example) -> list[Span] | None:
-    """Return the one phrase that gold judges as a unit; None if words or tokens are the units."""
+    """Return the one phrase that gold judges as a unit, or None if words or tokens are the units."""
     phrase = labelled_phrase(example)
     return None if phrase is None else [phrase]

@@ -64,7 +64,7 @@ class Schedule:
 
 
 def bf16_products(model: LocalModel, *, wanted: bool) -> AbstractContextManager[object]:
-    """Compute the matrix products of a model in fp32 in bf16, if that is wanted and its device computes in bf16."""
+    """Compute the matrix products of an fp32 model in bf16, if you ask for it and the device computes in bf16."""
     import torch
 
     if not (wanted and model.dtype == torch.float32 and computes_bf16(model.device)):
@@ -105,7 +105,7 @@ class Tuning(ABC):
     @property
     @abstractmethod
     def weights(self) -> dict[str, torch.Tensor]:
-        """The weights that training changes, by name; not copied."""
+        """The weights that training changes, by name. They are not copied."""
 
     @abstractmethod
     def set_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
@@ -117,10 +117,10 @@ class Tuning(ABC):
 
     @abstractmethod
     def figures(self) -> tuple[dict[str, Any], str]:
-        """Evaluate the weights on validation; return figures and a line of text. A higher "figure" is better."""
+        """Evaluate the weights on validation. Return figures and a line of text. A higher "figure" is better."""
 
     def run(self, *, stop: Callable[[], bool] | None = None, checkpoint_minutes: float = 10.0) -> None:
-        """Take all remaining steps, then set the best weights.
+        """Take all steps that are left, then set the best weights.
 
         Raises:
             TrainingStopped: `stop`, which is asked after each step, returned true. A checkpoint is saved first.
@@ -167,7 +167,7 @@ class Tuning(ABC):
             self._since = []
 
     def evaluate(self) -> None:
-        """Evaluate on validation; keep the weights if the figure is the best so far."""
+        """Evaluate on validation. If the figure is the best so far, keep the weights."""
         figures, shown = self.figures()
         value, reached = figures["figure"], self.reached
         reached.history.append({"step": reached.step, **figures})
@@ -186,7 +186,11 @@ class Tuning(ABC):
         save_checkpoint(self.out / CHECKPOINT, self.identity, self.reached, weights, states)
 
     def resume(self) -> None:
-        """Resume from the checkpoint in `out`, if there is one; `InputError` if it is of another training."""
+        """Resume from the checkpoint in `out`, if there is one.
+
+        Raises:
+            InputError: The checkpoint belongs to another training.
+        """
         checkpoint = resume_checkpoint(self.out / CHECKPOINT, self.identity, len(self.parameters))
         if checkpoint is None:
             return

@@ -30,8 +30,8 @@ __all__ = [
 def any_false(scores: Sequence[float]) -> float:
     """Compute the probability that at least one claim is wrong, from the scores of all claims.
 
-    This is 1 - the product of (1 - score), computed in log space. It treats claims as independent, as George and
-    Stuhlmüller 2023, equation 1, do.
+    This is 1 minus the product of (1 - score), computed in log space. The claims are treated as independent, as in
+    George and Stuhlmüller 2023, equation 1.
 
     >>> round(any_false([0.5, 0.5]), 2), any_false([0.0, 1.0]), any_false([])
     (0.75, 1.0, 0.0)
@@ -55,9 +55,9 @@ def aggregate_claims(
     other_verdicts: Sequence[Verdict] = (),
     score: Callable[[Sequence[float]], float] = any_false,
 ) -> Judgement:
-    """Make a judgement with one verdict for each judged claim, and a score for the response.
+    """Make a judgement with a verdict for each judged claim, and a score for the whole response.
 
-    Claims without a score and sentences without a claim are not judged. A note counts them by reason.
+    Claims without a score and sentences without a claim are left unjudged. A note says how many there are, and why.
 
     Args:
         case: The case that was checked.
@@ -129,11 +129,10 @@ class Coverage:
 
 
 def aggregate_coverage(case: Case, to_cover: Sequence[tuple[Source, Span]], results: Sequence[ClaimResult]) -> Coverage:
-    """Compute coverage from claim results with exchanged roles, in which the response is checked for each source
-    sentence.
+    """Compute how well a response covers its sources, by checking each source sentence against the response.
 
-    If a sentence of a source could not be judged, only the sentences of this source that were certainly left out count
-    as judged and get an omission.
+    Some sentences of a source may be impossible to judge. Then only the sentences of that source that were certainly
+    left out are reported, and only they count as judged.
 
     Args:
         case: The case that was checked.

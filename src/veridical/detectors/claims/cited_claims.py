@@ -55,9 +55,9 @@ class CitationPolicy:
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """Parse a policy from an option's text.
+        """Parse a policy from the text of an option.
 
-        The text is "skip" or "all", followed by "+missing", "+each" or both. "off" gives None.
+        The text is "skip" or "all", and you can add "+missing", "+each" or both. The text "off" gives None.
 
         >>> CitationPolicy.parse("all+each"), CitationPolicy.parse("off")
         (CitationPolicy(uncited='all', missing=False, each=True), None)
@@ -72,7 +72,7 @@ class CitationPolicy:
 
 @dataclass(frozen=True, slots=True)
 class ResponseCitations:
-    """The citations of one response, each with the ids of its sources. A citation that matches no source has no ids."""
+    """The citations of one response, each with the ids of its sources. A citation may match no source."""
 
     case: Case
     citations: tuple[tuple[Citation, tuple[str, ...]], ...]
@@ -90,8 +90,9 @@ class ResponseCitations:
         return cls(case, citations, tuple(statements(case.response, cited=True)))
 
     def in_claim(self, claim: Claim) -> list[tuple[Citation, tuple[str, ...]]]:
-        """Return the citations inside the claim's spans, or if there are none, in the sentences that the claim
-        overlaps.
+        """Return the citations inside the spans of a claim.
+
+        If there are none, return the citations in the sentences that the claim overlaps.
         """
         claim_sentences = [s for s in self.sentences if any(s.overlaps(span) for span in claim.spans)]
         for spans in (claim.spans, claim_sentences):

@@ -1,7 +1,7 @@
 """The protocol of claim checkers, which check claims against sources, and an adapter for any detector.
 
-A checker gets all claims of all cases in one call, and returns one `ClaimResult` for each claim. A claim that it could
-not judge has a reason instead of a score. The checker that asks a chat model is in
+A checker is called once with all claims of all cases, and returns one `ClaimResult` for each claim. If it cannot judge
+a claim, the result has a reason instead of a score. The checker that asks a chat model is in
 `veridical.detectors.claims.llm_checker`.
 """
 
@@ -27,8 +27,8 @@ __all__ = ["ClaimChecker", "ClaimResult", "DetectorChecker", "Question"]
 class Question:
     """A question to a claim checker: do these sources support this claim?
 
-    `case_id` is the id of the claim's case. With `strict_values`, a single unsupported number, date or name makes the
-    claim unsupported, even for a checker that counts words.
+    `case_id` is the id of the case that the claim comes from. If `strict_values` is set, one unsupported number, date
+    or name is enough to make the claim unsupported. This matters for checkers that count words.
     """
 
     case_id: str
@@ -67,7 +67,7 @@ class ClaimResult:
 class ClaimChecker(Protocol):
     """Checks claims against sources.
 
-    `reads_citations` tells whether claims may contain citations ("Ling (2009) found …").
+    Set `reads_citations` if the checker can handle claims with citations, such as "Ling (2009) found …".
     """
 
     name: str
@@ -81,10 +81,11 @@ class ClaimChecker(Protocol):
 class DetectorChecker:
     """Checks a claim by giving it to a detector as if it were a response.
 
-    The claim's score is the score of this response, or of its worst span. Word overlap scores a claim by the proportion
-    of its words that no source has, which hides a single wrong number. So with `strict_values`, a claim scores 1 if it
-    has a number, date, quantity or name that no source has. Values are then compared as by `overlap:values`, however
-    the detector compares words.
+    The score of the claim is the score of this response, or the score of its worst span.
+
+    A detector that counts words, such as word overlap, can miss a single wrong number in a long claim. If you set
+    `strict_values`, a claim scores 1 as soon as it has a number, date, quantity or name that no source has. These
+    values are compared in the same way as in `overlap:values`.
     """
 
     reads_citations = False

@@ -1,8 +1,8 @@
 """Split a response into claims with their spans, either by sentence or by asking a model for a list.
 
-Both ways follow George and Stuhlmüller 2023: §3.2 for sentences, §2.2 with A.1.1 for a model's list. A listed claim is
-aligned with the response verbatim, or else approximately, or else with the sentence that shares most of its words.
-Sentences without a claim are reported as unchecked.
+Both ways follow George and Stuhlmüller 2023 (§3.2 for sentences, §2.2 with A.1.1 for a model's list). Each claim in a
+list is searched for in the response: first verbatim, then approximately, and at last as the sentence that shares most
+of its words. Sentences without a claim are reported as unchecked.
 """
 
 from __future__ import annotations
@@ -48,15 +48,19 @@ class Claims:
 
 
 def sentence_claims(text: str, *, cited: bool = False) -> Claims:
-    """Return each sentence from `claim_sentences` as a claim, verbatim except for spaces in place of markup."""
+    """Return each sentence from `claim_sentences` as a claim.
+
+    The text of a claim is verbatim, except that spaces replace markup.
+    """
     plain = without_markup(blanked(text, tagged_marks(text)))
     return Claims(tuple(Claim(span.of(plain), (span,)) for span in claim_sentences(text, cited=cited)))
 
 
 def claim_sentences(text: str, *, cited: bool = False) -> list[Span]:
-    """Return the sentences of a response that make a claim (see `text.framing`), without markup around them.
+    """Return the sentences of a response that make a claim (see `text.framing`), without the markup around them.
 
-    With `cited`, a footnote mark belongs to the sentence before it, and a sentence that only cites counts, too.
+    If `cited` is set, sentences that only give a citation are returned, too, and a footnote mark is treated as part of
+    the sentence before it.
     """
     claimed = without_framing(text, (), with_citations=cited)
     return [span for span in statements(without_markup(text), cited=cited) if has_words(span.of(claimed))]
@@ -65,7 +69,7 @@ def claim_sentences(text: str, *, cited: bool = False) -> list[Span]:
 def split_by_model(model: ChatModel, cases: Sequence[Case], *, cited: bool = False) -> list[Claims]:
     """Ask a chat model to list the claims of each case.
 
-    If its reply cannot be read, the sentences are used as claims, and a note says so.
+    If its reply cannot be read, the sentences of the response are used as claims, and a note says so.
     """
     split_claims = prompt("split_claims")
     requests = [

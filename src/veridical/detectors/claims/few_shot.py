@@ -53,7 +53,8 @@ def answered_examples(examples: Sequence[FewShotExample], label: str, *, reasoni
 def few_shot_option(text: str) -> int | tuple[FewShotExample, ...]:
     """Parse the option `few_shot=` of a spec.
 
-    It can be a number of examples to draw from labelled data, a file, or `builtin` for the examples in the package.
+    Its value can be a file, `builtin` for the examples in the package, or the number of examples to draw from labelled
+    data.
     """
     if text.isascii() and text.isdecimal() and int(text) > 0:
         return int(text)
@@ -87,8 +88,8 @@ def read_few_shot(path: str | Path) -> tuple[FewShotExample, ...]:
 def draw_few_shot(examples: Sequence[Example], n: int) -> tuple[FewShotExample, ...]:
     """Draw `n` few-shot examples from labelled data, alternating between supported and unsupported.
 
-    The shortest examples are drawn, because their documents are part of every prompt. Each document is used at most
-    once per label. The same data always gives the same examples.
+    The shortest examples are used, because every prompt repeats their documents. A document is used at most once per
+    label. You always get the same examples from the same data.
 
     Raises:
         InputError: There are too few examples.

@@ -1,8 +1,9 @@
 """Ask a chat model a single question about the whole response, as a baseline for `verify`.
 
-The prompts follow CH-Wang et al. 2024, appendix C.1, and George and Stuhlmüller 2023, §2.4. Sources are not cut into
-windows, because two windows may support a response together but not separately. If the sources do not fit, the response
-is not judged.
+The prompts follow CH-Wang et al. 2024, appendix C.1, and George and Stuhlmüller 2023, §2.4.
+
+The sources must fit into one prompt, otherwise the response is not judged. Splitting them would not work, because a
+response may be supported by two parts together but by neither of them alone.
 """
 
 from __future__ import annotations
@@ -53,9 +54,9 @@ class Judge:
 
     Args:
         model: The chat model to ask.
-        method: "yes_no" takes the probability of the word Yes, or 0 or 1 without log-probabilities. "cot" asks for
-            reasoning, then 0 or 1. "list" asks the model to list and judge the claims in one reply. It also gives
-            verdicts, and `hallucination` is 1 if any claim is unsupported.
+        method: "yes_no" asks for Yes or No and uses the probability of the word Yes (or 0 or 1 if the server gives no
+            log-probabilities). "cot" asks for reasoning and then 0 or 1. "list" asks the model to list and judge the
+            claims in one reply. This also gives verdicts, and `hallucination` is 1 if any claim is unsupported.
         few_shot: The examples to show first, or the number of examples that `fit` should draw from labelled data.
         min_probability_mass: The lowest probability that Yes and No must have together, in [0, 1].
         prompt_file: A file whose prompt replaces `llm/prompts/judge_METHOD.txt`. It must have the same placeholder.
@@ -91,7 +92,7 @@ class Judge:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Judge:
-        """Make the detector for `judge[:METHOD][,OPTION=VALUE,…]`; options of the connection may follow.
+        """Make the detector for `judge[:METHOD][,OPTION=VALUE,…]`. You can add options of the connection.
 
         Options:
             few_shot: Examples for yes_no and cot: a file, "builtin" (the four examples in the package), or the number
@@ -133,7 +134,7 @@ class Judge:
         }
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """Judge each case; all requests go to the model in one call."""
+        """Judge each case. All requests are sent to the model in one call."""
         require_few_shot(self.name, self.few_shot, self.n_few_shot)
         answered = answered_examples(self.few_shot, "Consistent", reasoning=self.method == "cot")
         problems = [nothing_to_check(case) for case in cases]

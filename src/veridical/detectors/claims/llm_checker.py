@@ -1,8 +1,10 @@
 """Ask a chat model whether sources support a claim, and read its answer.
 
 The methods follow George and Stuhlmüller 2023: the probability of Yes (§2.2, A.1.2), reasoning with quotes (A.1.3), or
-a critique with a revised claim (A.3.1). Each call is about one claim and one chunk of the sources, and a claim is
-supported if any chunk supports it. A reply that is not plainly an answer counts as no answer.
+a critique with a revised claim (A.3.1).
+
+Each call asks about one claim and one chunk of the sources. A claim is supported if at least one chunk supports it. If
+a reply does not clearly answer the question, it is treated as no answer.
 """
 
 from __future__ import annotations
@@ -54,8 +56,8 @@ def chat_messages(
 ) -> tuple[Message, ...]:
     """Return the messages that ask about a document, after the few-shot examples.
 
-    The document comes first, and its fence depends on nothing else, so that the prefix cache of a server serves all
-    claims.
+    The document comes first and is always written in the same way, so that a server with a prefix cache can reuse it
+    for all claims.
 
     Args:
         prompts: The prompt that contains the document, and the prompt that asks.
@@ -140,7 +142,8 @@ class LLMChecker:
     def check(self, questions: Sequence[Question]) -> list[ClaimResult]:
         """Check each claim.
 
-        All requests go to the model in one call, and requests whose chunk was too long are repeated.
+        All requests are sent to the model in one call. If a chunk was too long, its request is repeated with shorter
+        chunks.
         """
         require_few_shot(self.name, self.few_shot, self.n_few_shot)
         return ask_by_chunk(self.model, questions, self._request, self._read, self.window, self.claims_per_call)
@@ -182,7 +185,7 @@ def ask_by_chunk(
     window: int | None = None,
     per_call: int = 1,
 ) -> list[ClaimResult]:
-    """Ask about each chunk of the sources, and take the result of the chunk that supports a claim best.
+    """Ask about each chunk of the sources, and keep the result of the chunk that supports a claim best.
 
     Args:
         model: The chat model, which gets all requests in one call. A request whose chunk was too long is repeated with
@@ -262,12 +265,13 @@ def _best_chunk(chunks: Sequence[ClaimResult]) -> ClaimResult:
 
 
 def read_yes_no(reply: Reply, label: str, min_probability_mass: float) -> ClaimResult:
-    """Read P(supported) from the first token of a reply, normalised over Yes and No (George and Stuhlmüller 2023,
-    §2.2).
+    """Read P(supported) from the first token of a reply, normalised over Yes and No.
 
-    Without log-probabilities, it is 0 or 1. There is no score if the reply is not a plain Yes or No, or if these two
-    words have less than `min_probability_mass` of the token's probability. The word in `label` ("Supported") may
-    precede the answer. Several answers must agree.
+    This follows George and Stuhlmüller 2023, §2.2. If the server gives no log-probabilities, the result is 0 or 1.
+
+    There is no score if the reply is not simply Yes or No, or if these two words together have less than
+    `min_probability_mass` of the probability. The answer may follow the word in `label` ("Supported"). If a reply has
+    several answers, they must agree.
     """
     masses = yes_no_mass(reply)
     if masses is not None and sum(masses) > 0:
@@ -297,9 +301,11 @@ def _excerpt(text: str) -> str:
 def read_cot(reply: Reply, label: str, claim: str, sources: Sequence[Source]) -> ClaimResult:
     """Read a score of 0 or 1 from the last line of a reply, with the quotes in its reasoning as evidence (A.1.3).
 
-    A quote of three words or more that is neither in a source nor in the claim is named in `reason` and counted. Two
-    more forms are accepted, because small models use them: a bare "Yes" or "No", and an answer at the end of the last
-    line, after a finished sentence and outside quotes ("It says so. Supported: Yes").
+    Quotes of three words or more are looked up in the sources and in the claim. Those that are in neither are named in
+    `reason` and counted.
+
+    Small models do not always keep to the format, so two more forms are accepted: a bare "Yes" or "No", and an answer
+    at the end of the last line, after a finished sentence and outside quotes ("It says so. Supported: Yes").
 
     Args:
         reply: The reply of the chat model.
@@ -336,7 +342,7 @@ def read_critique(reply: Reply) -> ClaimResult:
     """Read a score of 0 or 1 from the line "Supported:" of a reply (A.3.1).
 
     The critique before this line becomes the `reason`, and the revised claim becomes the `correction`. There is no
-    score if the line is missing or is not plainly Yes or No, or if the reply was cut short.
+    score if the line is missing, if it does not say Yes or No, or if the reply was cut short.
     """
     text = strip_reasoning(reply.text)
     supported = yes_no(labelled(text, "Supported") or "")
@@ -363,8 +369,8 @@ _NUMBERED_ANSWER = re.compile(
 def read_many(reply: Reply, n: int) -> list[ClaimResult]:
     """Read a score of 0 or 1 for each of `n` numbered claims.
 
-    A number without a plain Yes or No, or with both, has no score. If the reply also answers other numbers, no claim
-    has a score, because its numbers may mean other claims.
+    A claim has no score if its number has no Yes or No, or has both. If the reply also answers numbers that were not
+    asked for, no claim has a score, because the model may have numbered the claims differently.
     """
     lines = numbered(reply.text)
     answers = [(int(number), word.lower()) for number, word in _NUMBERED_ANSWER.findall(strip_reasoning(reply.text))]
@@ -389,8 +395,9 @@ _ELLIPSIS = re.compile(r"(?<!\s)\s*+[\[(]?(?:…|\.{3,})[\])]?\s*")
 
 
 def explain_quotes(result: ClaimResult, reasoning: str, claim: str, sources: Sequence[Source]) -> ClaimResult:
-    """Add the reasoning to a result: as its reason, with its quotes as evidence and a count of quotes that are in no
-    source.
+    """Add the reasoning to a result as its reason, with its quotes as evidence.
+
+    Quotes that are in no source are counted.
     """
     evidence: dict[Evidence, None] = {}
     unsupported: list[str] = []

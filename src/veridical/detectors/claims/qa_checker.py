@@ -1,8 +1,8 @@
 """Check a claim by questions: compare the claim's answers with the answers that the sources give (QAGS, QuestEval).
 
-This follows Wang et al. 2020 and Scialom et al. 2021, a baseline of CH-Wang et al. 2024, §5.2. A chat model asks
-questions about the claim and answers them from the sources. Answers are compared by the F1 of their words, with numbers
-and dates compared by value.
+This follows Wang et al. 2020 and Scialom et al. 2021, and is a baseline of CH-Wang et al. 2024, §5.2. A chat model
+writes questions about the claim and answers them from the sources. The two answers are compared by the F1 of their
+words, and numbers and dates are compared by value.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MARKS = " \t*_"
 class QAChecker:
     """Asks a chat model questions about a claim, lets it answer them from the sources, and compares the answers.
 
-    A claim's score is 1 - the mean F1 of its answers. The F1 is 0 for a question that the sources do not answer.
+    The score of a claim is 1 minus the mean F1 of its answers. If the sources do not answer a question, its F1 is 0.
 
     Args:
         model: The chat model that asks and answers.
@@ -127,7 +127,7 @@ def read_questions(reply: str, claim: str) -> list[tuple[str, str]]:
 def answer_f1(answer: str, other: str) -> float:
     """Compute the F1 of the words of two answers, in [0, 1].
 
-    Stop words do not count, and values are compared by value.
+    Stop words are ignored, and numbers and dates are compared by value.
 
     >>> answer_f1("in May 2021", "May 2021"), answer_f1("1,200 people", "1.2 thousand"), answer_f1("Anna", "Berg")
     (1.0, 0.6666666666666666, 0.0)

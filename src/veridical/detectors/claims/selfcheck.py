@@ -1,7 +1,7 @@
 """Check self-consistency: ask the generator again several times, and suspect sentences that its other answers lack.
 
-This needs only the generator and no sources. It finds statements that the generator is unsure of, but not its confident
-errors.
+You need the generator but no sources. This finds statements that the generator is unsure about. It cannot find errors
+that the generator repeats with confidence.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class SampleChecker(LLMChecker):
 class SelfCheck:
     """Compares each sentence with a generator's other answers to the same question (`selfcheck:overlap`).
 
-    `hallucination` is the mean over the sentences. The generator gets the case's prompt again. If the case has no
-    prompt, it gets the question with history and sources.
+    `hallucination` is the mean over all sentences. The generator is asked again with the prompt of the case. If the
+    case has no prompt, the question is sent together with the history and the sources.
 
     Args:
         generator: The chat model to ask again.
@@ -86,7 +86,7 @@ class SelfCheck:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> SelfCheck:
-        """Make the detector for `selfcheck[:CHECKER][,OPTION=VALUE,…]`; options of the connection may follow.
+        """Make the detector for `selfcheck[:CHECKER][,OPTION=VALUE,…]`. You can add options of the connection.
 
         Options:
             samples, temperature, max_tokens, seed: As in `SelfCheck`.

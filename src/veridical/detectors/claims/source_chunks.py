@@ -28,9 +28,9 @@ def format_sources(sources: Sequence[Source]) -> str:
 def chunk_sources(sources: Sequence[Source], limit: int | None) -> list[str]:
     """Cut the sources into texts of at most `limit` characters each, in order.
 
-    Without a limit, there is one text. Several whole sources are packed into one text if they fit. Longer sources are
-    cut between sentences, and the last sentence of each part is repeated at the start of the next part. Only sentences
-    longer than the limit are cut themselves.
+    If there is no limit, everything is put into one text. Short sources are combined into one text as long as they fit.
+    Longer sources are cut between sentences, and each part starts with the last sentence of the part before it. A
+    sentence is cut only if it is longer than the limit.
     """
     if limit is None or len(format_sources(sources)) <= limit:
         return [format_sources(sources)]

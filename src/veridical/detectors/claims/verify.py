@@ -1,8 +1,10 @@
 """Verify a response by its claims: split it into claims, check each claim separately, and multiply the probabilities.
 
-The method follows George and Stuhlmüller 2023, §2.2 and §3.2. The claims are the response's sentences or a list by a
-model. The checker is a chat model or any detector. No threshold is applied here. The paper's threshold lies between the
-mean scores of labelled faithful and hallucinated responses (`metrics.thresholding.threshold_between_means`).
+The method follows George and Stuhlmüller 2023, §2.2 and §3.2. The claims are the sentences of the response, or a list
+that a model writes. The checker is a chat model or any detector.
+
+This module applies no threshold. The threshold in the paper lies between the mean scores of labelled faithful and
+hallucinated responses, and you can compute it with `metrics.thresholding.threshold_between_means`.
 """
 
 from __future__ import annotations
@@ -49,10 +51,9 @@ _LLM_OPTIONS = ("window", "claims_per_call", "few_shot", "min_probability_mass",
 class Verify:
     """Checks each claim of the response by itself, with another detector (`verify:overlap`) or a language model.
 
-    Each claim gets a verdict with the score 1 - P(supported). `hallucination` is 1 - the product of these probabilities
-    over all judged claims, or the worst or mean score. It is 1 if a citation matches no source. `omission` is 1 - the
-    lowest mean P(covered) of a perspective. A claim whose answer cannot be read is not judged, and a note counts such
-    claims.
+    Each claim has a verdict with the score 1 - P(supported). `hallucination` combines these scores as `aggregate` says,
+    and is 1 if a citation matches no source. `omission` is 1 minus the lowest mean P(covered) of a perspective. Claims
+    whose answer cannot be read are not judged, and a note says how many there are.
 
     Args:
         checker: A detector, a `ClaimChecker`, or "yes_no", "cot", "critique" or "qa", which ask `model`. `LLMChecker`
@@ -60,11 +61,11 @@ class Verify:
         model: The chat model that checks or lists claims.
         splitter: How to get the claims: "sentences" takes the response's sentences, "model" asks the chat model for a
             list.
-        citations: The policy for citations. With a policy, a claim is checked against the sources that it cites.
-        aggregate: How to compute the response's score. "any" takes the probability that some claim is wrong, if claims
-            are independent. It is high for every long response unless supported claims score 0. "worst" takes the score
-            of the worst claim. "mean" takes the mean score of all claims, as in FActScore (Min et al. 2023). Default:
-            "worst" for a detector with fitted thresholds, such as `default`, otherwise "any".
+        citations: The policy for citations. If there is one, a claim is checked against the sources that it cites.
+        aggregate: How to compute the response's score. "any" takes the probability that at least one claim is wrong, if
+            claims are independent. It is high for every long response unless supported claims score 0. "worst" takes
+            the score of the worst claim. "mean" takes the mean score of all claims, as in FActScore (Min et al. 2023).
+            Default: "worst" for a detector with fitted thresholds, such as `default`, otherwise "any".
         coverage: Whether to check each sentence of a source with `must_cover` against the response.
     """
 

@@ -1,6 +1,6 @@
 """Decide by words alone about statements that the sources lack something ("The policy does not mention tents.").
 
-Only clear cases count. The rules are for English and take linear time.
+The rules decide only clear cases. They are for English and take linear time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["answers", "lacking", "matter_of_absence"]
 def matter_of_absence(sentence: str, sources: Sequence[Source] = ()) -> Span | None:
     """Return the part of a sentence that names what the sources lack, or None if the sentence says anything else.
 
-    The sentence may refer to a source by a common word for documents ("the policy") or by words of the source's id.
+    The sentence may refer to a source by a common word such as "the policy", or by words from the id of the source.
 
     >>> sentence = "The policy does not mention the price."
     >>> matter_of_absence(sentence).of(sentence)
@@ -45,9 +45,9 @@ def matter_of_absence(sentence: str, sources: Sequence[Source] = ()) -> Span | N
 def lacking(sources: Sequence[Source], matter: str) -> bool | None:
     """Check that no source says anything about `matter`.
 
-    The sources lack it if they lack one of its content words. They have it if one sentence has all of these words, does
-    not itself say that something is unknown, and has a value or name of the kind that is asked for ("when …"). In all
-    other cases, the words do not decide, and the result is None.
+    The result is True if one content word of `matter` is in no source. It is False if a single sentence has all of
+    these words, does not itself say that something is unknown, and has the kind of value or name that is asked for
+    ("when …"). Otherwise words alone cannot decide, and the result is None.
 
     >>> tower = [Source("a", "The tower was built in 1889.")]
     >>> lacking(tower, "when the tower was built"), lacking(tower, "who built the tower"), lacking(tower, "tents")
@@ -90,7 +90,7 @@ def lacking(sources: Sequence[Source], matter: str) -> bool | None:
 def answers(sources: Sequence[Source], question: str) -> bool:
     """Check whether a source sentence clearly answers a question.
 
-    The question must have at least two content words. The sentence must have all of them, and a value or name of the
+    The question needs at least two content words. The sentence must have all of these words, and a value or name of the
     kind that is asked for.
 
     >>> tower = [Source("a", "The tower was built in 1889 by Ann.")]

@@ -1,8 +1,8 @@
-"""Recognise sentences that stand word for word in a source.
+"""Recognise sentences that are copied word for word from a source.
 
-Only a whole sentence that the source states counts, because a part of a sentence may mean something else than the whole
-("The drug works" in "The drug works in mice"), and so may a sentence that the source quotes, doubts or denies. The
-rules are for English and take linear time.
+Only a whole sentence counts, because part of a sentence can mean something else: "The drug works" is not what "The drug
+works in mice" says. A sentence that the source quotes, doubts or denies does not count, either. The rules are for
+English and take linear time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["is_copied"]
 def is_copied(sentence: str, text: str, *, whole: bool = True) -> bool:
     """Check whether a source contains the words and symbols of a sentence in the same order.
 
-    Letter case and punctuation do not count.
+    Letter case and punctuation are ignored.
 
     Args:
         sentence: The sentence of the response.

@@ -1,8 +1,8 @@
 """The default detector, which combines word overlap with a small cross-encoder that comes with the package.
 
 The encoder runs on onnxruntime alone. It reads each sentence of the response together with the source sentences that
-share the most words with it. For coverage, the roles change: the encoder reads each sentence of a source to cover, with
-the response as its source (after Chang et al. 2024, §3).
+share the most words with it. To measure coverage, the roles are exchanged: the encoder reads each sentence of a source,
+and the response takes the place of the sources (after Chang et al. 2024, §3).
 """
 
 from __future__ import annotations
@@ -58,11 +58,14 @@ _PRECISIONS = ("int8", "fp32", "torch")
 class Default:
     """Scores words, sentences and coverage with a small encoder and word overlap; comes with the package.
 
-    Each word of the response gets a verdict. The scores of words and of the response are calibrated probabilities.
-    Flagged words and omissions are explained (`detectors.explanation`). Each sentence of a source with `must_cover`
-    gets an omission. `omission` is the mean over a perspective's sentences, for the worst perspective. A sentence that
-    a source contains word for word, as a whole sentence or clause, counts as supported. The detector was trained on
-    English; `veridical train default` trains it again.
+    Each word of the response has a verdict. The scores of words and of the response are calibrated probabilities, and
+    flagged words and omissions are explained (`detectors.explanation`). A sentence that is copied word for word from a
+    source, as a whole sentence or clause, counts as supported.
+
+    If a source has `must_cover` set, each of its sentences has an omission score. `omission` is the mean over the
+    sentences of the worst perspective.
+
+    The detector was trained on English. You can train it again with `veridical train default`.
 
     Args:
         path: A folder that `veridical train default` wrote. Default: the folder in the package.
@@ -207,9 +210,10 @@ class Default:
         ]
 
     def fit_options(self, examples: Sequence[Example]) -> Default:
-        """Return the detector with the weight of the reader that ranks the responses of `examples` best.
+        """Return a detector whose reader has the weight that ranks the responses of `examples` best.
 
-        The detector itself is returned if it has no reader, if its weight was given, or if all labels are of one class.
+        The detector is returned unchanged if it has no reader, if you chose the weight yourself, or if all examples
+        have the same label.
         """
         if self.reader is None or self.weight is not None:
             return self
@@ -256,10 +260,10 @@ class Default:
         return with_reader(cases, judgements, undecided, self.reader, threshold=threshold, weight=weight)
 
     def contradicted(self, cases: Sequence[Case]) -> list[list[tuple[Span, float]]]:
-        """Return, for each sentence of a response, the probability that the sources contradict it.
+        """Return the probability that the sources contradict each sentence of a response.
 
-        The probability assumes that the sentence is unsupported. A case without sources has no entries. No case has
-        entries if the detector was not trained to tell contradiction from absence.
+        The probability assumes that the sentence is unsupported. The result is empty for a case without sources, and
+        for every case if the detector was not trained to tell contradiction from absence.
         """
         of_response = self._read(cases)
         return [self._contradicted(of_response.get(i)) for i in range(len(cases))]
@@ -405,7 +409,7 @@ def _halfway(threshold: float) -> Callable[[Any], Any]:
 
 
 def coverage_case(case: Case, source: Source) -> Case:
-    """Return a case with exchanged roles, in which `source` is the response, and the response is its source."""
+    """Return a case in which the roles are exchanged: `source` is the response, and the response is its only source."""
     return Case(f"{case.id}/{source.id}", source.text, (Source("response", case.response),))
 
 

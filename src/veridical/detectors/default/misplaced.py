@@ -1,4 +1,4 @@
-"""Find values and names that a source has in another statement ("born in 1950", about somebody else)."""
+"""Find values and names that a source uses in a statement about something else ("born in 1950")."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ _ALL, _FEWER = 0.95, 0.8  # proportions of the weight of the sentence's other wo
 
 
 def misplaced(case: Case) -> Iterator[Mention]:
-    """Yield the values and names of the response that its sources have, but in statements about something else.
+    """Yield the values and names of the response that its sources use only in statements about something else.
 
-    A value or name is misplaced in two cases. In the first case, a source sentence has all other content words of its
-    sentence and another value or name of the same kind, while each source sentence with the value or name itself lacks
-    some of these words. In the second case, another value clearly stands in its place in the closest source sentence
-    (`compare_mention`).
+    There are two ways to tell. Either a source sentence has all other content words of the sentence but another value
+    or name of the same kind, while the sentences with the value itself lack some of these words. Or another value
+    clearly takes its place in the closest source sentence (`compare_mention`).
 
     >>> from veridical.records.types import Source
     >>> source = Source("a", "Ann was born in 1950. Ben was born in 1962.")

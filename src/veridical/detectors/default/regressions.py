@@ -1,6 +1,7 @@
 """Turn the encoder's logits and word overlap into probabilities, with one logistic regression per level.
 
-Word overlap is one of the inputs, so that text copied from a source scores low, even if the encoder doubts it.
+Word overlap is one of the inputs, so that text that is copied from a source has a low score even if the encoder doubts
+it.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class WordTable:
 
 
 def word_table(case: Case, scored: ScoredResponse, without: Collection[str] = ()) -> WordTable:
-    """Compute the table of `scored`, the scored response of `case`, by all rules but those named in `without`."""
+    """Compute the word table of a response from its logits, leaving out the rules named in `without`."""
     features = lexical_features(case, scored.units) if scored.features is None else scored.features
     features = _in_place(scored, features, misplaced_mentions(case, without))
     parts = len(scored.parts)
@@ -171,7 +172,7 @@ def source_rows(scored: ScoredResponse, table: WordTable, response_words: int) -
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LevelModel:
-    """The regression of one level, and the probability in [0, 1] from which this level is flagged."""
+    """The regression of one level, with the threshold in [0, 1] above which this level is flagged."""
 
     classifier: LinearClassifier
     threshold: float

@@ -1,8 +1,8 @@
 """Prepare a case for the encoder: drop wrong premises, and adapt the forms in the sources.
 
-The encoder has not learned that "330 m" and "330 metres", "isn't" and "is not", or "analysed" and "analyzed" are equal.
-So it reads sources in which equal values, words and negations are written as in the response. `text.quantities` decides
-which values are equal.
+The encoder has not learned that "330 m" and "330 metres" are equal, or "isn't" and "is not", or "analysed" and
+"analyzed". Before it reads the sources, their values, words and negations are therefore written as in the response.
+`text.quantities` decides which values are equal.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ __all__ = ["in_forms_of_response", "without_unsupported_context"]
 def without_unsupported_context(case: Case) -> Case:
     """Leave out the question and the earlier turns from which the response repeats a wrong value.
 
-    This is needed because the encoder takes everything that it reads for supported. An earlier answer is left out if
-    the response repeats a value or name from it that no source has. Users also describe their situation ("for 5 days"),
-    so their turns and the question are left out only if a source has another value there. Turns that the question
-    repeats are left out, too.
+    The encoder treats everything that it reads as supported, so it would accept a wrong value that is already in the
+    conversation. An earlier answer is left out if the response repeats a value or name from it that no source has.
+
+    Users also describe their own situation ("for 5 days"). Their turns and the question are left out only if a source
+    has a different value in that place, together with turns that the question repeats.
 
     >>> case = Case("1", "Yes, it was built in 1950.", (Source("s", "It was built in 1960."),), "Was it built in 1950?")
     >>> without_unsupported_context(case).question is None
@@ -68,9 +69,9 @@ def _is_denied(index: SentenceIndex, sentence: Sentence, mention: Mention) -> bo
 
 
 def in_forms_of_response(case: Case) -> Case:
-    """Rewrite values, words and negations of the sources in the form that the response uses.
+    """Rewrite values, words and negations in the sources so that they look as in the response.
 
-    If a source already uses the response's form, no other value is rewritten to it.
+    If a source already uses the form of the response, no other value is rewritten to it.
 
     >>> case = Case("1", "It isn't 330 m tall.", (Source("s", "It is not 330 metres tall."),))
     >>> in_forms_of_response(case).sources[0].text

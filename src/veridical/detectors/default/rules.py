@@ -1,6 +1,6 @@
 """The rules of the default detector as one table, and the loop that applies them around the encoder.
 
-`default:without=NAME` leaves rules out, which measures what each of them is worth.
+To measure what a rule contributes, leave it out with `default:without=NAME`.
 """
 
 from __future__ import annotations
@@ -54,14 +54,15 @@ class Rule:
     Attributes:
         name: The name in `default:without=NAME`.
         about: What the rule is about, in words.
-        rewrite: Changes what the encoder reads. Text may be put before the response, but the response keeps its length.
-        places: Finds the parts of the sources that could support the response. The encoder reads each part alone, and
-            the part that supports the response best counts. Without any, it reads the whole sources.
-        answer: Finds the words that answer the question. The encoder also reads them alone, as a short answer.
-        adjust: Bounds the logits of sentences. It gets the case as the encoder reads it, the logits, and whether the
-            response is a source to cover.
-        supported: Finds words that the sources support: their logits become at most `COPIED`.
-        contradicted: Finds discrepancies: their logits, and those of their sentences, become at least `DENIED`.
+        rewrite: Changes what the encoder reads. It may put text before the response, but the response keeps its length.
+        places: Finds the parts of the sources that could support the response. The encoder reads each part by itself,
+            and the result of the part that supports the response best is used. If there are no such parts, it reads the
+            whole sources.
+        answer: Finds the words that answer the question. The encoder also reads them by themselves, as a short answer.
+        adjust: Bounds the logits of sentences. It is called with the case as the encoder reads it, the logits, and
+            whether the response is a source to cover.
+        supported: Finds words that the sources support. Their logits become at most `COPIED`.
+        contradicted: Finds discrepancies. Their logits, and those of their sentences, become at least `DENIED`.
         misplaced: Finds values and names that count as missing from the sources.
         of_sources: Whether the rule also applies to sources to cover.
     """
@@ -130,7 +131,7 @@ def _with_absences(case: Case, scored: ScoredResponse, of_sources: bool) -> Scor
 
 
 def with_supported(case: Case, scored: ScoredResponse, supported: Iterable[Span]) -> ScoredResponse:
-    """Return the scored response with low logits for the words in `supported`, spans of its response.
+    """Lower the logits of the words in `supported`, which are spans of the response.
 
     The logit of their sentence becomes at most the highest logit of its other words.
     """
@@ -203,7 +204,7 @@ RULES: Mapping[str, Rule] = {
 
 
 def misplaced_mentions(case: Case, without: Collection[str] = ()) -> Iterator[Mention]:
-    """Yield the values and names that count as missing, by all rules but those named in `without`."""
+    """Yield the values and names that count as missing, leaving out the rules named in `without`."""
     for rule in RULES.values():
         if rule.misplaced is not None and rule.name not in without:
             yield from rule.misplaced(case)
@@ -212,7 +213,7 @@ def misplaced_mentions(case: Case, without: Collection[str] = ()) -> Iterator[Me
 def score(
     scorer: PairScorer, cases: Sequence[Case], *, of_sources: bool = False, without: frozenset[str] = frozenset()
 ) -> list[ScoredResponse]:
-    """Return the logits of each response, before the regressions and after the rules.
+    """Compute the logits of each response, after the rules and before the regressions.
 
     The encoder reads each sentence with as much of the sources as fits.
 

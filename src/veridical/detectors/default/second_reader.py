@@ -1,7 +1,8 @@
 """Combine the sentence scores of the default detector with those of another detector, the reader.
 
-The combined log-odds are the weighted mean of both log-odds, each measured from its detector's threshold. So a sentence
-on both thresholds stays on the threshold, and a sentence's score rises if either score rises.
+Each score is first turned into log-odds, measured from the threshold of its detector. The result is the weighted mean
+of both. A sentence that is exactly on both thresholds therefore stays on the threshold, and its score rises if either
+of the two scores rises.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def log_odds_of(score: float, threshold: float) -> float:
 
 
 def combined(score: float, reading: float, threshold: float, weight: float) -> float:
-    """Combine a score in [0, 1] with a reading, which is the reader's log-odds measured from its threshold.
+    """Combine a score in [0, 1] with a reading, which is the log-odds of the reader measured from its threshold.
 
     >>> round(combined(0.4, 0.0, 0.4, 0.5), 6), combined(0.4, 2.0, 0.4, 0.5) > combined(0.4, 1.0, 0.4, 0.5) > 0.4
     (0.4, True)
@@ -91,9 +92,9 @@ def with_reader(
 
 
 def best_weight(examples: Sequence[Example], scored: Sequence[tuple[Judgement, Judgement]]) -> float | None:
-    """Return the weight of the reader that ranks responses best, by ROC AUC.
+    """Find the weight of the reader that ranks responses best, by ROC AUC.
 
-    Of several best weights, it is the weight nearest to 0.5.
+    If several weights are equally good, the one nearest to 0.5 is returned.
 
     Args:
         examples: The labelled examples.

@@ -1,8 +1,10 @@
 """Complete a short answer by its question, and find the places in the sources that could support it.
 
-"Yes." alone states nothing that sources could support, so the encoder reads the question before it. And a value that a
-source has may answer another question: "1913" is wrong if another building opened in 1913. Over a whole passage the
-encoder often misses this, so it compares the question with the sentence around each place of the answer.
+A response such as "Yes." says nothing by itself, so the encoder also reads the question.
+
+A short answer can also be in the sources but answer a different question: "1913" is wrong if another building opened in
+1913. The encoder often misses this in a long passage. So it compares the question with the sentence around each place
+where the answer occurs.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ _JUDGEMENTS = frozenset(["yes", "no", "true", "false", "correct", "incorrect", "
 
 
 def with_question(case: Case) -> tuple[Case, int]:
-    """Put the question before a short answer, so that the response becomes a statement.
+    """Put the question before a short answer, so that the response becomes a full statement.
 
     Returns:
         The case with the longer response, and the number of characters before the answer. This number is 0 if the case
@@ -50,7 +52,7 @@ def with_question(case: Case) -> tuple[Case, int]:
 
 
 def without_question(scored: ScoredResponse, length: int) -> ScoredResponse:
-    """Undo `with_question` in a scored response: drop the first `length` characters, and shift the rest."""
+    """Undo `with_question` in a scored response, by dropping the first `length` characters and shifting the rest."""
     if length == 0 or scored.problem:
         return scored
     inside = [i for i, unit in enumerate(scored.units) if unit.start >= length]
@@ -70,14 +72,14 @@ def _question(case: Case) -> str:
 
 
 def in_its_places(case: Case) -> list[Case]:
-    """Return the case once for each place where a source has its short answer.
+    """Return a copy of the case for each place in a source where its short answer occurs.
 
-    The only source of each is the sentence around the answer with the sentence before it. Of more than eight places,
-    those that share the most words with the question are kept.
+    The only source of each copy is the sentence around the answer, together with the sentence before it. If there are
+    more than eight places, the eight that share the most words with the question are kept.
 
     Returns:
-        The cases, or an empty list if the response is no short answer to a question (`MOST_WORDS`), is "yes" or "no",
-        is in no source, or stands in a table or record.
+        The cases. The list is empty if the response is not a short answer to a question (`MOST_WORDS`), if it is "yes"
+        or "no", if no source has it, or if it is in a table or record.
 
     >>> source = Source("1", "It rains. The old library opened in 1913. The new one followed in 1931.")
     >>> case = Case("1", "1931", (source,), "When did the new library open?")

@@ -1,7 +1,7 @@
 """Recognise amounts of money that a response computes correctly, as sums and differences of its other amounts.
 
-An encoder cannot add, and no source has "$207" if a response lists flights of $105 and $102. Without this rule, every
-correct total would be flagged. The amounts that were added are judged where the response states them.
+If a response lists flights of $105 and $102, it can say "$207" although no source has this number. An encoder cannot
+add, so without this rule every correct total would be flagged. The two amounts themselves are still judged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST = 40  # amounts of one currency that are compared
 def computed_amounts(case: Case) -> Iterator[Span]:
     """Yield the amounts of money that no source has but that follow from earlier amounts in the response.
 
-    Such an amount is the sum of two or more successive amounts in its currency, or the difference of two of them.
+    Such an amount is the sum of two or more successive amounts in the same currency, or the difference of two of them.
 
     >>> from veridical.records.types import Source
     >>> text = "The flights cost $105 and $102, together $207. Of your $250, $43 remain."

@@ -1,3 +1,1 @@
-"""Find discrepancies: places of a response that the sources contradict by a rule, whatever a model or word overlap
-says.
-"""
+"""Find discrepancies, which are places in a response that the sources contradict according to a rule."""

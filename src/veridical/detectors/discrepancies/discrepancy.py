@@ -1,4 +1,4 @@
-"""A place of a response that differs from the sources, as a rule can tell with certainty."""
+"""A place in a response that clearly differs from the sources, as found by a rule."""
 
 from __future__ import annotations
 
@@ -66,8 +66,9 @@ def with_verdicts(
 ) -> tuple[tuple[Verdict, ...], tuple[Verdict, ...]]:
     """Add the verdicts on discrepancies to the verdicts on words and on sentences.
 
-    A discrepancy has the score of its sentence, which becomes `at_least` if it was lower, or 1 if no sentence has a
-    score. It replaces the verdicts on the words in it, and its sentence is extended to contain it.
+    The score of a discrepancy is the score of its sentence, but at least `at_least`. If no sentence has a score, it is
+    1. The verdict on the discrepancy replaces the verdicts on the words inside it. If the discrepancy goes beyond its
+    sentence, the sentence is extended.
     """
     spans = sentences(text)
     sentences_scored: list[Verdict] = []

@@ -37,7 +37,7 @@ RULES: Mapping[str, tuple[Callable[[Case], Iterator[Discrepancy]], str]] = {
 def discrepancies(case: Case, without: frozenset[str] = frozenset()) -> tuple[Discrepancy, ...]:
     """Return the discrepancies between the response and its sources, in order.
 
-    If two overlap, only that of the earlier rule is returned. The rules named in `without` are left out.
+    If two discrepancies overlap, only the one from the earlier rule is returned. Rules named in `without` are left out.
     """
     found: list[Discrepancy] = []
     for name, (find, _) in RULES.items() if any(source.text for source in case.sources) else ():

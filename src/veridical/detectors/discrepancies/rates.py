@@ -1,6 +1,6 @@
 """Find rates that the sources have for another period: "900 euros a week" where a source has "900 euros a month".
 
-Only clear cases count, in which every source with the value has it for the same other period.
+A rate is reported only if every source with this value has it for the same other period.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Find values that belong to another name in the sources, such as the small tent's price for the large tent.
 
-Names and values come from the rows of tables, the objects of JSON, and from sentences and lines that differ only in a
-name and its values. A sentence of the response names a row if it has all words that distinguish this row from the
-others, and no word that distinguishes another row from this one. It names a cell by the head of its column, or by its
-key in JSON.
+Names and values are taken from the rows of tables, from JSON objects, and from sentences and lines that differ only in
+a name and its values.
+
+A sentence refers to a row if it has all words that distinguish this row from the others, and none that distinguish
+another row from it. It refers to a cell by the head of the column, or by the key in JSON.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class _Difference:
 def sign_discrepancies(case: Case) -> Iterator[Discrepancy]:
     """Yield the symbols of the response that a source contradicts and that no source has.
 
-    The words of the sentence must stand in a source in the same order, or at least the words beside the symbol.
+    A source must have the words of the sentence in the same order, or at least the words beside the symbol.
 
     >>> case = Case("1", "It was small (p > 0.05).", (Source("s", "An effect was found, p < 0.05."),))
     >>> [(each.span.of(case.response), each.reason) for each in sign_discrepancies(case)]
@@ -60,7 +60,7 @@ def _of_sentence(ours: SignedText, sources: Sequence[Source]) -> list[tuple[Sour
 
 
 def sign_differences(ours: SignedText, theirs: SignedText, first: int) -> Iterator[_Difference]:
-    """Yield the symbols of a sentence that contradict those of a text with the same words from word `first` on."""
+    """Yield the symbols of a sentence that differ from those of a text with the same words from word `first` on."""
     for i in range(len(ours.forms)):
         if ours.word(i)[:1].isdigit():
             one, other = _units(ours, i), _units(theirs, first + i)
@@ -72,7 +72,10 @@ def sign_differences(ours: SignedText, theirs: SignedText, first: int) -> Iterat
 
 
 def has_more_units(ours: SignedText, theirs: SignedText, first: int) -> bool:
-    """Check whether a sentence has units or currencies ("$90") that the same words from word `first` on lack ("90")."""
+    """Check whether a sentence has a unit or currency that a text lacks.
+
+    The text has the same words from word `first` on. For example, the sentence has "$90", and the text has "90".
+    """
     return any(_units(ours, i) and not _units(theirs, first + i) for i in range(len(ours.forms)))
 
 

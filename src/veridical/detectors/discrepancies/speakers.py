@@ -1,7 +1,7 @@
 """Find sentences that name another speaker than the source: "Ben said …" where Ana said it.
 
-Sources have turns (`Ana: …`, JSON, e-mail headers) or quotations with "said". Only clear cases count, in which another
-speaker said nearly all words of the sentence, and the named speaker did not.
+Speakers are found in turns (`Ana: …`, JSON, e-mail headers) and in quotations with "said". A sentence is reported only
+if another speaker said nearly all of its words and the named speaker did not.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Find values of a response whose number has another sign or unit in the sources: 2 MB for 2 GB, -3 % for 3 %.
 
-Only clear cases count, in which no source has the value, or its number without a unit.
+A value is reported only if no source has it, and no source has its number without a unit.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Find sentences that contradict a "no" or "yes" in the sources.
 
-The source may state it as an answer to a question, as a field, or in a cell of a table. "No." belongs to the question
-before it. `"pets_allowed": false` denies that pets are allowed, and so do `Pets: no`, an empty cell and `null`. A
-sentence must have all content words of the question, or of the field and the name of its row.
+The source may say it as the answer to the question before it ("No."), as a field (`Pets: no`, `"pets_allowed": false`),
+or in a cell of a table. An empty cell and `null` also mean no.
+
+The sentence must have all content words of the question, or of the field and the name of its row.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ class _Answer:
 
 
 def yes_no_discrepancies(case: Case) -> Iterator[Discrepancy]:
-    """Yield the sentences of the response that say yes if a source says no, or no if a source says yes.
+    """Yield the sentences of the response that say yes where a source says no, or no where a source says yes.
 
     >>> from veridical.records.types import Source
     >>> case = Case("1", "We ship to Norway.", (Source("s", "Do you ship to Norway? No."),))

@@ -1,1 +1,1 @@
-"""Entailment of sentences or responses by sources, with any cross-encoder (`entailment:FOLDER`)."""
+"""Check with a cross-encoder whether the sources entail the sentences of a response (`entailment:FOLDER`)."""

@@ -20,7 +20,7 @@ KIND = "summac"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainedLayer:
-    """A layer with its base model, the meanings of that model's classes (separated by "|"), and the form."""
+    """A trained layer, with its base model, the meanings of that model's classes (separated by "|"), and the form."""
 
     base: Base
     form: Form

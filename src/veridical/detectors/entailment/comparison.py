@@ -1,4 +1,4 @@
-"""Compare cases with their sources, and make a matrix of probabilities for each case, hypotheses by premises."""
+"""Compare cases with their sources, and make a matrix of probabilities (hypotheses by premises) for each case."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Compared", "Matrix", "compare"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Matrix:
-    """The scores of one case (`models.cross_encoder.PairScores`). *Shape:* (hypotheses, premises) each"""
+    """The scores of one case (`models.cross_encoder.PairScores`), each of *Shape:* (hypotheses, premises)."""
 
     entailment: Floats
     contradiction: Floats | None

@@ -1,6 +1,6 @@
 """Check each sentence of a response against the sources with a cross-encoder, in the form of a published method.
 
-The methods differ in their premises and hypotheses, and in how they compute scores from probabilities (`forms`).
+The methods use different premises and hypotheses, and compute scores from probabilities in different ways (`forms`).
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _SCORER_OPTIONS = ("labels", "device", "dtype", "onnx", "max_tokens", "batch_tok
 class Entailment:
     """Finds sentences that no source entails, with a cross-encoder (SummaC, MiniCheck, HHEM, AlignScore, NLI).
 
-    Each sentence gets a verdict with its best premise as evidence. If the model can tell, the label says whether a
-    source contradicts the sentence or no source mentions it.
+    Each sentence has a verdict, and the premise that supports it best is given as evidence. If the model can tell the
+    difference, the label says whether a source contradicts the sentence or no source mentions it.
 
     Args:
         scorer: The scorer for pairs of texts (`scorers.open_scorer`).

@@ -1,8 +1,11 @@
-"""Score responses by entailment in published forms, which set the premises, the hypotheses, and the arithmetic.
+"""Compute scores from entailment probabilities as published methods do.
 
-A matrix of P(entailment), hypotheses by premises, is reduced to a score per hypothesis and a score of the response. The
-forms are SummaC (Laban et al. 2022, §4), MiniCheck (Tang et al. 2024, §3), AlignScore (Zha et al. 2023, §3.3), FactCC
-(Kryściński et al. 2020) and FactCG (Lei et al. 2025). Scores here are 1 minus theirs, so that 1 means hallucinated.
+A method compares each hypothesis (a sentence of the response, or all of it) with each premise (a part of the sources).
+From these probabilities, it computes a score for each hypothesis and a score for the whole response.
+
+The forms are SummaC (Laban et al. 2022, §4), MiniCheck (Tang et al. 2024, §3), AlignScore (Zha et al. 2023, §3.3),
+FactCC (Kryściński et al. 2020) and FactCG (Lei et al. 2025). These methods score support. Here a score is 1 minus
+theirs, so that 1 means hallucinated.
 """
 
 from __future__ import annotations
@@ -34,20 +37,20 @@ CHOICES = {
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Sets the premises, the hypotheses, and the arithmetic from probabilities to scores.
+    """Says how a method chooses premises and hypotheses, and how it computes scores from the probabilities.
 
     Attributes:
-        premise: The text that a hypothesis is compared with: a "sentence" of a source, a "chunk" of whole sentences, or
-            each source as a "document".
-        hypothesis: The text to check: a "sentence" of the response, or the whole "response".
+        premise: The text that a hypothesis is compared with: "sentence" for a sentence of a source, "chunk" for several
+            whole sentences, or "document" for a whole source.
+        hypothesis: The text to check: "sentence" for each sentence of the response, or "response" for all of it.
         words: The largest number of words in a chunk, or of tokens if `unit` is "token".
         contradiction: Whether to subtract the highest P(contradiction) from the highest P(entailment).
-        response: The response's score: the "mean" of its sentences' scores, or the "worst" score.
+        response: How to get the score of the response: the "mean" of the scores of its sentences, or the "worst" score.
         joined: The way to join the two texts (`models.cross_encoder.CrossEncoder`).
         unit: The unit in which chunks are measured, "word" or "token".
         answers: The tokens that an encoder-decoder writes for "unsupported" and "supported". Empty for a classifier.
-        bins: The number of bins of each sentence's probabilities that a trained layer reads (SummaC Conv). With 0, the
-            highest probability counts instead.
+        bins: For SummaC Conv, the number of bins in the histogram of probabilities that the trained layer reads. If it
+            is 0, the highest probability is used instead.
     """
 
     premise: Literal["sentence", "chunk", "document"] = "chunk"
@@ -95,10 +98,10 @@ FORMS = {
 
 
 def chunks(text: str, most: int, count: Callable[[str], int] | None = None) -> list[Span]:
-    """Join the sentences of a text into chunks of at most `most` words. Only a longer sentence is cut.
+    """Join the sentences of a text into chunks of at most `most` words.
 
-    If you give a function `count`, for example one that counts tokens, it measures the size of each sentence instead. A
-    long sentence is still cut by words.
+    A sentence is cut only if it is longer than that. To measure chunks in another unit, such as tokens, pass a function
+    `count`. A long sentence is then still cut by words.
 
     >>> text = "One two. Three four five. Six."
     >>> [span.of(text) for span in chunks(text, 4)]
@@ -122,7 +125,7 @@ def chunks(text: str, most: int, count: Callable[[str], int] | None = None) -> l
 def premises_of(
     sources: Sequence[Source], form: Form, most_words: int, count: Callable[[str], int]
 ) -> list[SourceSpan]:
-    """Return the premises of a case in order, which are the parts of its sources that contain a word.
+    """Split the sources of a case into premises, in order. Parts without any word are left out.
 
     Args:
         sources: The sources of the case.
@@ -145,7 +148,10 @@ def premises_of(
 
 
 def hypotheses_of(response: str, form: Form) -> tuple[Claim, ...]:
-    """Return the claims of a response that contains a word, which are its sentences or the whole response."""
+    """Return the texts to check: the sentences of the response, or the whole response.
+
+    Texts without any word are left out.
+    """
     spans = statements(response)
     if form.hypothesis == "response":
         spans = [Span(spans[0].start, spans[-1].end)]
@@ -153,7 +159,7 @@ def hypotheses_of(response: str, form: Form) -> tuple[Claim, ...]:
 
 
 def histograms(entailment: Floats, bins: int) -> Floats:
-    """Count the premises in each bin of P(entailment), for each hypothesis (SummaC Conv).
+    """Make a histogram of the entailment probabilities of each hypothesis, for SummaC Conv.
 
     Args:
         entailment: The probabilities of entailment. *Shape:* (hypotheses, premises)
@@ -172,10 +178,11 @@ def sentence_scores(
 ) -> tuple[Floats, float]:
     """Compute the score of each hypothesis and the score of the response, all in [0, 1].
 
-    Without a layer, a hypothesis scores 1 - e, where e is its highest P(entailment) over the premises. If
-    `form.contradiction` is set, it scores (1 - (e - c)) / 2, where c is its highest P(contradiction). A layer scores
-    the histogram of each hypothesis. For the response, it scores the mean histogram, which equals the mean of the
-    logits.
+    Without a layer, the score of a hypothesis is 1 - e, where e is its highest P(entailment) over the premises. If
+    `form.contradiction` is set, the score is (1 - (e - c)) / 2, where c is its highest P(contradiction).
+
+    With a layer, the histogram of each hypothesis is scored. The response is scored by the mean of the histograms,
+    which gives the same result as the mean of the logits.
 
     Args:
         entailment: The probabilities of entailment. Both dimensions are at least 1. *Shape:* (hypotheses, premises)

@@ -89,7 +89,9 @@ class ScorerOptions:
 
 
 class ClassifierScorer:
-    """Scores pairs of texts with a sequence classifier from a Hugging Face folder. Weights are loaded on first use.
+    """Scores pairs of texts with a sequence classifier from a Hugging Face folder.
+
+    The weights are loaded when they are first needed.
 
     Args:
         folder: The Hugging Face folder.
@@ -173,7 +175,7 @@ class ClassifierScorer:
 
     @property
     def most_words(self) -> int:
-        """The approximate number of words of a premise that the model reads at once, at 0.7 words per token."""
+        """The approximate number of words of a premise that the model reads at once, assuming 0.7 words per token."""
         return max(1, int(0.7 * self.encoder.room))
 
     def count(self, text: str) -> int:
@@ -199,7 +201,7 @@ class ClassifierScorer:
 class TokensScorer:
     """Scores pairs of texts with a classifier of `veridical train tokens`, by 1 - P(the hypothesis is hallucinated).
 
-    `expected` is the record of the classifier, if something was trained on its probabilities.
+    If something was trained on the probabilities of the classifier, `expected` is the record of the classifier.
     """
 
     has_contradiction = False
@@ -220,15 +222,15 @@ class TokensScorer:
 
     @property
     def most_words(self) -> int:
-        """No limit, because the classifier chooses evidence or reads windows by itself."""
+        """There is no limit, because the classifier chooses evidence or reads windows by itself."""
         return 1 << 30
 
     def count(self, text: str) -> int:
-        """Count the words of a text. Tokens need not be counted, because this scorer has no length limit."""
+        """Count the words of a text. Tokens are not needed, because this scorer has no length limit."""
         return len(words(text))
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> PairScores:
-        """Return the probabilities for (premise, hypothesis) pairs; equal pairs are run once."""
+        """Return the probabilities for (premise, hypothesis) pairs. Equal pairs are run only once."""
         if self.expected is not None and self.expected.weights != self.tokens.fingerprint()["tokens"]:
             raise InputError(
                 f"{self.tokens.path} is not the classifier that the layer was trained on: the weights differ",

@@ -35,7 +35,7 @@ for _one, _other in ANTONYM_PAIRS:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Flagged words of one sentence of the response, which get one explanation.
+    """Flagged words of one sentence of the response that share one explanation.
 
     Attributes:
         sentence: The sentence with the flagged words.
@@ -86,9 +86,7 @@ class _Difference:
 def find_contradiction(
     sources: SentenceIndex, place: Place, values: Sequence[tuple[Mention, MentionComparison]], closest: Sequence[int]
 ) -> Contradiction | None:
-    """Find what a source says instead of a place in a response.
-
-    The result is None if this cannot be determined.
+    """Find what a source says instead of a place in a response, or return None if this is not clear.
 
     Args:
         sources: The index of the sources.
@@ -127,7 +125,7 @@ def find_contradiction(
 def compared(sources: SentenceIndex, place: Place) -> list[tuple[Mention, MentionComparison]]:
     """Compare the values and names in a place with those of the sources.
 
-    If a date is flagged only in part and has no counterpart, its year and month are compared instead.
+    If only part of a date is flagged and no source has a date in its place, its year and month are compared instead.
     """
     pairs: list[tuple[Mention, MentionComparison]] = []
     by_parts: dict[int, bool] = {}  # for each date's token: whether to compare its year and month instead
@@ -239,7 +237,7 @@ def _negations(sources: SentenceIndex, place: Place, closest: Sequence[int]) -> 
 
 
 def negating(sentence: Sentence) -> list[int]:
-    """Return the indices of the tokens that negate something. In "isn't", this token is the "t"."""
+    """Return the indices of the tokens that negate something. In "isn't", this is the token "t"."""
     return [
         i
         for i, token in enumerate(sentence.tokens)

@@ -1,7 +1,7 @@
 """Explain flagged spans: find the closest source passages, the values that the sources have instead, and a reason.
 
-This works on the judgements of any detector and changes no score. Numbers, dates and names are compared by value, other
-words by stem. Fields that these comparisons cannot determine stay empty.
+You can use this with the judgements of any detector. It does not change scores. Numbers, dates and names are compared
+by value, and other words by their stems. If this is not enough to fill in a field, the field stays empty.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _QUOTE = 60  # most characters that a reason quotes
 
 
 def likely_label(contradicted: float) -> str | None:
-    """Return the label for the probability in [0, 1] that the sources contradict an unsupported text.
+    """Turn the probability in [0, 1] that the sources contradict an unsupported text into a label.
 
-    A high probability means `CONTRADICTION` and a low one `ABSENCE`. Between these two, the result is None.
+    The label is `CONTRADICTION` if the probability is high, `ABSENCE` if it is low, and None in between.
 
     >>> [likely_label(probability) for probability in (0.95, 0.5, 0.1)]
     ['contradiction', None, 'absence']
@@ -62,13 +62,16 @@ def explained(
 ) -> Judgement:
     """Add explanations to the flagged spans and the omissions of a judgement.
 
-    A verdict gets a `reason` and the closest source sentences as `evidence`. If it can be determined, it also gets the
-    `label` `CONTRADICTION` or `ABSENCE`. If a source clearly has another number, date, quantity or name in place of the
-    flagged words, or their opposite, this becomes the `correction`. Adjacent flagged words of a sentence share one
-    explanation. The `kind` of error (`KINDS`, `REFERENCE`) is that of the sentence, if it is clear. The detector's own
-    fields stay, and reasons are added after its own reason. A verdict that already has a kind is left as it is. The
-    reason of an omission quotes the closest sentence of the response. Without sources, the judgement is returned
-    unchanged.
+    Each flagged verdict is given a `reason`, with the closest source sentences as `evidence`. If it is clear whether
+    the sources contradict the words or do not mention them, its `label` says so (`CONTRADICTION` or `ABSENCE`). If a
+    source clearly has another value or name in the same place, or the opposite word, this becomes the `correction`. The
+    `kind` of error (`KINDS`, `REFERENCE`) is set for the whole sentence if it is clear. Flagged words that are next to
+    each other share one explanation.
+
+    An omission is given a reason that quotes the closest sentence of the response.
+
+    Fields that the detector has filled in are kept, and new reasons are added after its own. A verdict that already has
+    a kind is not changed. If the case has no sources, the judgement is returned unchanged.
 
     Args:
         case: The case that was judged.

@@ -1,8 +1,9 @@
 """Tell what kind of error a flagged sentence has, for example another value, an invented reference or an addition.
 
-Rules find references that no source has, and differing symbols. A multinomial logistic regression decides between all
-other kinds. It reads the flagged words, the words beside them, and comparisons with the closest passages, and has other
-weights if a sentence is flagged as a whole. `benchmarks/error_kinds.py --fit` fits it on `written` and `written_pairs`.
+Rules find symbols that differ and references that no source has. For all other kinds, a multinomial logistic regression
+decides. Its features are the flagged words, the words beside them, and comparisons with the closest passages. It has
+separate weights for sentences that are flagged as a whole. To fit it, run `benchmarks/error_kinds.py --fit`, which uses
+the data sets `written` and `written_pairs`.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def _weights() -> dict[str, list[float]]:
 
 
 def is_most(flagged: int, words: int) -> bool:
-    """Check whether most of a sentence is flagged, so that it is treated as flagged as a whole."""
+    """Check whether so much of a sentence is flagged that it is treated as flagged as a whole."""
     return flagged >= _MOST * words and flagged > _FEW
 
 

@@ -11,7 +11,7 @@ __all__ = ["clipped_overlap"]
 
 
 def clipped_overlap(words: Sequence[Profile], others: Sequence[Profile], compounds: Iterable[set[str]]) -> float:
-    """Compute the proportion of words in some texts that other texts have, too, with clipped counts.
+    """Compute which proportion of the words in some texts also occurs in other texts, with clipped counts.
 
     Args:
         words: The texts whose words are counted.

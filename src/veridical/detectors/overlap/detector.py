@@ -1,7 +1,7 @@
 """Score word overlap: ROUGE-1 precision and recall of a response against its sources, with a verdict for each word.
 
 The scores follow Chang et al. 2024, §3.1 (for responses) and §5.3 (for words). The detector needs no model and takes
-microseconds per pair. It compares words, not meanings; docs/detectors/overlap.md describes the limits of this.
+microseconds per pair. It compares words, not meanings. See docs/detectors/overlap.md for what this means in practice.
 """
 
 from __future__ import annotations
@@ -35,15 +35,21 @@ _CACHED_CHARACTERS = 20_000_000  # most characters of sources whose profiles one
 class Overlap:
     """Finds words of the response that no source has, and words of the sources that the response lacks (ROUGE-1).
 
-    `words` defines which words count as the same. "content" takes Porter stems without stop words, as the paper does.
-    "values" also equates numbers, dates, quantities and spellings that mean the same. "rouge" and "rouge-plain" take
-    the words of the rouge-score package, with and without its stemmer, including stop words.
+    `hallucination` is 1 minus the precision over all sources together. `omission` is 1 minus the lowest recall of a
+    perspective among the sources with `must_cover`. A source without a perspective is treated as a perspective of its
+    own.
 
-    `hallucination` is 1 - precision over all sources together. `omission` is 1 - the lowest recall of a perspective
-    among the sources with `must_cover`, where a source without a perspective counts as a perspective of its own. Each
-    content word of the response gets a verdict with the score 0 if a source has the word, and 1 otherwise. Symbols and
-    identifiers that no source has also score 1, except with "rouge" and "rouge-plain" (`discrepancies`). Each run of
-    left-out words gets an omission with the score 1.
+    Each content word of the response has a verdict, with the score 0 if a source has the word and 1 otherwise. Each
+    group of successive words that the response leaves out has an omission with the score 1.
+
+    The option `words` says which words are treated as equal:
+
+    * "content" compares Porter stems and ignores stop words, as the paper does.
+    * "values" also treats numbers, dates, quantities and spellings as equal if they mean the same.
+    * "rouge" and "rouge-plain" use the words of the rouge-score package, with and without its stemmer. They include
+      stop words.
+
+    Symbols and identifiers that no source has also score 1 (`discrepancies`), except with "rouge" and "rouge-plain".
     """
 
     info = DetectorInfo()
@@ -60,7 +66,7 @@ class Overlap:
         return cls(words=spec.accept(values=1).value or "content")
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """Judge each case; sources that cases share are analysed once."""
+        """Judge each case. If cases share a source, it is analysed only once."""
         normalization = WORDS[self.words]
         cached: dict[str, Profile] = {}
         cached_characters = 0

@@ -1,7 +1,7 @@
 """Read a trained token classifier from its folder: `detector.json`, the head, and the backbone if it was trained, too.
 
-`backbone/` is an ordinary Hugging Face folder. A frozen backbone is not copied; instead, the artifact records which
-model it was.
+The folder `backbone/` is an ordinary Hugging Face folder. A backbone that was frozen during training is not copied.
+Instead, the artifact records which model it was.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ONNX = "onnx"
 
 @dataclass(frozen=True, slots=True)
 class TokenScale:
-    """The scale from logits to probabilities, 1 / (1 + exp(-(slope * logit + intercept))), and the threshold on it."""
+    """A threshold and the scale that it is on: probability = 1 / (1 + exp(-(slope * logit + intercept)))."""
 
     threshold: float = 0.5
     slope: float = 1.0

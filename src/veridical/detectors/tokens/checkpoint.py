@@ -25,8 +25,8 @@ PUBLISHED_TEMPLATE = "lettucedetect"
 def load_checkpoint(folder: str | Path, labels: str | None = None) -> tuple[TokenSettings, PairHead]:
     """Read the settings and the head of a plain token classification checkpoint.
 
-    The checkpoint has two labels, supported and hallucinated, and a linear head on every token. It reads no segment
-    embeddings. If its labels are called LABEL_0 and LABEL_1, the second label means hallucinated.
+    The checkpoint must have two labels, supported and hallucinated, and a linear head on every token. Segment
+    embeddings are not supported. If the labels are called LABEL_0 and LABEL_1, the second one means hallucinated.
 
     Args:
         folder: A Hugging Face folder.

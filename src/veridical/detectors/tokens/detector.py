@@ -1,6 +1,7 @@
 """Token and span classifiers trained on your labels, with or without sources, offline and online.
 
-They follow Liu et al. 2022, §4.2 and §5. With sources, they have the form of LettuceDetect (Kovács and Recski 2025).
+They follow Liu et al. 2022, §4.2 and §5. If a case has sources, they have the form of LettuceDetect (Kovács and Recski
+2025).
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ _OPTIONS = ("batch_tokens", "device", "dtype", "evidence", "labels", "max_tokens
 class Tokens:
     """Classifies tokens or spans by the hidden states of an encoder or decoder (`veridical train tokens`).
 
-    A word is scored by its pooled state. If the sources need several windows, the window that supports the word best
-    counts. The response is scored by a head of its own or by its worst word, whichever ranked better on validation
-    data. Scores are calibrated probabilities. A classifier that was trained for it also labels flagged words as
-    contradiction or absence.
+    The states of a word are pooled, and the result is scored. If the sources need several windows, the window that
+    supports the word best is used. The response is scored by a head of its own or by its worst word, whichever ranked
+    better on validation data. All scores are calibrated probabilities. Some classifiers are also trained to label
+    flagged words as contradiction or absence.
 
     Args:
         path: A folder that `veridical train tokens` wrote, or a plain token classification checkpoint with two labels.
@@ -198,15 +199,15 @@ class Tokens:
     def score_units(
         self, cases: Sequence[Case], units: Sequence[Sequence[Span] | None] | None = None
     ) -> list[ScoredResponse]:
-        """Compute the logits of each response's units.
+        """Compute the logits of the units of each response.
 
-        The units are the given spans, each pooled as one unit, or else words or tokens. With spans, marked phrases are
-        judged as a whole (Liu et al. 2022, §3.1).
+        If you pass spans, each span is pooled as one unit, so that a marked phrase is judged as a whole (Liu et al.
+        2022, §3.1). Otherwise the units are words or tokens.
         """
         return self.scorer.score(cases, units)
 
     def judge_spans(self, cases: Sequence[Case], spans: Sequence[Sequence[Span]]) -> list[Judgement]:
-        """Judge each case, with a verdict on each given span. The states of a span are pooled."""
+        """Judge each case, with a verdict on each span that you pass. The states of a span are pooled."""
         return [
             self.judgement(case, scored) for case, scored in zip(cases, self.score_units(cases, spans), strict=True)
         ]

@@ -85,7 +85,7 @@ class ScoredResponse:
 def label_windows(
     encoding: PairEncoding, units: Sequence[Span], features: NDArray[np.float32] | None
 ) -> list[LabelledWindow]:
-    """Assign the units of a response to its windows. A unit belongs to each window in which it begins.
+    """Assign the units of a response to its windows. A unit is assigned to every window in which it begins.
 
     Args:
         encoding: The encoded case with its windows.
@@ -127,15 +127,16 @@ class PairScorer:
     ) -> list[ScoredResponse]:
         """Compute the logits of each case's response. The windows of many cases are batched together.
 
-        A unit counts as supported if any window over the sources supports it. The worst part of a response counts for
-        the whole response. Equal windows are run once.
+        A unit is supported if at least one window over the sources supports it. The logit of the whole response is that
+        of its worst part. Windows that are equal are run only once.
 
         Args:
             cases: The cases to score.
-            units: The characters to score in each response. With None, for one response or for all, words or tokens are
-                scored, as the head was trained.
-            most: The largest number of parts of a response to read. These are the parts that share the most words with
-                the sources, and the logits of other parts and their units are NaN. Default: all parts are read.
+            units: The characters to score in each response. If this is None, for one response or for all of them, words
+                or tokens are scored, depending on how the head was trained.
+            most: The largest number of parts of a response to read. The parts that share the most words with the
+                sources are read, and the logits of the other parts and their units are NaN. Default: all parts are
+                read.
         """
         results: list[ScoredResponse] = []
         for start in range(0, len(cases), _SHARD):

@@ -21,9 +21,9 @@ __all__ = ["TokenSession"]
 class TokenSession:
     """Judges a response with a token classifier while it is written. Call `feed` with each new text, then `finish`.
 
-    An online classifier judges each word as soon as it is complete. A decoder caches its states and reads only new
-    tokens, while an encoder reads the window again. An offline classifier judges a sentence once the next sentence has
-    begun, from the whole text up to its end.
+    An online classifier judges each word as soon as it is complete. If it is a decoder, it caches its states and reads
+    only the new tokens. If it is an encoder, it reads the window again. An offline classifier waits until the next
+    sentence has begun, and then judges the sentence together with all text before it.
 
     Args:
         scorer: The scorer that computes the logits.
@@ -53,7 +53,11 @@ class TokenSession:
         self._emitted = 0  # end of the last verdict, in characters
 
     def feed(self, text_or_tokens: str | Sequence[int]) -> list[Verdict]:
-        """Add text and return the new verdicts. Raise `InputError` for token ids."""
+        """Add text and return the new verdicts.
+
+        Raises:
+            InputError: Token ids were given instead of text.
+        """
         if not isinstance(text_or_tokens, str):
             raise InputError("a token classifier is fed with text", hint="decode the tokens first")
         self.text += text_or_tokens

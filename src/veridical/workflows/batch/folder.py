@@ -1,8 +1,8 @@
 """Manage the folder of a batch, so that a new run can complete the folder of a killed run.
 
-The folder of another job is refused. `manifest.json` describes the job and is written once. `shards.jsonl` gets one
-line for each finished shard. This line is written after the files and failed rows of the shard are on disk, and only
-then does the shard count. Results without such a line come from a killed run, and the shard is judged again.
+A folder that belongs to another job is refused. `manifest.json` describes the job and is written once. `shards.jsonl`
+has one line for each finished shard, which is written after all files and failed rows of the shard are on disk. If
+there are results without such a line, the run was killed, and the shard is judged again.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class BatchFolder:
         return list(enumerate(shards))[len(self.shards) :]
 
     def add(self, shard: ShardRange, texts: ShardTexts) -> None:
-        """Write the next shard; it counts once this returns."""
+        """Write the next shard. It is finished when this function returns."""
         number = len(self.shards)
         results, scores = f"results-{number:05}.jsonl", f"scores-{number:05}.jsonl"
         write_whole(self.path / results, texts.results, follow_link=False)
@@ -178,7 +178,7 @@ def read_manifest(path: Path) -> BatchManifest | None:
 
 
 def read_shards(path: Path) -> list[JudgedShard]:
-    """Return the finished shards in a folder of results. A last line that a killed run did not complete is ignored."""
+    """Return the finished shards in a folder of results. If the last line is incomplete, it is ignored."""
     file = path / SHARDS
     shards: list[JudgedShard] = []
     for line in read_bytes(file).splitlines(keepends=True) if file.is_file() else ():

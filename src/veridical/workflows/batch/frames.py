@@ -95,9 +95,7 @@ def check_dataframe(
     detector: Detectors = DEFAULT_DETECTOR,
     threshold: float | Mapping[str, float] | None = None,
 ) -> pandas.DataFrame:
-    """Return a copy of a pandas data frame with the columns of `check_rows` added.
-
-    The copy has the same index.
+    """Return a copy of a pandas data frame with the columns of `check_rows` added. The index stays the same.
 
     Args:
         frame: The rows to check. Missing values (NaN, None) count as empty texts.

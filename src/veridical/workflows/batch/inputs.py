@@ -1,4 +1,4 @@
-"""Read the rows of one or many files as a stream, in bounded memory. Reading can start at any row."""
+"""Read the rows of one or many files as a stream, in bounded memory. You can start at any row."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class InputRow:
         return self.reader.case(self.row, str(self.number))
 
     def text(self) -> str | None:
-        """Return the row as a JSON text, or as it stands if it is not JSON.
+        """Return the row as a JSON text, or unchanged if it is not JSON.
 
-        The result is None if the row cannot be shown.
+        Return None if the row cannot be shown.
         """
         if self.row.text is not None or isinstance(self.row.content, DataError):
             return self.row.text
@@ -58,14 +58,14 @@ class InputRow:
 
 @dataclass(frozen=True, slots=True)
 class ShardRange:
-    """The rows of one shard: `rows` rows, with `first` rows before them."""
+    """The rows of one shard. It has `rows` rows, and `first` rows come before them."""
 
     first: int
     rows: int
 
 
 def input_paths(given: Sequence[Path]) -> list[Path]:
-    """Return the files to read. A folder stands for its files with one of `ENDINGS`, sorted by name.
+    """Return the files to read. For a folder, these are its files with one of `ENDINGS`, sorted by name.
 
     Raises:
         DataError: A file is missing or of another kind, or a folder contains no such files.
@@ -92,7 +92,11 @@ class Unchanged:
         self._states = {path: _state(path) for path in paths}
 
     def check(self) -> None:
-        """Raise `DataError` if a file has changed since."""
+        """Check that the files have not changed.
+
+        Raises:
+            DataError: A file has changed.
+        """
         for path, state in self._states.items():
             if _state(path) != state:
                 hint = "rows judged since are dropped: run the command again, with a new folder if the content is new"
@@ -113,9 +117,9 @@ def plan(
 ) -> tuple[list[InputFile], list[ShardRange]]:
     """Read the whole input once, and return its files and its shards.
 
-    The files have their hashes and numbers of rows. A shard ends after `shard_rows` rows or `SHARD_BYTES` characters,
-    whichever comes first. The function `remark` gets one line for each column layout that was recognised, and for each
-    kind of content that was left out.
+    Each file has its hash and its number of rows. A shard ends after `shard_rows` rows or `SHARD_BYTES` characters,
+    whichever comes first. The function `remark` is called with a line for each column layout that was recognised, and
+    for each kind of content that was left out.
 
     Raises:
         DataError: A table lacks a named column or has no row with texts, or the files have no rows.
@@ -154,7 +158,7 @@ def plan(
 
 
 class BatchReader:
-    """Reads rows by their numbers. Reading on from the end of the last call costs nothing extra.
+    """Reads rows by their numbers. It is fast to continue where the last call ended.
 
     Args:
         files: The files to read, with their numbers of rows.

@@ -1,7 +1,7 @@
 """Judge the shards of a batch on Ray Data, by actors that load the detectors once.
 
-The actors run on a cluster or on this machine. They read the input themselves, so every node must have the input under
-the same path. The calling process writes the results. If an actor dies, another actor judges its shard again.
+The actors run on a cluster or on this machine. They read the input themselves, so every node must have it under the
+same path. The results are written by the calling process. If an actor dies, another one judges its shard again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["ShardActor", "on_ray"]
 
 
 class ShardActor:
-    """Judges shards; Ray makes one per worker."""
+    """Judges shards. Ray makes one actor per worker."""
 
     def __init__(self, work: WorkerSettings) -> None:
         self.work = work

@@ -13,7 +13,10 @@ __all__ = ["BatchManifest", "BatchOptions", "FailedRow", "JudgedRow", "JudgedSha
 
 @dataclass(frozen=True, slots=True)
 class BatchOptions:
-    """The options that the results depend on, besides the input and the detectors. `thresholds` are given by level."""
+    """The options that the results depend on, apart from the input and the detectors.
+
+    `thresholds` are given by level.
+    """
 
     columns: Columns
     shard_rows: int

@@ -35,5 +35,5 @@ def read_results(path: Path) -> Iterator[Checked]:
 
 
 def failed_rows(path: Path) -> int:
-    """Return the number of rows of a batch that could not be read or judged. For a file, it is 0."""
+    """Return the number of rows of a batch that could not be read or judged. If `path` is a file, this is 0."""
     return sum(shard.failed for shard in read_shards(path)) if path.is_dir() else 0

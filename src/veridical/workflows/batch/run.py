@@ -1,6 +1,6 @@
 """Judge the rows of any number of files, shard by shard, and write the results to a folder.
 
-A run that was killed continues after its last finished shard.
+If a run was killed, it continues after its last finished shard.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ class BatchSettings:
 def run_batch(settings: BatchSettings) -> BatchReport:
     """Judge all rows that no earlier run with the same settings has judged, and complete the folder of results.
 
-    The same input, options and detectors give the same bytes in the folder, no matter how often the run was killed and
-    on which engine it ran.
+    The same input, options and detectors always give the same bytes in the folder. It does not matter how often the run
+    was killed, or on which engine it ran.
 
     Returns:
         The summary of all rows, which is also written to `report.json`.
@@ -142,7 +142,7 @@ def run_batch(settings: BatchSettings) -> BatchReport:
 def dry_run(settings: BatchSettings) -> Iterator[ShardTexts]:
     """Judge the shards one by one without writing results, and return the texts of each shard.
 
-    With the connection of a dry run, this counts the calls to a chat model.
+    If you use the connection of a dry run, this counts the calls to a chat model.
     """
     detectors = load_detectors(settings)
     work, shards = _plan(settings, input_paths(settings.inputs))

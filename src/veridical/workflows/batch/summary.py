@@ -156,7 +156,7 @@ def _proportion(count: int, n: int) -> Measured | None:
 def summarise(folder: Path, manifest: BatchManifest, shards: Sequence[JudgedShard]) -> BatchReport:
     """Summarise the finished shards in `folder`.
 
-    Memory grows with the number of groups (up to a thousand) and of ids (8 bytes each, up to ten million).
+    The memory grows with the number of groups (up to a thousand) and of ids (8 bytes each, up to ten million).
     """
     total = _Sums()
     groups: dict[str, _Sums] = {}

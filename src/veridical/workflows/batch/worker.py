@@ -29,7 +29,7 @@ ABOUT_A_ROW = (
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """Holds what a worker reads and how it judges. It can be pickled, because `detectors` are specs."""
+    """Says what a worker reads and how it judges. It can be pickled, because `detectors` are specs."""
 
     files: tuple[InputFile, ...]
     form: RowForm
@@ -68,7 +68,7 @@ def shard_texts(
     work: WorkerSettings,
     progress: Callable[[int], None] = lambda rows: None,
 ) -> ShardTexts:
-    """Judge one shard, so that each of its rows ends up in the results or among the failed rows.
+    """Judge one shard. Each of its rows ends up either in the results or among the failed rows.
 
     Args:
         reader: The reader of the input.
@@ -108,9 +108,9 @@ def shard_texts(
 
 
 def batches(cases: Sequence[Case]) -> Iterator[list[int]]:
-    """Yield the indices of the cases in batches of bounded size and similar length.
+    """Yield the indices of the cases in batches of limited size and similar length.
 
-    Similar lengths suit detectors that pad their input.
+    Similar lengths help detectors that pad their input.
     """
     sizes = [len(case.response) + sum(len(source.text) for source in case.sources) for case in cases]
     batch: list[int] = []
@@ -134,8 +134,8 @@ def check_each(
 ) -> list[Checked | str]:
     """Check each case, and return its result, or the reason why its check failed.
 
-    A case that fails does not affect the other cases. An error that does not concern a single row (`ABOUT_A_ROW`) is
-    raised, and so is an error on every case of a large batch.
+    If a case fails, the other cases are still checked. Errors that are not about a single row (`ABOUT_A_ROW`) are
+    raised, and so is an error that occurs on every case of a large batch.
     """
     try:
         return list(check_cases(cases, detectors, threshold=threshold, explain=explain))

@@ -1,7 +1,8 @@
 """Find the cause of each result of a check, by rules on words and with the default detector or a chat model.
 
-A model decides whether passages answer a question and whether they contradict a sentence (`passage_checks`).
-Rules on words decide everything else. Each threshold was chosen on questions that the figures in the docs do not use.
+A model decides whether passages answer a question and whether they contradict a sentence (`passage_checks`). Everything
+else is decided by rules on words. The thresholds were chosen on questions that are not used for the figures in the
+docs.
 """
 
 from __future__ import annotations
@@ -49,14 +50,16 @@ def with_causes(
     detector: Detector | None = None,
     model: ChatModel | None = None,
 ) -> Iterator[Checked]:
-    """Add to each result of a check the cause why the case failed. The results are read lazily and keep their order.
+    """Add to each result of a check the cause why the case failed.
+
+    The results are read lazily and keep their order.
 
     Args:
         results: The results of any detector. They must contain their sources.
         collection: Further passages that the retriever could have found but that were not shown to the model.
         detector: A `default` detector, which decides whether passages answer a question and whether they contradict a
             flagged sentence. Default: the detector that comes with the package.
-        model: A chat model to ask instead of the detector. If it gives no answer, the detector decides, and the reason
+        model: A chat model to ask instead of the detector. If it does not answer, the detector decides, and the reason
             of the cause says so.
 
     Raises:
@@ -127,7 +130,7 @@ def _read_offline(cause: Cause, problem: str | None) -> Cause:
 
 
 def cause_of(checked: Checked, answerability: float | None = None, contradicted: float = 0.0) -> Cause:
-    """Return why a case failed, judging only by the passages that were shown to the model.
+    """Return why a case failed, based only on the passages that were shown to the model.
 
     Args:
         checked: The result of a check.

@@ -1,7 +1,7 @@
 """Tell whether the passages of a case answer its question, and whether they contradict a sentence.
 
-The default detector tells this offline. If you give a chat model, it is asked instead, and the detector decides only if
-the model gives no answer.
+By default, this is decided offline by the default detector. If you pass a chat model, the model is asked, and the
+detector is used only if the model does not answer.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _LEAST_MASS = 0.5  # least probability of Yes and No together
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A probability in [0, 1]. If the chat model did not give it, `problem` says why.
+    """A probability in [0, 1].
 
-    `problem` is None if the model gave the probability, or if no model was asked.
+    If a chat model was asked but did not give it, `problem` says why. Otherwise `problem` is None.
     """
 
     probability: float
@@ -51,16 +51,18 @@ class Reader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DetectorReader:
-    """Reads with the default detector."""
+    """Compares passages with questions and responses by the default detector."""
 
     detector: Default
 
     def answered(self, cases: Sequence[Case]) -> list[Reading]:
         """Estimate the probability that the passages answer the question, from the encoder and from shared words.
 
-        The result is the mean of two numbers. The first is the encoder's probability that the passages contradict the
-        sentence "The passages answer the question", rather than say nothing about it. Passages that are unrelated to
-        the question say nothing about it. The second is the proportion of the question's words in the best passage.
+        The result is the mean of two numbers:
+
+        * The encoder's probability that the passages contradict the sentence "The passages answer the question", rather
+          than say nothing about it. If the passages have nothing to do with the question, they say nothing about it.
+        * The proportion of the question's words in the best passage.
         """
         statements = [
             Case(case.id, f'The passages answer the question "{case.question}"', case.sources) for case in cases

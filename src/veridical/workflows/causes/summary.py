@@ -53,7 +53,7 @@ class CauseReport:
 
 
 def summarise_causes(causes: Iterable[Cause | None], *, failed: int = 0) -> CauseReport:
-    """Count how often each cause occurs. None counts as "not judged".
+    """Count how often each cause occurs. None is counted as "not judged".
 
     >>> report = summarise_causes([Cause(CauseKind.ADDED, ""), Cause(CauseKind.NONE, ""), None])
     >>> [(share.mend, share.cases) for share in report.to_mend]

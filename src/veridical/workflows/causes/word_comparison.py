@@ -1,7 +1,7 @@
 """Compare the words of a response, its question and its passages.
 
-This finds refusals, passages that answer the question, and passages that contradict each other. Words are compared by
-stem and values by value, as in `detectors.explanation`. The rules are for English.
+With these functions you can find refusals, passages that answer the question, and passages that contradict each other.
+Words are compared by their stems and values by value, as in `detectors.explanation`. The rules are for English.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TRIVIAL = frozenset({"the", "a", "an", "of", "and", "in", "to", "is", "are", "i
 def refusal_in(case: Case) -> Span | None:
     """Return the sentence near the beginning of the response that says that there is no answer.
 
-    The result is None if the response does not begin with such a sentence.
+    Return None if there is no such sentence.
 
     >>> text = "Sorry! The passages do not name the price. The tower is tall."
     >>> refusal_in(Case("1", text)).of(text), refusal_in(Case("1", "It costs 5 euros."))
@@ -66,8 +66,9 @@ _LACKS = re.compile(
 
 
 class CaseWords:
-    """Tells by the words of a case which passages its response rests on, which answer its question, and where they
-    differ.
+    """Compares the words of a case.
+
+    This shows which passages its response is based on, which of them answer its question, and where they differ.
     """
 
     def __init__(self, case: Case) -> None:
@@ -88,9 +89,9 @@ class CaseWords:
 
     @cached_property
     def relevance(self) -> float:
-        """How well the passages behind the response fit the question, relative to the passage that fits best.
+        """How well the passages behind the response fit the question, compared with the passage that fits best.
 
-        The value is 1 if there is only one passage.
+        If there is only one passage, this is 1.
         """
         if sum(map(bool, self.passage_keys)) < 2:
             return 1.0
@@ -112,7 +113,7 @@ class CaseWords:
     def conflict(self) -> tuple[Evidence, Evidence] | None:
         """Return two sentences from different passages that contradict each other about a statement of the response.
 
-        Apart from a few words, the two sentences say the same.
+        The two sentences are the same except for a few words.
         """
         pairs = (pair for sentence in self.response for pair in self._versions(self.index.weighted(sentence)))
         return next(((self.evidence(one), self.evidence(other)) for one, other in pairs), None)
@@ -147,8 +148,7 @@ class CaseWords:
     def stitched(self, spans: Sequence[Span]) -> tuple[Evidence, Evidence] | None:
         """Return the passage of the flagged words and the passage of the other words in the same sentence.
 
-        The result is None unless a value or name is flagged, and all flagged words come from another passage than the
-        rest.
+        Return None unless a value or name is flagged and all flagged words come from a different passage than the rest.
 
         Args:
             spans: The flagged spans, sorted and without overlaps.

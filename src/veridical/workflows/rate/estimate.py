@@ -1,15 +1,17 @@
 """Estimate the proportion of wrong answers in a run from labels of some of them.
 
-The detector's decisions and scores only divide the run into strata, within which the labels are random. The estimate is
-the stratified mean (Neyman 1934; Holt & Smith 1979 where the bins are chosen afterwards), which corrects any false
-alarms and misses of the detector. With one stratum per outcome, it is the correction of Rogan & Gladen 1978, and
-prediction-powered inference with stratified predictions (Angelopoulos et al. 2023; Fisch et al. 2024). Groups are
-estimated by the difference estimator of prediction-powered inference: the predictions for all rows, plus the mean error
-of the predictions on the labelled rows.
+The detector's decisions and scores are only used to divide the run into strata. Within each stratum, the labelled
+answers are random. The estimate is the stratified mean (Neyman 1934; Holt & Smith 1979 where the bins are chosen
+afterwards), which corrects any false alarms and misses of the detector. With one stratum per outcome, it is the same as
+the correction of Rogan & Gladen 1978, and as prediction-powered inference with stratified predictions (Angelopoulos et
+al. 2023; Fisch et al. 2024).
 
-The intervals are Wilson's, at the effective number of labels, which is the number of random labels with the same
-variance (Franco, Little, Louis & Slud 2019). They are about this run, so a run that is labelled completely has no
-uncertainty.
+Groups are estimated by the difference estimator of prediction-powered inference: the predictions for all rows, plus the
+mean error of the predictions on the labelled rows.
+
+The intervals are Wilson's, at the effective number of labels. This is the number of random labels that would have the
+same variance (Franco, Little, Louis & Slud 2019). The intervals are about this run only. If you label the whole run,
+there is no uncertainty left.
 """
 
 from __future__ import annotations

@@ -33,7 +33,11 @@ _HINT = "a column (or key) wrong with yes, no, or nothing for no label, and the 
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """Whether the answer is wrong, by the number of the row, and the number of labels left out, by reason."""
+    """The labels of a run.
+
+    They say whether the answer in a row is wrong, by the number of the row, and how many labels were left out, by
+    reason.
+    """
 
     wrong: Mapping[int, bool]
     skipped: Mapping[str, int] = field(default_factory=dict)
@@ -52,8 +56,8 @@ class _Label:
 def read_labels(paths: Sequence[Path], run: Run) -> Labels:
     """Read the labels in files, and find the rows that they belong to.
 
-    Several labels of one row are merged by majority. Ties, empty labels, and labels of rows outside the run are left
-    out.
+    If a row has several labels, the majority decides. Ties, empty labels, and labels of rows that are not in the run
+    are left out.
 
     Args:
         paths: Files that `sheet` wrote and people filled in (.csv, .tsv, .jsonl), exports of Label Studio (JSON,

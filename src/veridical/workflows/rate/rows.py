@@ -51,7 +51,7 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The judged rows of a run in their order, and the number of rows that could not be read or judged."""
+    """The judged rows of a run in order, and the number of rows that could not be read or judged."""
 
     name: str
     rows: tuple[RunRow, ...]

@@ -1,7 +1,7 @@
 """Write sheets of answers for people to label: tables, JSON Lines, or tasks for Label Studio.
 
-The sheets do not show the detector's findings. In a table, a text that a spreadsheet would take for a formula gets a
-quote in front.
+The sheets do not show what the detector found. If a spreadsheet would take a text in a table for a formula, a quote is
+put before it.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ def write_sheet(path: Path, run: Run, rows: Sequence[RunRow]) -> None:
 
 
 def cell_of_text(value: Any) -> Any:
-    """Return a value for a cell of a sheet, with a quote in front if a spreadsheet would take it for a formula."""
+    """Return a value for a cell of a sheet. If a spreadsheet would take it for a formula, a quote is put before it."""
     return f"'{value}" if _FORMULA.match(str(value)) else value
 
 
 def text_of_cell(cell: str) -> str:
-    """Return the text of a sheet's cell, without the quote that `write_sheet` puts in front of a formula."""
+    """Return the text of a sheet's cell, without the quote that `write_sheet` puts before formulas."""
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell

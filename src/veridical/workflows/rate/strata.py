@@ -1,6 +1,6 @@
 """Divide a run into strata by outcome and score. Labels are drawn from the strata and weighted by them.
 
-All rows of one outcome are drawn with the same chance, so that any bins of the score can be weighted afterwards.
+All rows of one outcome are drawn with the same probability, so you can weight any bins of the score afterwards.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SPREAD = {outcome: sqrt(0.15 * 0.85) if outcome is Outcome.CLEAR else 0.5 for o
 def strata(rows: Sequence[RunRow], labelled: Ints) -> Ints:
     """Divide the rows into strata, which are bins of similar score within each outcome.
 
-    Each stratum has about ten labels. It has at least two labels if its outcome has two.
+    Each stratum has about ten labels. If an outcome has two labels or more, so has each of its strata.
 
     Args:
         rows: The rows of a run.
@@ -55,9 +55,9 @@ def strata(rows: Sequence[RunRow], labelled: Ints) -> Ints:
 def draw(rows: Sequence[RunRow], count: int, labelled: Ints, seed: int = 0) -> list[int]:
     """Draw rows to label, so that the run has `count` labels in total, including existing labels.
 
-    Each outcome gets labels according to its size and its likely spread (`allocate`), and each bin of scores within an
-    outcome gets the same proportion. Within a bin, the rows are sorted by their columns in random order and then drawn
-    at even distances, so that every group gets its share.
+    Larger outcomes, and those where labels are likely to differ more, are given more labels (`allocate`). Within an
+    outcome, the same proportion is drawn from each bin of scores. Within a bin, the rows are sorted by their columns in
+    random order and then drawn at even distances, so that every group is represented.
 
     Args:
         rows: The rows of a run.
@@ -96,8 +96,8 @@ def draw(rows: Sequence[RunRow], count: int, labelled: Ints, seed: int = 0) -> l
 def allocate(sizes: Sequence[int], spreads: Sequence[float], count: int) -> list[int]:
     """Distribute `count` labels over strata so that the stratified mean has the lowest variance (Neyman 1934).
 
-    Each label goes where it lowers the variance most, which gives the best whole numbers (Wright 2012). Before any
-    stratum gets more, every stratum gets four labels, or as many labels as it has rows.
+    First, every stratum is given four labels, or as many as it has rows. Then each further label goes where it lowers
+    the variance most, which gives the best whole numbers (Wright 2012).
 
     >>> allocate([1000, 100, 2], [0.3, 0.5, 0.5], 40)
     [33, 5, 2]

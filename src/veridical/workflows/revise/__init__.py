@@ -1,9 +1,11 @@
 """Revise responses: propose edits, judge the edited text again, and keep it only if it is better.
 
 The method follows George and Stuhlmüller 2023, §4 and Algorithm 1. A detector finds unsupported statements, a reviser
-proposes edits, the same detector judges the edited text, and `acceptance` decides. If the new text is not better, the
-earlier text stays and the result says why. The revisers are `Delete` and `Flag`, which need no model, and `Factored`
-and `SelfCorrection` (`veridical.workflows.revise.llm_revisers`).
+proposes edits, the same detector judges the edited text, and `acceptance` decides whether to keep it. If the new text
+is not better, the earlier text is kept and the result says why.
+
+The revisers `Delete` and `Flag` need no model. `Factored` and `SelfCorrection`
+(`veridical.workflows.revise.llm_revisers`) ask a chat model.
 """
 
 from __future__ import annotations
@@ -105,7 +107,10 @@ class Revised:
 
 @dataclass(slots=True)
 class Progress:
-    """One case between rounds: its current text, and the attempts so far. Once `reason` is set, no more follow."""
+    """One case between rounds, with its current text and the attempts so far.
+
+    When `reason` is set, the revision has ended.
+    """
 
     case: Case
     before: Judgement
@@ -118,7 +123,10 @@ class Progress:
     reason: str = ""
 
     def task(self) -> RevisionTask | None:
-        """Return the next task for the reviser, or None if nothing is left to revise. `reason` then says why."""
+        """Return the next task for the reviser, or None if there is nothing left to revise.
+
+        In this case, set `reason`.
+        """
         if self.reason or self.judgement is None:
             return None
         statements = statements_of(self.current, self.judgement, self.thresholds)
@@ -147,7 +155,7 @@ class Progress:
         self.rounds.append(attempt)
 
     def result(self) -> Revised:
-        """Return the result as it stands."""
+        """Return the result so far."""
         reason = self.reason
         if not reason:
             statements = statements_of(self.current, self.judgement, self.thresholds) if self.judgement else []
@@ -170,8 +178,8 @@ def revise(
 ) -> list[Revised]:
     """Revise the statements that a detector finds unsupported, and return one result for each case.
 
-    Each round makes one call to the reviser and one to the detector for all cases together. A case is finished after
-    the first attempt that is not kept.
+    In each round, the reviser and the detector are called once for all cases together. A case is finished after the
+    first attempt that is not kept.
 
     Args:
         cases: The cases whose responses to revise.

@@ -1,7 +1,7 @@
 """Decide whether to keep a revision.
 
 George and Stuhlmüller 2023, §4, keep every revision. Here, a revised text must be better than the text before it, and
-must not lose supported claims.
+must still contain the supported claims.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ def accept(candidates: Sequence[Candidate], detector: Detector, thresholds: Thre
     A better text meets six conditions:
 
     - It has no more unjudged text than the text before.
-    - Each sentence of two or more content words that an edit touches shares one of them with the sources or the text
-      before. So a model's remark ("I am sorry, but I cannot help.") is no correction, even if the detector does not
-      flag it.
+    - No edit puts in a model's remark ("I am sorry, but I cannot help."), even if the detector does not flag it. For
+      this, each edited sentence of two or more content words must share one of them with the sources or the text
+      before.
     - No word of an old value is left beside the new value ("1,500 hundred", "5.50 euros and 60 cents").
-    - Its hallucination score is lower. Equal scores are compared by the sum over unsupported claims, because a product
-      over claims stays 1 as long as one claim is certainly wrong.
+    - Its hallucination score is lower. If the scores are equal, the sums over unsupported claims are compared, because
+      a product over claims stays 1 as long as one claim is certainly wrong.
     - It keeps every supported claim. A claim is kept if no edit touches it, if its words are still there and none of
       them is unsupported, or if `detector` finds that the new text supports it.
-    - It keeps every source covered: the proportion of the source's words that it leaves out stays below the coverage
-      threshold.
+    - It keeps every source covered, so that the proportion of the source's words that it leaves out stays below the
+      coverage threshold.
     """
     problems = [_problem(candidate, thresholds) for candidate in candidates]
     doubtful = [
@@ -192,7 +192,7 @@ def _numbers(value: str) -> set[str]:
 
 
 def shares_left_out(case: Case, judgement: Judgement, thresholds: Thresholds) -> dict[str, float]:
-    """Return, for each source that must be covered, the proportion of its content words that is left out."""
+    """Return the proportion of content words that is left out, for each source that must be covered."""
     by_source: dict[str, list[Span]] = {}
     for omission in omitted(judgement, decide(case, judgement, thresholds)):
         by_source.setdefault(omission.source_id, []).append(omission.span)
@@ -206,9 +206,9 @@ def shares_left_out(case: Case, judgement: Judgement, thresholds: Thresholds) ->
 
 
 def left_out(case: Case, judgement: Judgement, thresholds: Thresholds) -> list[Source]:
-    """Return the sources that the response should cover but leaves out, by the coverage threshold.
+    """Return the sources that the response should cover but leaves out.
 
-    A source is left out if the proportion of its left-out content words reaches the threshold.
+    A source is left out if the proportion of its left-out content words reaches the coverage threshold.
     """
     shares = shares_left_out(case, judgement, thresholds)
     least = max(thresholds.coverage, _ROUNDING)

@@ -1,7 +1,7 @@
 """Revise with a chat model, from critiques of single claims or from its own critique of the whole text.
 
-The method follows George and Stuhlmüller 2023, §4. The model writes the corrected text in full, and the differences
-become edits. Edits outside the criticised sentences are undone, so that the model cannot spoil correct text.
+The method follows George and Stuhlmüller 2023, §4. The model writes the whole corrected text, and the differences are
+turned into edits. Edits outside the criticised sentences are undone, so that the model cannot spoil correct text.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ class Factored:
 
     Args:
         model: The chat model that writes the corrected text. If the case has its prompt, the model is asked in a
-            follow-up turn after the response (A.3.2). Otherwise it gets the sources and the response.
+            follow-up turn after the response (A.3.2). Otherwise it is given the sources and the response.
         critic: The chat model that writes a critique of every unsupported claim. It compares the claim with the sources
-            that the claim cites, or with all sources (A.3.1). A claim that it finds supported stays. Default: the
-            critique consists of the detector's reasons against the claim, and if there are no reasons, `model` writes
-            the critique.
+            that the claim cites, or with all sources (A.3.1). If it finds a claim supported, the claim is kept.
+            Default: the detector's reasons against the claim are the critique, and if there are none, `model` writes
+            it.
         undo_unprompted: Whether to undo edits outside the criticised sentences.
         suggest: Whether the feedback includes the critic's revised claims. In A.3.2 it has only the critiques.
     """
@@ -132,10 +132,10 @@ class Factored:
 
 
 class SelfCorrection:
-    """Asks `model` for a critique of the whole text (A.4.1), then for a text corrected accordingly (A.5).
+    """Asks `model` for a critique of the whole text (A.4.1), and then for a corrected text (A.5).
 
-    This is the baseline of George and Stuhlmüller 2023, §4.1. It does not use the detector's findings. Every edit has
-    the whole critique as its reason.
+    This is the baseline of George and Stuhlmüller 2023, §4.1. It does not use the detector's findings. The reason of
+    every edit is the whole critique.
     """
 
     rewrites = True
@@ -243,7 +243,7 @@ _CODE = re.compile(r"\A(`{3,})\w*\n(.*)\n\1\Z", re.DOTALL)
 def corrected_text(before: str, reply: Reply) -> str | None:
     r"""Return the text after "Corrected text:" in a model's reply, with the same white space around it as in `before`.
 
-    The result is None if the reply has no such text, or if the text repeats the fences or instructions of a prompt.
+    Return None if the reply has no such text, or if the text repeats the fences or instructions of a prompt.
 
     >>> corrected_text("It is red.\n", Reply("Sure.\nCorrected text:\nIt is blue."))
     'It is blue.\n'

@@ -1,7 +1,7 @@
 """The protocol of revisers, and the revisers that need no language model.
 
-A reviser gets the statements that a detector finds unsupported, and proposes edits, each with its reason. The module
-`acceptance` decides whether the edits are kept.
+A reviser is given the statements that a detector finds unsupported. It proposes edits, each with its reason. Whether
+the edits are kept is decided by the module `acceptance`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Reviser(Protocol):
 class Delete:
     """Corrects unsupported sentences if the sources have the right value, and deletes them otherwise.
 
-    A sentence that also makes a supported claim stays. A response stays unchanged if nothing would be left of it.
+    A sentence that also makes a supported claim is kept. If nothing would be left of a response, it is not changed.
     """
 
     name = "delete"

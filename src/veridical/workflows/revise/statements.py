@@ -48,10 +48,11 @@ class Statement:
 def statements_of(case: Case, judgement: Judgement, thresholds: Thresholds | None = None) -> list[Statement]:
     """Return the statements of a judged response, in order. Several claims may have the same span.
 
-    A verdict about a claim counts only for this claim. A verdict without a claim (on words, or on a citation) counts
-    for the sentences that it overlaps. If no verdict has a claim, every sentence is a statement. If there are no
-    verdicts at all, the whole response is a single statement. Statements that are partly unjudged are left out, unless
-    they are flagged.
+    If verdicts have claims, each claim is a statement. A verdict without a claim (on words, or on a citation) is added
+    to the sentences that it overlaps. If no verdict has a claim, every sentence is a statement, and if there are no
+    verdicts at all, the whole response is a single statement.
+
+    Statements that are partly unjudged are left out, unless they are flagged.
 
     >>> case = Case("1", "It rains. It is 9 m tall.")
     >>> [(s.text, s.score) for s in statements_of(case, Judgement("1", "x", verdicts=(Verdict(Span(16, 17), 1.0),)))]

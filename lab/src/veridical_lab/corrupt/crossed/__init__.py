@@ -1,7 +1,8 @@
 """Make crossed examples about relations: two sources and two statements with the same words, each fitting one source.
 
-The texts are real and parsed once (`parsing`). The rules of each kind make statements and a second source. Neither the
-words of a statement nor the words that it shares with its source tell whether it is supported.
+The texts are real and parsed once (`parsing`). For each kind of relation, there are rules that make the statements and
+a second source. You cannot tell from the words of a statement, or from the words that it shares with its source,
+whether it is supported.
 """
 
 from __future__ import annotations
@@ -69,10 +70,12 @@ def relation_examples(
 ) -> Iterator[Example]:
     """Yield labelled cases about relations from parsed texts, four for each relation, as a stream.
 
-    The same seed gives the same cases. Another seed gives other cases from the same texts, in another order of
-    documents. So the first cases are a fair sample. Cut the stream only between documents or relations, because the
-    four cases of a relation balance each other. The groups are `relation` (the kind), `form` (how it was made), `pair`
-    (the same for the four cases) and `corrupted` (the kind, or "no"). Verdicts mark the wrong words.
+    The same seed gives the same cases. Another seed reads the documents in another order and makes other cases from
+    them, so the first cases are a fair sample. If you need fewer cases, stop between two documents or two relations,
+    because the four cases of a relation balance each other.
+
+    The groups are `relation` (the kind), `form` (how it was made), `pair` (the same for the four cases) and `corrupted`
+    (the kind, or "no"). Verdicts mark the wrong words.
 
     Args:
         folder: A folder made by `parsing.parse`.
@@ -94,7 +97,7 @@ def relation_examples(
 
 
 def crossed_examples(document: Document, *, seed: int = 0, kinds: Sequence[str] = tuple(KINDS)) -> Iterator[Example]:
-    """Yield the cases of one parsed document; see `relation_examples`."""
+    """Yield the cases of one parsed document. See `relation_examples`."""
     draw = Random(f"{seed}\0crossed\0{document.id}")
     scene = Scene(document)
     rules = [rule for kind in kinds for rule in KINDS[kind]]

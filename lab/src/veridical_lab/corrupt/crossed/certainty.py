@@ -1,8 +1,9 @@
 """Make statements about how certain a text is: facts against possibilities, plans, claims and denials.
 
-A statement is wrong if it asserts what the source only holds possible, plans, claims or denies. It is also wrong if it
-says that an asserted fact is not certain. A statement that merely hedges an asserted fact ("may have left"), or asserts
-what somebody "said", is not used, because readers disagree about both.
+A statement is wrong if it asserts something that the source only says is possible, planned, claimed or denied. It is
+also wrong if it says that an asserted fact is not certain. Two kinds of statement are not used, because readers
+disagree about them: those that merely hedge an asserted fact ("may have left"), and those that assert what somebody
+"said".
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def _stated(template: str, who: str, predicate: str) -> str:
 
 
 def certainties(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Make a fact possible in the source, and state the fact or the doubt."""
+    """Make a fact in the source only possible, and state the fact or the doubt."""
     for fact in scene.facts(i):
         tree, first = fact.tree, fact.finite
         if not fact.alone or fact.subject.first or not fact.follows_subject or fact.end != len(tree) - 2:
@@ -86,7 +87,7 @@ _HELD = word_set("believe think say rumor rumour suppose report allege assume pr
 
 
 def hedges(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Make a fact of what the text holds possible: "may have left", "probably left", "is said to have left"."""
+    """Make a fact of what the text says is only possible: "may have left", "probably left", "is said to have left"."""
     tree = scene.trees[i]
     clause = tree.clause(tree.root) if tree else None
     if tree is None or clause is None or clause.negated or clause.subject is None or clause.opens:
@@ -133,7 +134,7 @@ _DONE = ("went on to", "managed to", "was able to")
 
 
 def plans(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Set plans against what was done: "planned to open a shop" against "went on to open a shop"."""
+    """Exchange what was planned and what was done: "planned to open a shop", "went on to open a shop"."""
     for fact in scene.facts(i):
         tree, to = fact.tree, fact.verb + 1
         action = tree.child(fact.verb, "xcomp")
@@ -169,7 +170,7 @@ _FOUND = ("found out", "proved", "discovered", "showed")
 
 
 def reports(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Set "said" against "denied", and claims against findings."""
+    """Exchange "said" and "denied", and claims and findings."""
     fact = next((fact for fact in scene.facts(i) if fact.alone), None)
     complement = None if fact is None else fact.tree.child(fact.verb, "ccomp")
     if fact is None or complement is None or fact.opens != fact.verb or not fact.follows_subject:

@@ -1,4 +1,4 @@
-"""Which has more: comparatives, superlatives, and two numbers in one sentence."""
+"""Make statements about which of two has more, from comparatives, superlatives, and two numbers in one sentence."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _COMPARATIVE = {"best": "better", "worst": "worse", "most": "more", "least": "le
 
 
 def superlatives(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Set "the largest" against "the second largest"."""
+    """Exchange "the largest" and "the second largest"."""
     tree = scene.trees[i]
     clause = tree.clause(tree.root) if tree else None
     attribute = tree.child(tree.root, "attr") if tree else None

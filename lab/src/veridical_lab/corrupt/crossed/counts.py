@@ -1,4 +1,4 @@
-"""How many and which: the members of a list, and their number."""
+"""Make statements about the members of a list, and about their number."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _joined(members: Sequence[str]) -> str:
 
 
 def lists(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Take a member out of a list, and state the members or their number."""
+    """Remove a member from a list, and state the members or their number."""
     for found in _lists(scene, i):
         tree, members, fact = found.fact.tree, found.members, found.fact
         has_article = [re.match(r"(?:an?|the) ", member) is not None for member in members]

@@ -1,4 +1,4 @@
-"""Makes four labelled examples of two sources and two statements, and checks that words alone tell nothing."""
+"""Make four labelled examples of two sources and two statements, and check that words alone tell nothing."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Crossing:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """The sentences of a document; `breaks` has the numbers of those that open a paragraph."""
+    """The sentences of a document. `breaks` has the numbers of those that begin a paragraph."""
 
     sentences: Sequence[str]
     breaks: frozenset[int]
@@ -82,7 +82,7 @@ def _words(text: str) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def is_balanced(sources: Sequence[str], statements: Sequence[str]) -> bool:
-    """Return whether right and wrong statements lack as many words of their sources, and as many content words.
+    """Check that right and wrong statements lack the same number of words of their sources, and of content words.
 
     >>> is_balanced(["A beat B.", "B beat A."], ["A lost to B.", "B lost to A."])
     True
@@ -107,7 +107,10 @@ def crossings(
     touched: tuple[int, ...],
     draw: Random,
 ) -> Iterator[Crossing]:
-    """Yield one crossing of a pair of versions and a pair of statements, drawn from those that are balanced, if any."""
+    """Yield one crossing of a pair of versions and a pair of statements.
+
+    It is drawn from those that are balanced. If there are none, nothing is yielded.
+    """
     choices = [(pair, said) for pair in versions for said in statements]
     for pair, said in draw.sample(choices, len(choices)):
         sources = [text.passage(touched, version) for version in pair]
@@ -119,8 +122,9 @@ def crossings(
 def examples_of(crossing: Crossing, text: Text, id: str, document: str, draw: Random) -> Iterator[Example]:
     """Yield the four examples of a crossing: each statement with the source that supports it and with the other source.
 
-    The sources are passages of three to eight sentences, or only the sentences that matter. Nothing is yielded if words
-    alone would tell right from wrong, or if a statement has stray punctuation. The ids of the examples begin with `id`.
+    The sources are passages of three to eight sentences, or only the sentences that matter. If you could tell right
+    from wrong by words alone, or if a statement has stray punctuation, nothing is yielded. The ids of the examples
+    begin with `id`.
     """
     plain = [read_marks(marked) for marked in crossing.statements]
     if any(_BROKEN.search(statement) or statement.count('"') % 2 for statement, _ in plain):

@@ -1,4 +1,4 @@
-"""Word lists for reading noun phrases: nouns for people and groups, plural names of one thing, and vague words."""
+"""Word lists for reading noun phrases: nouns for people and groups, plural names of single things, and vague words."""
 
 from __future__ import annotations
 

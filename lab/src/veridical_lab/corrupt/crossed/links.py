@@ -1,4 +1,4 @@
-"""How two clauses hang together: which is the cause of the other, and which came first."""
+"""Make statements about how two clauses are related: which is the cause of the other, and which came first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is negated: which of two clauses, and in which words."""
+"""Make statements about what is negated: which of two clauses, and in which words."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _WAYS = (
 
 
 def moved_negations(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Move "not" from one clause to another one of the same or the next sentences."""
+    """Move "not" from one clause to another one in the same or the next sentences."""
     here = [(i, clause) for clause in _clauses(scene.trees[i])]
     if not here:
         return
@@ -119,7 +119,7 @@ _ADJECTIVES = {"unable": "able", "able": "unable", "unwilling": "willing"}
 
 
 def failures(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Turn "failed to", "refused to", "was unable to" round, and state whether it was done."""
+    """Reverse phrases such as "failed to", "refused to" and "was unable to", and state whether it was done."""
     for fact in scene.facts(i):
         tree, word = fact.tree, fact.verb
         if fact.tense != "past" or fact.passive or tree.deps[word] not in ("ROOT", "conj"):
@@ -146,7 +146,7 @@ def failures(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
 
 
 def without(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Set "without paying" against "after paying", in both directions."""
+    """Exchange "without paying" and "after paying", in both directions."""
     for fact in scene.facts(i):
         tree = fact.tree
         if fact.tense != "past" or tree.deps[fact.verb] not in ("ROOT", "conj") or not fact.subject.is_agent:
@@ -177,7 +177,7 @@ def _done_or_not(
 
 
 def never(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Set "never went" against "often went"."""
+    """Exchange "never went" and "often went"."""
     tree = scene.trees[i]
     at = tree.lower.index("never") if tree and "never" in tree.lower else 0
     clause = tree.clause(tree.heads[at]) if tree and at else None
@@ -199,7 +199,7 @@ def never(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
 
 
 def no_longer(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Set "no longer works" against "still works"."""
+    """Exchange "no longer works" and "still works"."""
     tree = scene.trees[i]
     at = tree.lower.index("longer") - 1 if tree and "longer" in tree.lower else 0
     if tree is None or at < 1 or tree.lower[at] != "no":
@@ -232,7 +232,7 @@ def no_longer(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
 
 
 def not_only(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Set "not only Anna but also Eva" against "not Anna but Eva"."""
+    """Exchange "not only Anna but also Eva" and "not Anna but Eva"."""
     tree = scene.trees[i]
     at = tree.lower.index("only") - 1 if tree and "only" in tree.lower else 0
     clause = tree.clause(tree.root) if tree and at > 1 and tree.lower[at] == "not" else None

@@ -1,7 +1,7 @@
-"""Parse plain texts once, and keep the parses in a folder that is read without spaCy.
+"""Parse plain texts once, and keep the parses in a folder that can be read without spaCy.
 
-The folder has one file of JSON Lines for each set and part of the split by document, with one line per document. An
-interrupted run continues when it is started again.
+For each set and part of the split by document, the folder has one file of JSON Lines with one line per document. If a
+run is interrupted, start it again and it continues.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SPLIT_OFF = re.compile(r"(?<=\w) (?=(?:'s|'m|'re|'ve|'ll|'d|n't)\b)")
 
 @dataclass(frozen=True, slots=True)
 class TextDocument:
-    """A text to parse: `id` is SET/NAME, `part` a part of the split by document."""
+    """A text to parse. Its `id` is SET/NAME, and `part` is a part of the split by document."""
 
     id: str
     part: str
@@ -71,7 +71,7 @@ class ParsedSentence:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed document: its paragraphs are lists of sentences, which have no tokens where they are not parsed."""
+    """A parsed document. Its paragraphs are lists of sentences. A sentence that was not parsed has no tokens."""
 
     id: str
     paragraphs: Sequence[Sequence[ParsedSentence]]
@@ -80,8 +80,9 @@ class Document:
 def documents_of(spec: str) -> Iterator[TextDocument]:
     """Yield the training and validation documents of a data set, SET:PATH.
 
-    Plain texts are split by document as for training ("wikipedia/17"; those of `plain` are named after their folder).
-    Of a labelled set, the distinct sources are taken. It must have the splits train and dev.
+    Plain texts are split by document in the same way as for training ("wikipedia/17"; documents of `plain` are named
+    after their folder). From a labelled set, each different source is yielded once. Such a set must have the splits
+    train and dev.
 
     Raises:
         InputError: The set has neither plain texts nor these splits.
@@ -208,7 +209,9 @@ def _sentence(row: Sequence[Any]) -> ParsedSentence:
 
 
 def read_parsed(folder: Path, part: str = "train", *, seed: int = 0) -> Iterator[Document]:
-    """Yield the documents of one part in an order drawn by the seed, so that the first documents are a fair sample.
+    """Yield the documents of one part.
+
+    Their order is drawn by the seed, so that the first documents are a fair sample.
 
     Args:
         folder: A folder made by `parse`.

@@ -1,4 +1,7 @@
-"""Who did it to whom: subject and object exchanged, active and passive, converse verbs; and verbs of cause."""
+"""Make statements about who did something to whom.
+
+The rules exchange subject and object, active and passive, and converse verbs, and also the two sides of verbs of cause.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ _COMPLEMENTS = ("oprd", "xcomp", "ccomp", "dative", "acomp", "attr")
 
 
 def roles(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Exchange subject and object: "Anna beat Eva" against "Eva beat Anna"."""
+    """Exchange subject and object: "Anna beat Eva" and "Eva beat Anna"."""
     for relation in scene.relations(i):
         a, b, fact = relation.a, relation.b, relation.fact
         if fact.passive or fact.lemma in _SYMMETRIC | _ONE_WAY or not _may_change_places(relation):
@@ -51,7 +54,7 @@ def roles(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
 
 
 def voices(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Make an active sentence passive, or the reverse, with roles kept and exchanged."""
+    """Make an active sentence passive, or the reverse, with the roles kept and with the roles exchanged."""
     for relation in scene.relations(i):
         fact, verb = relation.fact, relation.fact.lemma
         if verb in _SYMMETRIC | _ONE_WAY | _NO_PASSIVE | _RECIPIENTS or not _may_change_places(relation):

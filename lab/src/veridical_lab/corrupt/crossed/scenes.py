@@ -1,4 +1,4 @@
-"""Read a document as the rules see it: its sentences, their trees, the facts that they state, and pronouns."""
+"""Read a document for the rules: its sentences with their trees, the facts that they state, and pronouns."""
 
 from __future__ import annotations
 
@@ -74,12 +74,12 @@ class Fact:
 
     @property
     def follows_subject(self) -> bool:
-        """Whether the verb group follows the subject at once."""
+        """Whether the verb group directly follows the subject."""
         return self.subject.last == self.opens - 1
 
     @property
     def lead(self) -> str:
-        """The auxiliary that the verb shares with the one before it ("was built and [was] sold"), with a blank."""
+        """The auxiliary that the verb shares with an earlier verb ("was built and [was] sold"), followed by a space."""
         if self.tree.tags[self.verb] != "VBN" or self.tree.child(self.verb, "aux", "auxpass") is not None:
             return ""
         if self.passive:
@@ -112,7 +112,10 @@ class Fact:
         return self.lead + self.tree.text(self.opens, last)
 
     def rest(self, last: int) -> str:
-        """Return the clause after the token `last` with the blank before it; "" unless adjuncts of the verb follow."""
+        """Return the clause after the token `last`, with the space before it.
+
+        Return "" unless adjuncts of the verb follow.
+        """
         if last >= self.end:
             return ""
         top = last + 1
@@ -176,7 +179,7 @@ class Scene:
 
     @cached_property
     def trees(self) -> Sequence[Tree | None]:
-        """The tree of each sentence; None for those that are no plain statement."""
+        """The tree of each sentence, or None for a sentence that is not a plain statement."""
         return [Tree.of(sentence) for sentence in self._parsed]
 
     def facts(self, i: int) -> list[Fact]:
@@ -189,7 +192,7 @@ class Scene:
         return self._facts[i]
 
     def clear_facts(self, i: int) -> list[Fact]:
-        """Return the facts that are whole and whose predicates refer to nothing before."""
+        """Return the facts that are complete and whose predicates do not refer to anything before."""
         if i not in self._clear:
             facts = (fact for fact in self.facts(i) if fact.is_complete)
             self._clear[i] = [fact for fact in facts if not _REFERS.search(fact.predicate)]
@@ -236,9 +239,10 @@ class Scene:
         return self.antecedent(i, own) if tree.tags[own] == "PRP" else tree.phrase(own)
 
     def antecedent(self, i: int, pronoun: int) -> Phrase | None:
-        """Return "he" or "she" as a phrase with the name of the person that the pronoun stands for, if this is safe.
+        """Return "he" or "she" as a phrase with the name of the person that the pronoun refers to, if this is safe.
 
-        The sentences before must have the person or the same pronoun as their subject, and name nobody else.
+        It is safe if the subject of the sentences before is this person or the same pronoun, and if they name nobody
+        else.
         """
         tree = self.trees[i]
         word = "" if tree is None else tree.lower[pronoun]

@@ -1,4 +1,4 @@
-"""Of how many it holds: all, most, some or none; both or one; only one; at least or at most so many."""
+"""Make statements about how many something applies to: all, most, some or none; both or one; at least or at most."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ _ONE_EACH = re.compile(
 
 
 def pairs(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Take one of two out: "Anna and Eva came" against "Anna, but not Eva, came"."""
+    """Exclude one of two: "Anna and Eva came" becomes "Anna, but not Eva, came"."""
     tree = scene.trees[i]
     clause = tree.clause(tree.root) if tree else None
     if tree is None or clause is None or clause.negated or clause.end != len(tree) - 2:
@@ -177,7 +177,7 @@ def pairs(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
 
 
 def restrictions(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Say of a fact that it holds for one only, or for others, too: "only Anna came", "Anna, like others, came"."""
+    """Say that a fact is true for one only, or for others, too: "only Anna came", "Anna, like others, came"."""
     for fact in scene.facts(i):
         tree, subject, predicate = fact.tree, fact.subject, fact.predicate
         if not fact.alone or fact.tense != "past" or fact.passive or subject.known_from is not None:
@@ -219,7 +219,7 @@ _BOUND_WORDS = word_set("more over least most to nearly almost fewer less exactl
 
 
 def bounds(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Turn a bound round: "more than 500 people" against "fewer than 500 people"."""
+    """Reverse a bound: "more than 500 people" becomes "fewer than 500 people"."""
     tree = scene.trees[i]
     if tree is None:
         return

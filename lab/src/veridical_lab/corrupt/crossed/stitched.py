@@ -1,4 +1,4 @@
-"""What belongs together: subjects and predicates, and values and the facts that they are about."""
+"""Make statements about what belongs together: subjects and predicates, and values and the facts they are about."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class _Value:
 
 
 def stitched_values(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Give a fact the year, number or name of another one: the same kind of value, from the wrong place."""
+    """Give a fact the year, number or name of another fact."""
     values = list(_values(scene, i))
     later = [other for k in range(i + 1, min(i + _AHEAD, len(scene))) for other in _values(scene, k)] if values else []
     for value in draw.sample(values, len(values)):

@@ -59,17 +59,17 @@ class Phrase:
 
     @property
     def said(self) -> str:
-        """What statements call it."""
+        """The text that statements use for it."""
         return self.name or self.text
 
     @property
     def as_object(self) -> str:
-        """Its text after a verb: "him" for "he"."""
+        """Its text after a verb, such as "him" for "he"."""
         return _OBJECTS.get(self.text, self.text)
 
     @property
     def is_agent(self) -> bool:
-        """Whether it can act."""
+        """Whether it can act, as people and groups can."""
         return self.kind in ("person", "group")
 
     @property
@@ -80,16 +80,16 @@ class Phrase:
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """A finite clause that opens with its subject, a noun phrase or a pronoun.
+    """A finite clause that begins with its subject, which is a noun phrase or a pronoun.
 
     Attributes:
         verb: The verb.
         finite: The first verb form, an auxiliary or the verb.
-        subject: The subject; None for a pronoun and for a phrase that `Tree.phrase` does not read.
+        subject: The subject. None for a pronoun, and for a phrase that `Tree.phrase` cannot read.
         opens: The first token of the subject.
         closes: The last token of the subject.
         end: The last token of the clause (`Tree.end_of`).
-        tense: One of `TENSES`; "" for another verb form.
+        tense: One of `TENSES`, or "" for another verb form.
         passive: Whether the verb is passive.
         negated: Whether it is negated.
     """
@@ -116,7 +116,7 @@ def opened(text: str) -> str:
 
 
 class Tree:
-    """The dependency tree of one sentence; tokens are numbers.
+    """The dependency tree of one sentence. Tokens are given by their numbers.
 
     Attributes:
         parsed: The parse.
@@ -158,7 +158,10 @@ class Tree:
 
     @classmethod
     def of(cls, parsed: ParsedSentence) -> Tree | None:
-        """Return the tree of a plain statement; None for questions, speech, lists, fragments and long sentences."""
+        """Return the tree of a plain statement.
+
+        Return None for questions, speech, lists, fragments and long sentences.
+        """
         text = parsed.text
         if len(parsed.deps) not in _SIZE or not text[0].isupper() or _ODD.search(text):
             return None
@@ -186,7 +189,10 @@ class Tree:
         return [child for child in self.children[i] if self.deps[child] in deps]
 
     def text(self, first: int, last: int) -> str:
-        """Return the text of some tokens as it stands inside a sentence, without parts in brackets; "" for none."""
+        """Return the text of some tokens as it would be inside a sentence, without parts in brackets.
+
+        If there is none, return "".
+        """
         if last < first:
             return ""
         text = self.parsed.text[self.parsed.starts[first] : self.parsed.ends[last]]
@@ -195,7 +201,10 @@ class Tree:
         return self.inside(text) if first == 0 else text
 
     def inside(self, text: str) -> str:
-        """Return a text that opens this sentence as it stands inside a sentence: in lower case unless it is a name."""
+        """Change the beginning of this sentence so that it can stand inside another sentence.
+
+        The first letter becomes lower case unless the first word is a name.
+        """
         tag = self.tags[0]
         is_entity = self.kinds[0] in _ENTITIES or self.kinds[0] in ("EVENT", "WORK_OF_ART", "LANGUAGE")
         if tag in ("NNP", "NNPS") or (is_entity and tag not in ("DT", "PRP$", "IN")) or self.lower[0] == "i":
@@ -209,7 +218,7 @@ class Tree:
     def replaced(self, *parts: tuple[int, int, str]) -> str:
         """Return the sentence with the tokens `first` to `last` replaced by a text, for each of `parts`.
 
-        A replaced beginning gets a capital letter. If a part is removed, the blank before it is removed, too.
+        If the beginning is replaced, it is capitalised. If a part is removed, the space before it is removed, too.
         """
         text, at, pieces = self.parsed.text, 0, []
         for first, last, new in sorted(parts):
@@ -219,7 +228,7 @@ class Tree:
         return opened("".join([*pieces, text[at:]]).lstrip())
 
     def is_whole(self, i: int) -> bool:
-        """Return whether the tokens below a token are one run."""
+        """Return whether the tokens below a token are contiguous."""
         count, below = 0, [i]
         while below:
             count += 1
@@ -231,7 +240,7 @@ class Tree:
     def phrase(self, head: int) -> Phrase | None:
         """Return the noun phrase of a head, up to its first clause, apposition or adjunct.
 
-        The result is None for pronouns, lists, vague or long phrases, and phrases whose parts are not contiguous.
+        Return None for pronouns, lists, vague or long phrases, and phrases whose parts are not contiguous.
         """
         if head not in self._phrases:
             last = self._last_of_phrase(head)
@@ -316,7 +325,10 @@ class Tree:
         return token == self.root and self.child(verb, "mark") is None
 
     def clause(self, verb: int) -> Clause | None:
-        """Return the clause of a verb; None if it is not finite, or does not open with a subject of its own."""
+        """Return the clause of a verb.
+
+        Return None if it is not finite, or if it does not begin with a subject of its own.
+        """
         if verb not in self._clauses:
             self._clauses[verb] = self._clause(verb)
         return self._clauses[verb]
@@ -343,7 +355,10 @@ class Tree:
         )
 
     def end_of(self, verb: int) -> int:
-        """Return the last token before the first adverbial or coordinated clause, or comma, after the verb."""
+        """Return the last token of the clause of a verb.
+
+        The clause ends before the first comma, or before the first adverbial or coordinated clause, after the verb.
+        """
         end = self.last[verb]
         for child in self.children[verb]:
             stops = self.deps[child] in ("advcl", "conj", "cc", "parataxis", "punct", "ccomp", "dep")
@@ -365,14 +380,14 @@ class Tree:
         return self.deps[comma] == "punct" and (before_noun or self.child(head, "conj") is not None)
 
     def is_cut(self, verb: int, end: int) -> bool:
-        """Return whether a list, or a clause without its verb, stands at the end of a clause that is cut there."""
+        """Return whether a list, or a clause without its verb, is at the end of a clause that is cut there."""
         return any(
             (self.deps[t] == "conj" and verb < self.heads[t] <= end) or verb < self.first[t] <= end
             for t in range(end + 1, self.last[verb] + 1)
         )
 
     def tense_of(self, verb: int, auxiliaries: Sequence[int]) -> str:
-        """Return the tense of a verb with these auxiliaries, one of `TENSES`; "" for other forms."""
+        """Return the tense of a verb with these auxiliaries, one of `TENSES`, or "" for other forms."""
         forms = [self.lower[aux] for aux in auxiliaries if self.deps[aux] == "aux"]
         first = next((aux for aux in auxiliaries if self.deps[aux] == "auxpass"), verb)
         if not forms:

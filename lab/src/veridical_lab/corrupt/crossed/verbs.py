@@ -1,4 +1,4 @@
-"""Inflects English verbs: a table of irregular ones, and rules for the others."""
+"""Inflect English verbs, with a table for irregular verbs and rules for the others."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Judge words by their best matches among the contextual embeddings of the other text.
 
-Response and sources are encoded separately, once each (late interaction, after BERTScore, Zhang et al. 2020, as Chang
-et al. 2024, footnote 5, use it). Time grows linearly with both, and a source that many responses share is read once.
-One matrix serves both directions: the words of the response, and the words of the sources that must be covered.
+The response and the sources are encoded separately, once each. This is called late interaction, and follows BERTScore
+(Zhang et al. 2020) as Chang et al. 2024, footnote 5, use it. The time grows linearly with both, and a source that many
+responses share is read only once. The same matrix is used in both directions: for the words of the response, and for
+the words of the sources that must be covered.
 """
 
 from __future__ import annotations
@@ -33,15 +34,14 @@ _GROUP_CHARACTERS = 2_000_000  # of distinct texts encoded together: 0.8 GB of s
 
 
 def match_scores(matches: WordMatches, baseline: float, *, values: bool = True) -> Floats:
-    """Compute the score of each word, in [0, 1].
+    """Compute the score of each word, in [0, 1]. The result has *shape* (words,).
 
     A word scores 0 if its best match is identical, and 1 if its best match is no better than in unrelated texts. A
-    number or name that the other texts lack scores 1. A number that they write differently scores 0. The result has
-    *shape* (words,).
+    number or name that the other texts do not have scores 1, and a number that they write differently scores 0.
 
     Args:
         matches: The best matches of the words.
-        baseline: The cosine that counts as no support (`reader.unrelated_cosine`).
+        baseline: The cosine that means no support (`reader.unrelated_cosine`).
         values: Whether numbers and names are compared by value.
     """
     scores: Floats = np.clip((1.0 - matches.cosine) / (1.0 - baseline), 0.0, 1.0)
@@ -65,8 +65,8 @@ class Align:
     """Words without a close match among the source's contextual embeddings (late interaction, as in BERTScore).
 
     A response word is scored by its best matches among all sources, and its verdict names the closest source words. If
-    a source must be covered, its words are scored as omitted from the same matrix, read in the other direction.
-    `hallucination` and `omission` are means over content words. The worst perspective counts.
+    a source must be covered, the words of the source are scored in the same way, by their best matches in the response.
+    `hallucination` and `omission` are means over content words. For `omission`, the worst perspective is used.
 
     Args:
         path: A local encoder in Hugging Face format, or a hub name.
@@ -131,22 +131,22 @@ class Align:
 
     @cached_property
     def reader(self) -> AlignReader:
-        """The reader that encodes texts; the first use loads the model."""
+        """The reader that encodes texts. The model is loaded when it is first needed."""
         model = load(self.path, revision=self.revision, device=self.device, dtype=self.dtype, kinds=("encoder",))
         return AlignReader(model, default_layer(model) if self.layer is None else self.layer, window=self.window)
 
     @cached_property
     def baseline(self) -> float:
-        """The cosine that counts as no support."""
+        """The cosine that means no support."""
         return unrelated_cosine(self.reader)
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return everything the scores depend on: the options and the encoder, which this loads."""
+        """Return everything the scores depend on: the options and the encoder. The encoder is loaded for this."""
         options = {"idf": self.idf, "values": self.values, "layer": self.reader.layer, "window": self.reader.window}
         return options | identity(self.reader.model)
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """Judge each case; each text is encoded once, together with the other texts of a group of cases."""
+        """Judge each case. Each text is encoded only once, together with the other texts of a group of cases."""
         comparable = [case for case in cases if case.sources and has_words(case.response)]
         matched: dict[int, CaseMatches] = {}
         for group in _grouped(comparable):

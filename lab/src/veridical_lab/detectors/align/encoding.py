@@ -1,7 +1,8 @@
 """Encode texts of any length as one contextual embedding per token, in windows.
 
-Windows overlap, and each token's embedding comes from the window that gives it most context, so time grows linearly
-with the text. Windows of all texts are batched by length, and the result does not depend on the batch.
+The windows overlap, and the embedding of a token is taken from the window that gives it most context. The time
+therefore grows linearly with the text. The windows of all texts are batched by length, and the results do not depend on
+the batch.
 """
 
 from __future__ import annotations
@@ -54,9 +55,10 @@ class AlignWindow:
 
 
 def windows_of(count: int, size: int) -> list[AlignWindow]:
-    """Return evenly spaced, overlapping windows of at most `size` tokens over `count` tokens.
+    """Divide `count` tokens into evenly spaced, overlapping windows of at most `size` tokens.
 
-    Each token belongs to the window in which it is furthest from an edge that cuts the text.
+    A token may be in several windows. Its embedding is taken from the one in which it is furthest from an edge that
+    cuts the text.
 
     >>> windows_of(10, 8)
     [AlignWindow(start=0, end=8, first=0, last=5), AlignWindow(start=2, end=10, first=5, last=10)]

@@ -22,7 +22,7 @@ _MEMORY = 1 << 30  # bytes of sources kept in memory
 
 
 class CaseMatches:
-    """The words of a case's response matched with those of its sources, and the reverse.
+    """The words of a case's response matched with those of its sources, and the other way round.
 
     Attributes:
         response: The matches of the response. None if the response or all sources have no words with tokens.
@@ -54,7 +54,7 @@ class AlignReader:
         self._recent: OrderedDict[str, EncodedText] = OrderedDict()  # sources; the least recently used come first
 
     def read(self, sources: Sequence[str], others: Sequence[str] = ()) -> dict[str, EncodedText]:
-        """Return the encoded texts by text; `sources` are looked up and kept, `others` are not."""
+        """Return the encoded texts by text. `sources` are looked up and kept, but `others` are not."""
         distinct = dict.fromkeys(sources)
         encoded = {text: self._recent[text] for text in distinct if text in self._recent}
         missing = [text for text in dict.fromkeys((*sources, *others)) if text not in encoded]
@@ -70,7 +70,7 @@ class AlignReader:
         return encoded
 
     def match(self, cases: Sequence[Case]) -> list[CaseMatches]:
-        """Compare the response of each case with its sources; all texts are encoded together."""
+        """Compare the response of each case with its sources. All texts are encoded together."""
         sources = [source.text for case in cases for source in case.sources]
         texts = self.read(sources, [case.response for case in cases if case.sources])
         forward = self._compare(texts, [(c.response, s.text) for c in cases for s in c.sources if not s.must_cover])
@@ -169,8 +169,8 @@ _UNRELATED = (
 def unrelated_cosine(reader: AlignReader) -> float:
     """Return the mean cosine of a word's best match in unrelated texts.
 
-    This is the cosine of no support at all, and the baseline of BERTScore's rescaling (Zhang et al. 2020, §4), computed
-    for the given encoder and layer.
+    This is what the cosine is when there is no support at all. It is the baseline of BERTScore's rescaling (Zhang et
+    al. 2020, §4), computed for the given encoder and layer.
     """
     texts = reader.read((), _UNRELATED)
     means = []

@@ -25,8 +25,10 @@ _Bools = NDArray[np.bool_]
 class Matches:
     """The `k` best matches of each row among the columns, best first, and the best row of each column.
 
+    If there is no match, the cosine is -2 and the index is -1.
+
     *Shape:* `cosines` and `columns` are (rows, k). `column_cosines` and `rows` are (columns,), or empty if they were
-    not requested. A cosine of -2 and the index -1 mean that there is no match.
+    not requested.
     """
 
     cosines: _Floats

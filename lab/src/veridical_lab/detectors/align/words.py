@@ -1,6 +1,6 @@
 """Find the best matches of a text's words in other texts, from which scores are computed.
 
-This works in both directions: the words of a response among those of the sources, and the reverse.
+This works in both directions: for the words of a response in its sources, and for the words of sources in a response.
 """
 
 from __future__ import annotations

@@ -34,9 +34,9 @@ class ClassifierSettings:
     Attributes:
         task: "hallucination" or "coverage".
         method: The tuning method, one of `TUNING_METHODS`.
-        unit: The text that is read at once, one of `UNITS`: "whole" (the whole case), "part" (a sentence of the
-            response, or a source, where the worst part counts), or "pair" (a sentence and a source, where the best pair
-            of a part counts, then the worst part).
+        unit: The text that is read at once, one of `UNITS`. "whole" is the whole case. "part" is a sentence of the
+            response, or a source, and the worst part is used. "pair" is a sentence and a source. Here the best pair of
+            each part is used, and then the worst part.
         labels: A decoder's answers without an error and with an error.
         virtual_tokens: The length of a soft prompt, in tokens.
         rank: The rank of LoRA.
@@ -76,7 +76,10 @@ class ClassifierSettings:
         return {"whole": whole} if self.unit == "whole" else {"whole": whole, "part": part}
 
     def scale(self, unit: str) -> Scale:
-        """Return the fitted scale of "whole" cases or of a "part"; without a fit, the softmax over the labels."""
+        """Return the fitted scale of "whole" cases or of a "part".
+
+        If nothing was fitted, it is the softmax over the labels.
+        """
         return self.scales.get(unit, Scale(0.5, Platt(1.0, 0.0)))
 
 
@@ -87,7 +90,7 @@ def save_classifier(
     folder: str | Path,
     records: tuple[dict[str, Any], dict[str, Any]] = ({}, {}),
 ) -> Path:
-    """Write the classifier to `folder`; `records` hold its training and its validation figures."""
+    """Write the classifier to `folder`. `records` contain its training and its validation figures."""
     about = asdict(settings)
     about["scales"] = {
         unit: {"threshold": scale.threshold, **(scale.calibration.parameters() if scale.calibration else {})}
@@ -97,7 +100,11 @@ def save_classifier(
 
 
 def load_classifier(folder: str | Path) -> tuple[Artifact, ClassifierSettings]:
-    """Load the classifier in `folder`; `DataError` if it is damaged."""
+    """Load the classifier in `folder`.
+
+    Raises:
+        DataError: It is damaged.
+    """
     artifact = load_artifact(folder, KIND)
     path = Path(folder) / DETECTOR
     try:

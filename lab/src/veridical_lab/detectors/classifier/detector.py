@@ -31,7 +31,7 @@ _Scored = tuple[list[tuple[CasePart, float]], str | None]  # the margin of each 
 
 
 def score_cases(network: ClassifierNetwork, cases: Sequence[Case]) -> list[_Scored]:
-    """Return the parts of each case with their margins, or why it cannot be judged; all parts share batches."""
+    """Return the parts of each case with their margins, or why it cannot be judged. All parts are batched together."""
     settings = network.settings
     parts: list[tuple[list[CasePart], str | None]] = []
     encoded: list[tuple[EncodedPart, ...]] = []
@@ -52,9 +52,10 @@ class Classifier:
     """YES/NO classifiers of whole responses and of coverage, by a tuned prompt, LoRA or a head (`train classifier`).
 
     A case is read as question, response and arguments. The score is the softmax over the log-likelihoods of two labels,
-    calibrated on validation data. A classifier of hallucination scores the response, and a classifier of coverage
-    scores the sources to cover. With two folders, each adds its score. A classifier of parts also scores sentences or
-    sources.
+    calibrated on validation data.
+
+    A classifier of hallucination scores the response, and a classifier of coverage scores the sources to cover. If you
+    pass two folders, you get both scores. A classifier of parts also scores sentences or sources.
 
     Args:
         paths: One or two folders that `veridical train classifier` wrote.
@@ -108,7 +109,11 @@ class Classifier:
 
     @cached_property
     def networks(self) -> list[ClassifierNetwork]:
-        """The networks, loaded; `InputError` naming the difference if the base model is another one."""
+        """The networks, which are loaded when they are first needed.
+
+        Raises:
+            InputError: The base model is another one. The message names the difference.
+        """
         return [self._network(*pair) for pair in zip(self.paths, self.artifacts, strict=True)]
 
     def _network(self, path: Path, loaded: tuple[Artifact, ClassifierSettings]) -> ClassifierNetwork:
@@ -142,7 +147,7 @@ class Classifier:
         return {"classifier": digests, "dtype": self.dtype}
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """Judge each case; parts of all cases share batches."""
+        """Judge each case. The parts of all cases are batched together."""
         if not cases:
             return []
         scored = [score_cases(network, cases) for network in self.networks]

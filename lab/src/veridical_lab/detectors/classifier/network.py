@@ -1,8 +1,8 @@
 """Score parts of cases with a language model that has tuned weights.
 
-The score of a part is a margin, in training and in judging. It is the log-likelihood of the label for an error minus
-that of the other label (its logistic function is the softmax over the two, Chang et al. 2024, §3.3), or the output of a
-linear head.
+In training and in judging, the score of a part is a margin. For a decoder, it is the log-likelihood of the label for an
+error minus that of the other label. Its logistic function is the softmax over the two labels (Chang et al. 2024, §3.3).
+Otherwise it is the output of a linear head.
 """
 
 from __future__ import annotations
@@ -42,7 +42,11 @@ _MORE_TOKENS = 32768
 
 
 def label_tokens(model: LocalModel, labels: tuple[str, str]) -> tuple[_Ids, _Ids]:
-    """Return the token ids of both labels; `InputError` if the tokenizer has no distinct tokens for them."""
+    """Return the token ids of both labels.
+
+    Raises:
+        InputError: The tokenizer has no distinct tokens for them.
+    """
     tokenizer = model.tokenizer
     both = tuple(tuple(tokenizer(label, add_special_tokens=False)["input_ids"]) for label in labels)
     for label, ids in zip(labels, both, strict=True):
@@ -102,7 +106,7 @@ class ClassifierNetwork:
 
     @property
     def weights(self) -> dict[str, torch.Tensor]:
-        """The tuned weights by name; not copied."""
+        """The tuned weights by name. They are not copied."""
         if self.settings.answers:
             return tuned_weights(self._tuned)
         weights = {f"head.{name}": weight for name, weight in self._head.state_dict().items()}
@@ -111,7 +115,11 @@ class ClassifierNetwork:
         return weights
 
     def set_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
-        """Set all tuned weights; `InputError` if names or shapes differ."""
+        """Set all tuned weights.
+
+        Raises:
+            InputError: Names or shapes differ.
+        """
         current = self.weights
         if {name: w.shape for name, w in current.items()} != {name: w.shape for name, w in weights.items()}:
             raise InputError("the weights are not those of this classifier", hint="train the classifier again")
@@ -160,11 +168,14 @@ class ClassifierNetwork:
         )
 
     def scores(self, parts: Sequence[Sequence[EncodedPart]]) -> NDArray[np.float64]:
-        """Return the margin of each part, the lowest of its readings; repeated readings are computed once."""
+        """Return the margin of each part, which is the lowest of its readings.
+
+        Repeated readings are computed only once.
+        """
         return np.array([min(margins) for margins in self._scores_of_readings(parts)])
 
     def lowest(self, parts: Sequence[Sequence[EncodedPart]]) -> list[int]:
-        """Return, for each part, the index of the reading with the lowest margin."""
+        """Return the index of the reading with the lowest margin, for each part."""
         return [int(np.argmin(margins)) for margins in self._scores_of_readings(parts)]
 
     def _scores_of_readings(self, parts: Sequence[Sequence[EncodedPart]]) -> list[list[float]]:

@@ -1,8 +1,10 @@
 """Make the input of a classifier: a whole case, or one sentence of the response or one argument at a time.
 
-In pairs, the classifier reads one sentence with one argument, and support by any text of the other side is enough. The
-format is the key-value format of Chang et al. 2024, appendix B: question, response and arguments as one JSON object,
-whose next value is the label. An encoder reads the same texts as a pair.
+In pairs, the classifier reads one sentence with one argument. A sentence is supported if at least one text of the other
+side supports it.
+
+The format is the key-value format of Chang et al. 2024, appendix B: question, response and arguments as one JSON
+object, whose next value is the label. An encoder reads the same texts as a pair.
 """
 
 from __future__ import annotations
@@ -30,9 +32,9 @@ whole response; or a sentence and a source."""
 
 @dataclass(frozen=True, slots=True)
 class CasePart:
-    """A unit of judgement: a whole case, a `span` of the response, or a `source`.
+    """A part of a case that is judged at once: a whole case, a `span` of the response, or a `source`.
 
-    `readings` are the texts to read, as fields, of which the lowest score counts. In pairs, `pairs` has the source id
+    `readings` are the texts to read, as fields. The lowest of their scores is used. In pairs, `pairs` has the source id
     and the response sentence of each reading.
     """
 
@@ -46,7 +48,7 @@ class CasePart:
 class EncodedPart:
     """The token ids of a reading, and the text of a pair that each token belongs to (all 0 for a decoder).
 
-    `other` is the second text if the two texts of a pair are read separately.
+    If the two texts of a pair are read separately, `other` is the second one.
     """
 
     ids: tuple[int, ...]
@@ -106,7 +108,7 @@ def encode_reading(
 ) -> EncodedPart:
     """Return the tokens of a reading.
 
-    With `answers`, they end where the label begins. With `apart`, they are an encoder's two separate texts.
+    If `answers` is set, they end where the label begins. If `apart` is set, they are two separate texts for an encoder.
     """
     if model.kind == "encoder":
         one, two = (_plain(value) for name, value in reading.items() if name != "question")

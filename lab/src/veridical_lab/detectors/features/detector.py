@@ -1,7 +1,8 @@
 """Judge words with a linear classifier on word features, trained on your labels (Liu et al. 2022, §4).
 
-`veridical train features` writes the artifact. Words are scored from a small language model, word statistics, a tagger,
-and their occurrence in the sources. No neural network is trained, and no large one is needed.
+The artifact is written by `veridical train features`. The features are computed by a small language model, word
+statistics and a tagger, and from the occurrence of words in the sources. You need no large network, and none is
+trained.
 """
 
 from __future__ import annotations
@@ -59,7 +60,11 @@ class TrainedFeatures:
 
     @classmethod
     def load(cls, folder: Path) -> TrainedFeatures:
-        """Load the detector in `folder`; `DataError` if it is missing, damaged, of another kind or newer."""
+        """Load the detector in `folder`.
+
+        Raises:
+            DataError: It is missing, damaged, of another kind or newer.
+        """
         document, tensors = read_folder(folder, KIND)
         settings = DetectorSettings.from_json(document.get("settings"), folder / DETECTOR)
         base = None if document.get("base") is None else read_base(document["base"], folder / DETECTOR)
@@ -79,9 +84,10 @@ class TrainedFeatures:
 class FeatureDetector:
     """A linear classifier on word features, trained on your labels (`veridical train features`).
 
-    Every word of the response gets a verdict with the probability that it is hallucinated, and `hallucination` is the
-    highest of these probabilities. A detector trained with sources compares words, names and numbers with them, and
-    does not judge cases without sources. A detector trained without sources (`--no-sources`) reads the response alone.
+    Each word of the response has a verdict with the probability that it is hallucinated, and `hallucination` is the
+    highest of these probabilities. If the detector was trained with sources, it compares words, names and numbers with
+    them, and cannot judge cases without sources. If it was trained without sources (`--no-sources`), it reads the
+    response alone.
 
     Args:
         path: The artifact's folder, or the trained detector itself.
@@ -130,7 +136,11 @@ class FeatureDetector:
 
     @cached_property
     def trained(self) -> TrainedFeatures:
-        """The artifact; the first use loads it, and raises `DataError` if it is damaged."""
+        """The artifact, which is loaded when it is first needed.
+
+        Raises:
+            DataError: It is damaged.
+        """
         return TrainedFeatures.load(self.path)
 
     @property
@@ -166,7 +176,11 @@ class FeatureDetector:
         )
 
     def base_model(self, base: Base) -> LocalModel:
-        """Load the language model of the features; `InputError` if it is not the one of training."""
+        """Load the language model of the features.
+
+        Raises:
+            InputError: It is not the model that was used in training.
+        """
         kind = self.trained.settings.features.probability or "causal"
         return load_base(
             base,
@@ -179,7 +193,7 @@ class FeatureDetector:
 
     @cached_property
     def extractor(self) -> FeatureExtractor:
-        """The feature extractor; loads tagger and model, and refuses others than those of training."""
+        """The feature extractor, with its tagger and model. They must be the same as in training."""
         trained = self.trained
         settings = trained.settings
         tagger = load_tagger(self.tagger or settings.tagger)
@@ -204,7 +218,10 @@ class FeatureDetector:
         return self._judge(cases, [words(case.response) for case in cases])
 
     def judge_spans(self, cases: Sequence[Case], spans: Sequence[Sequence[Span]]) -> list[Judgement]:
-        """Judge each case, with a verdict on each of `spans`; a span's features pool those of its words."""
+        """Judge each case, with a verdict on each of `spans`.
+
+        The features of a span are pooled from those of its words.
+        """
         return self._judge(cases, spans)
 
     def _judge(self, cases: Sequence[Case], units: Sequence[Sequence[Span]]) -> list[Judgement]:
@@ -239,7 +256,7 @@ class FeatureDetector:
         return judgements
 
     def reasons(self, rows: np.ndarray, scores: np.ndarray) -> list[str | None]:
-        """Return the features that add most to the score of each row *(n, features)*; None if it is not flagged."""
+        """Return the features that add most to the score of each row *(n, features)*, or None if it is not flagged."""
         names = self.trained.settings.names
         reasons: list[str | None] = []
         for parts, score in zip(self.trained.classifier.contributions(rows), scores, strict=True):

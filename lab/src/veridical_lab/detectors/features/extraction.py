@@ -1,9 +1,10 @@
 """Extract the features of the words or phrases of a response.
 
-This follows Liu et al. 2022, §3.4 and §4: probability and entropy under a language model, TF-IDF, PPMI, part of speech
-and entity type. With sources, further features tell whether the sources contain words, names and numbers. A phrase gets
-the mean over its words. For model-based features, it gets the mean over its tokens, plus their lowest probability and
-highest entropy.
+The features follow Liu et al. 2022, §3.4 and §4: probability and entropy under a language model, TF-IDF, PPMI, part of
+speech and entity type. If there are sources, further features tell whether they contain words, names and numbers.
+
+The features of a phrase are the means over its words. For model-based features, they are the means over its tokens,
+together with their lowest probability and highest entropy.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ class ReadSource:
 
 
 class FeatureExtractor:
-    """Extracts features from cases; needs `model` if the settings ask for probabilities."""
+    """Extracts features from cases. If the settings ask for probabilities, you must pass a `model`."""
 
     def __init__(
         self,
@@ -144,7 +145,7 @@ class FeatureExtractor:
         self.token_scores = token_scores or {}
 
     def extract(self, cases: Sequence[Case], units: Sequence[Sequence[Span]] | None = None) -> list[Extracted]:
-        """Return the features of the `units` of each response, in order; by default the units are its words."""
+        """Return the features of the `units` of each response, in order. By default, the units are its words."""
         settings = self.settings
         word_spans = [words(case.response) for case in cases]
         of_cases = word_spans if units is None else [list(spans) for spans in units]
@@ -194,7 +195,10 @@ class FeatureExtractor:
     # --- from the words alone -----------------------------------------------------------------------------------
 
     def tags_of(self, texts: Sequence[str], word_spans: Sequence[Sequence[Span]]) -> list[list[Tag]]:
-        """Return the tag of each word; with left context only, as the last word of its text."""
+        """Return the tag of each word.
+
+        If only left context is used, each word is tagged as the last word of its text.
+        """
         if self.settings.context == "both":
             return self.tagger.tag(texts, word_spans)
         tails: list[str] = []
@@ -340,11 +344,10 @@ class FeatureExtractor:
         return results
 
     def own_features(self, case: Case, units: Sequence[Span]) -> Floats:
-        """Return, for each unit, the mean and the lowest score of its tokens, and the mean as a z-score over all
-        tokens.
+        """Return the mean and the lowest score of the tokens of each unit, and the mean as a z-score over all tokens.
 
-        With left context only, "all tokens" ends with the unit. The values are NaN if the case has no scores. The
-        result has *shape* (units, 3).
+        If only left context is used, "all tokens" ends with the unit. If the case has no scores, the values are NaN.
+        The result has *shape* (units, 3).
         """
         scored = [(span, score) for span, score in self.token_scores.get(case.id, ()) if math.isfinite(score)]
         values = np.array([score for _, score in scored])
@@ -412,7 +415,7 @@ def summary(logprob: Floats, entropy: Floats, rank: Floats) -> tuple[float, ...]
 
 
 def mean_of(values: Floats, spans: Sequence[Span | None], units: Sequence[Span]) -> Floats:
-    """Return the mean value of the tokens of each unit, NaN if one has no value. *Shape:* (units,)"""
+    """Return the mean value of the tokens of each unit, or NaN if one has no value. *Shape:* (units,)"""
     return np.array([values[inside].mean() if len(inside) else np.nan for inside in tokens_of_units(spans, units)])
 
 

@@ -23,7 +23,7 @@ CONTEXTS = ("both", "left")
 
 @dataclass(frozen=True, slots=True)
 class DetectorSettings:
-    """The settings of a trained feature detector, except for the numbers of its classifier and word statistics.
+    """The settings of a trained feature detector, without the numbers of its classifier and of its word statistics.
 
     Attributes:
         classifier: "lr" (logistic regression) or "svm" (a linear support vector machine).
@@ -56,7 +56,11 @@ class DetectorSettings:
 
     @classmethod
     def from_json(cls, settings: object, path: Path) -> DetectorSettings:
-        """Read the settings of an artifact; `DataError` names `path` and the first missing or invalid field."""
+        """Read the settings of an artifact.
+
+        Raises:
+            DataError: A field is missing or invalid. The message names `path` and the first such field.
+        """
         loaded = record_of(cls, settings if isinstance(settings, Mapping) else {}, path, "settings")
 
         def require(valid: bool, name: str, value: object, allowed: str) -> None:

@@ -1,6 +1,6 @@
 """Count words and pairs of words in a corpus, for TF-IDF and positive pointwise mutual information.
 
-Liu et al. 2022, §3.4, use both as features of a word. The counts come from any texts. They contain words and numbers,
+Liu et al. 2022, §3.4, use both as features of a word. You can count any texts. The result contains words and numbers,
 but no running text.
 """
 
@@ -54,11 +54,11 @@ class WordStatistics:
         return {word: i for i, word in enumerate(self.words)}
 
     def numbers(self, text_words: Iterable[str]) -> NDArray[np.int64]:
-        """Return the number of each word, -1 for a word that was not counted. *Shape:* (words of the text,)"""
+        """Return the number of each word, or -1 for a word that was not counted. *Shape:* (words of the text,)"""
         return np.array([self.index.get(word, -1) for word in text_words], dtype=np.int64)
 
     def idf(self, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return log10(N / (1 + texts with the word)) of each word, at least 0. *Shape:* that of `numbers`"""
+        """Return log10(N / (1 + texts with the word)) of each word, at least 0, in the *shape* of `numbers`."""
         texts = np.where(numbers >= 0, np.append(self.document_counts, 0)[numbers], 0)
         values: NDArray[np.float64] = np.maximum(np.log10(max(self.documents, 1) / (texts + 1.0)), 0.0)
         return values
@@ -66,7 +66,7 @@ class WordStatistics:
     def ppmi(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return max(0, log p(a, b) / (p(a) p(b))) for each pair of words, in nats.
 
-        A pair that was not counted has 0.
+        The value is 0 for a pair that was not counted.
 
         Args:
             left: The number of the first word of each pair, -1 for a word that was not counted.
@@ -100,7 +100,11 @@ class WordStatistics:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], path: Path) -> WordStatistics:
-        """Return the statistics in `arrays`; `DataError` naming `path` if they are incomplete or inconsistent."""
+        """Return the statistics in `arrays`.
+
+        Raises:
+            DataError: They are incomplete or inconsistent. The message names `path`.
+        """
         try:
             parts = {name: np.asarray(arrays[name]) for name in _ARRAYS}
             text = parts["words"].astype(np.uint8).tobytes().decode()
@@ -122,7 +126,11 @@ class WordStatistics:
 
     @classmethod
     def load(cls, path: Path) -> WordStatistics:
-        """Read a file that `save` wrote; `DataError` for any other file. Nothing is unpickled."""
+        """Read a file that `save` wrote. Nothing is unpickled.
+
+        Raises:
+            DataError: It is another file.
+        """
         try:
             with np.load(io.BytesIO(read_bytes(path)), allow_pickle=False) as arrays:
                 return cls.from_arrays(dict(arrays), path)

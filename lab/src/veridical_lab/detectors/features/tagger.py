@@ -1,7 +1,7 @@
-"""Tag the part of speech and the entity type of words, with a spaCy pipeline if the user has one, otherwise by rules.
+"""Tag the part of speech and the entity type of words, with a spaCy pipeline if you have one, or else by rules.
 
-Liu et al. 2022, §3.4, take both from spaCy. `RuleTagger` needs nothing. docs/detectors/features.md reports how often
-the two agree.
+Liu et al. 2022, §3.4, use spaCy for both. `RuleTagger` needs no other package. You can find in
+docs/detectors/features.md how often the two agree.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _ONTONOTES = {
 
 
 class SpacyTagger:
-    """A spaCy pipeline: `pipeline` is its folder, or the name of an installed one ("en_core_web_sm")."""
+    """A spaCy pipeline. `pipeline` is its folder, or the name of an installed one ("en_core_web_sm")."""
 
     def __init__(self, pipeline: str) -> None:
         self.pipeline = pipeline
@@ -87,7 +87,10 @@ class SpacyTagger:
         return identity_of(self._nlp)
 
     def tag(self, texts: Sequence[str], words: Sequence[Sequence[Span]]) -> list[list[Tag]]:
-        """Return the tag of each word: that of the first token sharing a character with it ("do" of "don't")."""
+        """Return the tag of each word.
+
+        This is the tag of the first token that shares a character with the word ("do" in "don't").
+        """
         longest = self._nlp.max_length
         tags = []
         docs = self._nlp.pipe([text[:longest] for text in texts], batch_size=64)
@@ -192,10 +195,11 @@ _DATES = frozenset([*MONTHS, *WEEKDAYS, "today", "yesterday", "tomorrow"])
 
 
 class RuleTagger:
-    """Tags parts of speech by word lists and word endings, and entity types by numbers, capitals and neighbouring
-    words.
+    """Tags words by rules.
 
-    It is for English only and does not understand text: "run" is always a verb. Names need capital letters.
+    Parts of speech are found by word lists and word endings, and entity types by numbers, capitals and neighbouring
+    words. The tagger is for English only and does not understand the text, so "run" is always a verb. Names must be
+    capitalised.
     """
 
     name = "rules"
@@ -278,7 +282,7 @@ def value_pattern() -> re.Pattern[str]:
 
 
 def value_spans(folded: str) -> Iterator[tuple[int, int, str]]:
-    """Yield start, end and kind of each number, date, quantity … of a lower-case text, in order."""
+    """Yield start, end and kind of each number, date, quantity and other value of a lower-case text, in order."""
     for match in value_pattern().finditer(folded):
         key = next(iter(quantities.keys(match[0])), "")
         kind, colon, rest = key.partition(":")
@@ -319,7 +323,7 @@ def part_of_speech(form: str, before: str) -> str:
 def load_tagger(name: str) -> Tagger:
     """Return the tagger called "rules" or "spacy:PIPELINE", where PIPELINE is a folder or an installed pipeline.
 
-    The pipeline is loaded on first use.
+    The pipeline is loaded when it is first needed.
 
     Raises:
         InputError: There is no tagger of this name.

@@ -19,7 +19,10 @@ NO_WORDS = "the response has no words"
 
 @dataclass(frozen=True, slots=True)
 class DecodedCase:
-    """The model's outputs for a case: its windows over the sources with a result each, or why there are none."""
+    """The model's outputs for a case.
+
+    These are its windows over the sources with a result each, or the reason why there are none.
+    """
 
     windows: Sequence[Encoded] = ()
     results: Sequence[RunnerResult] = ()
@@ -41,7 +44,7 @@ def decode_cases(
     max_tokens: int | None = None,
     max_windows: int | None = None,
 ) -> list[DecodedCase]:
-    """Run a model along the responses of cases. All windows of all cases share batches.
+    """Run a model along the responses of cases. The windows of all cases are batched together.
 
     Args:
         model: The model to run.

@@ -1,8 +1,9 @@
-"""Score a response by the length-normalised log-probability that a local language model gives it, given its sources.
+"""Score a response by how probable a local language model finds it, given its sources.
 
-This is Seq-Logprob, the model-uncertainty baseline of CH-Wang et al. 2024, §5.2. The response is not generated but
-scored by teacher forcing. Without sources, the score measures how likely the text is in itself. With an encoder-decoder
-trained to summarise, it is BARTScore (Yuan et al. 2021).
+The score is the length-normalised log-probability (Seq-Logprob), the model-uncertainty baseline of CH-Wang et al. 2024,
+§5.2. The response is scored by teacher forcing, and nothing is generated. If there are no sources, the score measures
+how likely the text is by itself. With an encoder-decoder that was trained to summarise, this is BARTScore (Yuan et al.
+2021).
 """
 
 from __future__ import annotations
@@ -38,11 +39,12 @@ _OPTIONS = ("device", "dtype", "max_tokens", "max_windows", "revision", "score",
 class Logprob:
     """How improbable a local language model finds the response and each word of it, given the sources.
 
-    `hallucination` is 1 - exp(mean log p) over the response's tokens, that is 1 - the geometric mean of their
-    probabilities. With the scores "entropy" and "rank", it is the mean over tokens. A word's score is the highest score
-    of its tokens. Over several windows of long sources, the best support of a token counts.
+    `hallucination` is 1 - exp(mean log p) over the response's tokens, which is 1 minus the geometric mean of their
+    probabilities. For the scores "entropy" and "rank", it is the mean over tokens. The score of a word is the highest
+    score of its tokens. If long sources are read in several windows, the window that supports a token best is used.
 
-    Scores are likelihoods, not probabilities of hallucination, so fit the threshold on labelled validation data.
+    The scores are likelihoods, not probabilities of hallucination, so you should fit the threshold on labelled
+    validation data.
 
     Args:
         model: A folder in Hugging Face format, or a hub name, of a decoder or an encoder-decoder. The model is loaded
@@ -102,7 +104,10 @@ class Logprob:
         return cls(spec.values[0], name=str(spec), **{**spec.options, **numbers})  # type: ignore[arg-type]
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return everything the scores depend on: the options and the model's identity, which loads the model."""
+        """Return everything the scores depend on: the options and the model's identity.
+
+        The model is loaded for this.
+        """
         model = self._load()
         options = {name: getattr(self, name) for name in ("score", "unit", "max_tokens", "max_windows")}
         return options | {"template": self.template or default_template(model)} | identity(model)
@@ -111,7 +116,7 @@ class Logprob:
         return load(self.model, revision=self.revision, device=self.device, dtype=self.dtype, kinds=FORCED)
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """Judge each case; all windows of all cases share batches."""
+        """Judge each case. The windows of all cases are batched together."""
         if not any(words(case.response) for case in cases):
             return [not_judged(case, self.name, NO_WORDS) for case in cases]
         model = self._load()

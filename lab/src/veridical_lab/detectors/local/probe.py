@@ -1,7 +1,8 @@
 """Judge responses with probes on the hidden states of a local language model, offline or while the model is writing.
 
-This follows CH-Wang et al. 2024. `veridical train probe` writes the artifact. Any response can be scored by teacher
-forcing. If the base model itself writes the response, `attach` monitors its forward passes, and `stream` runs them.
+This follows CH-Wang et al. 2024. The artifact is written by `veridical train probe`. Any response can be scored by
+teacher forcing. If the base model itself writes the response, use `attach` to monitor its forward passes, or `stream`
+to run them.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Head:
         self._calibrator = calibrator(calibration) if calibration else None
 
     def calibrated(self, scores: NDArray[np.floating[Any]]) -> Floats:
-        """Return `scores` as probabilities if a calibration was fitted, else unchanged."""
+        """Return `scores` as probabilities, or unchanged if no calibration was fitted."""
         plain = np.asarray(scores, dtype=np.float64)
         return self._calibrator.apply(plain) if self._calibrator else plain
 
@@ -102,11 +103,11 @@ def load_heads(artifact: Artifact, settings: ProbeSettings, path: Path) -> dict[
 class Probe:
     """Probes on a local language model's hidden states, trained on your labels (`veridical train probe`).
 
-    A word's score is the highest score of its tokens. `hallucination` is the score of the response-level probes, or of
-    the worst token if there are only token-level probes. Over several windows of long sources, the best support of a
-    token counts.
+    The score of a word is the highest score of its tokens. `hallucination` is the score of the response-level probes,
+    or of the worst token if there are only token-level probes. If long sources are read in several windows, the window
+    that supports a token best is used.
 
-    Sources are read as part of the prompt. A case without sources is judged by the model's states alone.
+    The sources are read as part of the prompt. If a case has no sources, it is judged by the model's states alone.
 
     Args:
         path: The folder that `veridical train probe` wrote.
@@ -167,7 +168,11 @@ class Probe:
 
     @property
     def artifact(self) -> Artifact:
-        """The artifact; the first use loads it, and raises `DataError` if it is damaged."""
+        """The artifact, which is loaded when it is first needed.
+
+        Raises:
+            DataError: It is damaged.
+        """
         return self._loaded[0]
 
     @property
@@ -184,7 +189,8 @@ class Probe:
     def thresholds(self) -> dict[Level, float]:
         """The thresholds of the response-level and the token-level probes, fitted on validation data.
 
-        Without response-level probes, a response is scored by its worst token, and flagged from the tokens' threshold.
+        If there are no response-level probes, a response is scored by its worst token and compared with the threshold
+        of tokens.
         """
         fitted = {Level.RESPONSE if name == "response" else Level.SPAN: h.threshold for name, h in self.heads.items()}
         return {Level.RESPONSE: next(iter(fitted.values())), **fitted}
@@ -195,7 +201,11 @@ class Probe:
         return tuple(sorted({s for head in self.heads.values() for s in head.probes.sublayers}))
 
     def base(self) -> LocalModel:
-        """Load the base model; `InputError` naming the difference if it is not the one trained on."""
+        """Load the base model.
+
+        Raises:
+            InputError: The probes were trained on another model. The message names the difference.
+        """
         return load_base(
             self.artifact.base,
             f"the probe in {self.path}",
@@ -205,7 +215,7 @@ class Probe:
         )
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return everything the scores depend on: the artifact (`judge` compares its model) and the options."""
+        """Return everything the scores depend on: the artifact (whose model `judge` compares) and the options."""
         about = {"settings": self.artifact.settings, "base": asdict(self.artifact.base)}
         digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
         for name, tensor in sorted(self.artifact.tensors.items()):
@@ -213,7 +223,7 @@ class Probe:
         return {"probe": digest.hexdigest()[:16], "unit": self.unit, "max_windows": self.max_windows}
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """Judge each case; all windows of all cases share batches."""
+        """Judge each case. The windows of all cases are batched together."""
         if not any(words(case.response) for case in cases):
             return [not_judged(case, self.name, NO_WORDS) for case in cases]
         decoded = decode_cases(
@@ -246,7 +256,7 @@ class Probe:
     ) -> Judgement | None:
         """Judge a response that the base model generated, without another pass.
 
-        The result is None if `judge` would read other tokens.
+        Return None if `judge` would read other tokens.
 
         Args:
             case: The case with the response.
@@ -270,21 +280,22 @@ class Probe:
     def stream(self, case: Case, *, unit: str = "token", prompt_ids: Sequence[int] | None = None) -> ProbeSession:
         """Start a session that judges a response to `case` while it is generated.
 
-        The case's own response is ignored.
+        The `response` of the case is ignored.
 
-        `prompt_ids` are the tokens before the response, if they differ from those of the template.
+        If the tokens before the response differ from those of the template, pass them as `prompt_ids`.
         """
         return ProbeSession(self.base(), self.heads, self.settings, case, unit=unit, prompt_ids=prompt_ids)
 
     @contextmanager
     def attach(self, *, batch: int = 1) -> Iterator[ProbeMonitor]:
-        """Score the tokens of every forward pass of the base model while the context lasts, whoever runs it.
+        """Score the tokens of every forward pass of the base model while the context lasts.
 
             with probe.attach() as monitor:
                 model.generate(**prompt, stopping_criteria=[monitor.stop_above(0.9)])
             monitor.scores["token"]
 
-        The first pass is taken as the prompt and is not judged. `batch` responses are generated side by side.
+        The first pass is taken as the prompt and is not judged. `batch` is the number of responses that are generated
+        side by side.
         """
         model = self.base()
         monitor = ProbeMonitor(self.heads, batch=batch, device=model.device)

@@ -62,7 +62,11 @@ class ProbeSettings:
 
     @classmethod
     def from_json(cls, settings: Mapping[str, Any], path: Path) -> ProbeSettings:
-        """Read the settings of an artifact; `DataError` names `path` and the first missing or invalid field."""
+        """Read the settings of an artifact.
+
+        Raises:
+            DataError: A field is missing or invalid. The message names `path` and the first such field.
+        """
         loaded = record_of(cls, settings, path, "settings")
 
         def require(valid: bool, field: str, value: object, allowed: str) -> None:

@@ -25,10 +25,9 @@ __all__ = ["ProbeSession"]
 class ProbeSession:
     """Judges a response while it grows.
 
-    Call `feed` with text, or with the token ids that the base model samples, then `finish`.
-
-    The base model processes the response with a cache. Text is held back until the next white space, because its tokens
-    are certain only then. Token ids are judged at once.
+    Call `feed` with text, or with the token ids that the base model samples, and then `finish`. The base model reads
+    the response with a cache. Token ids are judged at once. Text is held back until the next white space, because its
+    tokens may still change before that.
 
     Args:
         model: The base model.
@@ -74,13 +73,13 @@ class ProbeSession:
 
     @property
     def response_score(self) -> float | None:
-        """The score of the response so far; None before any token was processed."""
+        """The score of the response so far, or None if no token was processed yet."""
         if self.scores.get("response"):
             return self.scores["response"][-1]
         return max(self.scores.get("token", ()), default=None)
 
     def feed(self, more: str | Sequence[int]) -> list[Verdict]:
-        """Return the new verdicts after more text or token ids. A session takes only one of the two.
+        """Return the new verdicts after more text or token ids. You cannot mix the two in one session.
 
         Raises:
             CannotJudgeError: The model's context is full, or the tokens of a text changed as it grew.

@@ -1,7 +1,7 @@
 """Find the source words that a language model's prediction of each response word depends on, by gradient salience.
 
-This follows Chang et al. 2024, §3.2 and appendix C. `models.gradients` computes the gradients. This module turns
-gradients of tokens into those of words, these into contributions and attributions, and these into scores.
+This follows Chang et al. 2024, §3.2 and appendix C. `models.gradients` computes the gradients of tokens. This module
+turns them into gradients of words, then into contributions and attributions, and then into scores.
 """
 
 from __future__ import annotations
@@ -52,12 +52,16 @@ _MIN_WINDOW = 32  # tokens
 class Salience:
     """How much of a language model's prediction of each response word rests on words of the sources (gradients).
 
-    The attribution of a response word is the aggregate of its column in the salience map, and the contribution of a
-    source word is the aggregate of its row. A response word scores 1 - attribution, and an omitted source word scores 1
-    - contribution. `hallucination` is 1 - the mean over the response's words. `omission` is 1 - the lowest mean of a
-    perspective among the sources with `must_cover`, where a source without a perspective is a perspective of its own.
+    The salience map has a row for each source word and a column for each response word. The contribution of a source
+    word is the aggregate of its row, and the attribution of a response word is the aggregate of its column. A response
+    word scores 1 - attribution, and an omitted source word scores 1 - contribution.
 
-    Scores are fractions of a gradient, not probabilities, so fit the threshold on labelled validation data.
+    `hallucination` is 1 minus the mean over the response's words. `omission` is 1 minus the lowest mean of a
+    perspective among the sources with `must_cover`. A source without a perspective is treated as a perspective of its
+    own.
+
+    The scores are fractions of a gradient, not probabilities, so you should fit the threshold on labelled validation
+    data.
 
     Args:
         model: A folder in Hugging Face format, or a hub name, of a decoder or an encoder-decoder. The model is loaded
@@ -124,7 +128,7 @@ class Salience:
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Salience:
         """Return the detector for `salience:FOLDER[,AGGREGATE,MEAN,KIND,OPTION=VALUE,…]`.
 
-        `salience:models/reader,sum,template=tldr` is an example: aggregate, mean and kind are values without a name.
+        Aggregate, mean and kind are values without a name, for example `salience:models/reader,sum,template=tldr`.
         """
         if spec.accept(_OPTIONS, values=4).value is None:
             raise InputError("salience needs a model", hint="salience:FOLDER[,max|sum|entropy,l2,template=NAME,…]")
@@ -136,7 +140,10 @@ class Salience:
         return cls(spec.values[0], name=str(spec), **options)
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return everything the scores depend on: the options and the model's identity, which loads the model."""
+        """Return everything the scores depend on: the options and the model's identity.
+
+        The model is loaded for this.
+        """
         model = self._load()
         options = {name: getattr(self, name) for name in ("aggregate", "mean", "kind", "max_tokens", "max_windows")}
         return options | {"template": self.template or default_template(model)} | identity(model)
@@ -149,7 +156,7 @@ class Salience:
         return [judgement for judgement, _ in self.judge_with_maps(cases)]
 
     def judge_with_maps(self, cases: Sequence[Case]) -> list[tuple[Judgement, SalienceMap | None]]:
-        """Return the judgements of `judge`, each with its salience map (None without one)."""
+        """Return the judgements of `judge`, each with its salience map, or with None if there is no map."""
         results: list[tuple[Judgement, SalienceMap | None]] = []
         for case in cases:
             try:
@@ -184,7 +191,11 @@ class Salience:
         return results
 
     def map(self, case: Case) -> SalienceMap:
-        """Return the map of source words by response words that `judge` scores; `CannotJudgeError` if there is none."""
+        """Return the map of source words by response words that `judge` scores.
+
+        Raises:
+            CannotJudgeError: There is no map.
+        """
         try:
             return self._read(case).map(case)
         except CannotJudgeError as error:

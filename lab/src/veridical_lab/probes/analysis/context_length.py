@@ -1,6 +1,6 @@
-"""Find the peak by the number of source tokens that the model reads: do probes see the source, or only the response?
+"""Find the peak by the number of source tokens that the model reads.
 
-This analysis is not in CH-Wang et al. 2024.
+This shows whether probes see the source, or only the response. The analysis is not in CH-Wang et al. 2024.
 """
 
 from __future__ import annotations

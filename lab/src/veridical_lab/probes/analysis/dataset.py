@@ -1,6 +1,7 @@
 """Share what all analyses need: options, data sets prepared for one model, and the objectives with labels.
 
-The activations of a model on a data set are computed once. With a folder for stores, all analyses share them.
+The activations of a model on a data set are computed only once. If you name a folder for stores, all analyses share
+them.
 """
 
 from __future__ import annotations
@@ -55,13 +56,13 @@ class AnalysisConfig(ProbeConfig):
 
 
 def read_data(spec: str, config: AnalysisConfig, name: str | None = None) -> Loaded:
-    """Read the examples of NAME:PATH, or a sample of `config.sample` documents; results call them `name`."""
+    """Read the examples of NAME:PATH, or a sample of `config.sample` documents. Results call the data `name`."""
     data = load_data(spec, config.settings)
     return replace(data, name=name or data.name)
 
 
 def dataset_of(model: LocalModel, data: Loaded, config: AnalysisConfig) -> ProbeDataset:
-    """Prepare `data` for `model`, split 70/10/20 by document; `InputError` as from `build_dataset`."""
+    """Prepare `data` for `model`, split 70/10/20 by document. It raises the same `InputError` as `build_dataset`."""
     store = None
     if config.store is not None:
         base = {k: v for k, v in asdict(base_of(model)).items() if k != "name"}
@@ -72,7 +73,11 @@ def dataset_of(model: LocalModel, data: Loaded, config: AnalysisConfig) -> Probe
 
 
 def objectives_of(dataset: ProbeDataset, config: AnalysisConfig) -> tuple[str, ...]:
-    """Return the requested objectives, or all with labels; `InputError` if a requested one has no labels."""
+    """Return the requested objectives, or all with labels.
+
+    Raises:
+        InputError: A requested objective has no labels.
+    """
     labelled = []
     for objective in ("response", "token"):
         label, weight = dataset.labels.items(dataset.train, objective)

@@ -1,7 +1,7 @@
-"""Find the types of error that probes see, one type at a time against all clean responses.
+"""Find the types of error that probes see. Each type is compared with all clean responses.
 
-This follows CH-Wang et al. 2024, Figure 3. F1 depends on how common a type is, but recall at the same threshold and ROC
-AUC do not.
+This follows CH-Wang et al. 2024, Figure 3. Note that F1 depends on how common a type is. Recall at the same threshold
+and ROC AUC do not.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _restricted(evaluation: Evaluation, labels: set[str], by: str | None) -> Eva
 
 
 def error_types_of(examples: Sequence[Example], merge: Mapping[str, str], by: str | None = None) -> dict[str, set[str]]:
-    """Return the labels of verdicts that belong to each type of error. Without `merge`, every label is a type.
+    """Return the labels of verdicts that belong to each type of error. By default, every label is a type.
 
     Args:
         examples: The labelled cases.
@@ -117,7 +117,7 @@ def error_types_of(examples: Sequence[Example], merge: Mapping[str, str], by: st
 def with_errors_of(example: Example, labels: set[str]) -> Example | None:
     """Return the example with only the errors of these labels, or None if it has only other errors.
 
-    Errors of other labels are not judged, so they are neither hits nor false alarms.
+    Errors with other labels are not judged, so they count neither as hits nor as false alarms.
     """
     gold = example.gold
     errors = [v for v in gold.verdicts if v.score >= GOLD_THRESHOLD]

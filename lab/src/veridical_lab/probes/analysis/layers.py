@@ -17,7 +17,9 @@ __all__ = ["analyse_layers"]
 
 
 def analyse_layers(model: LocalModel, data: str, config: AnalysisConfig) -> Analysis:
-    """Measure a probe on each sublayer, ensembles of each type of sublayer and of all, and flagging everything.
+    """Measure a probe on each sublayer, and ensembles of each type of sublayer and of all.
+
+    A baseline that flags everything is measured, too.
 
     Args:
         model: The language model to probe.

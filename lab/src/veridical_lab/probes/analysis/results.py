@@ -49,8 +49,8 @@ COMPARED = {"response": ("f1", "roc_auc"), "token": ("token_f1", "word_roc_auc")
 class ProbeFinding:
     """One point of a plot. `at` is its place (sublayer, half, kind, training set …), and `row` has the measurements.
 
-    The `seconds` of the row are 0, because no model runs to judge: activations are already computed. `model` identifies
-    the base model (`inference.artifact.Base`, and its number of weights), and `training` the probes.
+    The `seconds` of the row are 0, because the activations are already computed and no model runs. `model` identifies
+    the base model (`inference.artifact.Base`, and its number of weights), and `training` identifies the probes.
     """
 
     analysis: str
@@ -64,10 +64,10 @@ class ProbeFinding:
 class Peak:
     """The peak of a curve over sublayers on the test part, and where the curve first reaches `share` of the peak.
 
-    Sublayers are numbers from 0 (2l is the attention of block l). `low` and `high` are the bootstrap interval of
-    `first`. `floor` is the value of flagging everything. `first_above_floor` is the first sublayer that covers `share`
-    of the way from the floor to the peak, or None if the peak is not above the floor. `chosen` is the sublayer that is
-    best on the validation part, and `chosen_value` its value on the test part.
+    Sublayers are numbered from 0, where 2l is the attention of block l. `low` and `high` are the bootstrap interval of
+    `first`. `floor` is the value of a baseline that flags everything. `first_above_floor` is the first sublayer that
+    covers `share` of the way from the floor to the peak, or None if the peak is not above the floor. `chosen` is the
+    sublayer that is best on the validation part, and `chosen_value` is its value on the test part.
     """
 
     analysis: str
@@ -104,17 +104,17 @@ class Analysis:
 
 
 def weights_of(model: LocalModel) -> int:
-    """Return the number of weights of a model; shared weights count once."""
+    """Return the number of weights of a model. Shared weights are counted only once."""
     return sum(int(p.numel()) for p in model.model.parameters())
 
 
 def name_of(model: LocalModel) -> str:
-    """Return the name of a model in results: the last part of its folder, or the hub's name."""
+    """Return the name of a model in results, which is the last part of its folder, or the hub's name."""
     return Path(model.name).name if Path(model.name).exists() else model.name
 
 
 def place_of(subset: ProbeSubset | None, objective: str) -> At:
-    """Return the place of one or several probes in plots and tables; None stands for flagging everything."""
+    """Return the place of one or several probes in plots and tables. None means a baseline that flags everything."""
     if subset is None:
         return {"objective": objective, "view": ALL_POSITIVE, "half": "none", "layer": None, "sublayer": None}
     sublayer = subset.sublayer
@@ -175,7 +175,11 @@ def encode_records(analysis: Analysis) -> str:
 
 
 def read_records(path: Path) -> Analysis:
-    """Read the analysis from a file of `encode_records`; `DataError` with the line for any other content."""
+    """Read the analysis from a file of `encode_records`.
+
+    Raises:
+        DataError: A line has any other content.
+    """
     records: dict[type, list[Any]] = {ProbeFinding: [], Peak: [], DetectorComparison: []}
     hint = "records of analyses are written by `veridical analyse --out`"
     for _, record in read_documents(path, "finding", "peak", "comparison", hint=hint):

@@ -63,7 +63,7 @@ def _evaluation(
 
 
 def all_positive(dataset: ProbeDataset, objective: str) -> Evaluation:
-    """Return the evaluation of flagging everything, the baseline that a probe must exceed."""
+    """Return the evaluation of a baseline that flags everything. A probe must be better than this."""
     judgements = {}
     for example in dataset.parts["test"]:
         case = example.case
@@ -90,7 +90,7 @@ class ProbeSubset:
 
     @property
     def sublayer(self) -> int | None:
-        """The sublayer of a single probe; None for an ensemble."""
+        """The sublayer of a single probe, or None for an ensemble."""
         return self.probes.sublayers[0] if len(self.indices) == 1 else None
 
     def scores(self, each: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -129,7 +129,7 @@ class SublayerProbes:
         return ProbeSubset(name or f"sublayer {sublayer}", (index,), type_of(sublayer), self.probes.only(sublayer))
 
     def ensemble(self, sublayer_type: str = "all") -> ProbeSubset | None:
-        """Return the ensemble of all probes or of one type; None for fewer than two probes."""
+        """Return the ensemble of all probes or of one type, or None if there are fewer than two probes."""
         sublayers = self.probes.sublayers
         indices = [i for i, s in enumerate(sublayers) if sublayer_type in (type_of(s), "all")]
         if len(indices) < 2:
@@ -143,7 +143,10 @@ class SublayerProbes:
         return ProbeSubset(f"ensemble of {sublayer_type}", tuple(indices), sublayer_type, probes)
 
     def subsets(self, *, by_type: bool = True) -> list[ProbeSubset]:
-        """Return each probe, the ensembles of attention and of feed-forward sublayers (`by_type`), and that of all."""
+        """Return each probe and the ensemble of all probes.
+
+        If `by_type` is set, also return the ensembles of attention and of feed-forward sublayers.
+        """
         ensembles = [self.ensemble(t) for t in (*(SUBLAYER_TYPES if by_type else ()), "all")]
         return [*(self.single(i) for i in range(len(self.f1))), *(e for e in ensembles if e is not None)]
 
@@ -174,7 +177,7 @@ class SublayerProbes:
 
 
 def fit_sublayers(dataset: ProbeDataset, objective: str, config: AnalysisConfig, **about: Any) -> SublayerProbes:
-    """Fit a probe on every sublayer; `about` is added to the record of the training."""
+    """Fit a probe on every sublayer. `about` is added to the record of the training."""
     options = replace(config.options, objective=objective)
     train, valid = dataset.train, dataset.valid
     started = time.perf_counter()

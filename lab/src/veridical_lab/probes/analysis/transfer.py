@@ -112,7 +112,7 @@ def sample_documents(dataset: ProbeDataset, sequences: Indices, count: int, seed
 def training_mixture(
     name: str, datasets: Mapping[str, ProbeDataset], objective: str, count: int | None, seed: int
 ) -> ProbeDataset:
-    """Return the training data for "a" or "a+b": labelled sequences, equally many of each data set.
+    """Return the training data for "a" or "a+b", which are equally many labelled sequences of each data set.
 
     Args:
         name: The names of the data sets, joined by "+".

@@ -1,4 +1,7 @@
-"""Write answers with several perspectives, by a chat model or a guarded local model that states a case's arguments."""
+"""Write answers with several perspectives, which state the arguments of a case.
+
+They are written by a chat model, or by a guarded local model.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +80,7 @@ class Answer:
 def answer_tokens(case: Case) -> int:
     """Return how many tokens are enough for an answer that states the sources of a case: four for each word, plus 96.
 
-    A fixed number that is enough for any answer would exceed the positions of small models.
+    A fixed number that is enough for every answer would be too large for small models.
     """
     return min(_MOST_TOKENS, 96 + 4 * sum(len(words(source.text)) for source in case.sources))
 
@@ -85,9 +88,9 @@ def answer_tokens(case: Case) -> int:
 def answer_request(
     case: Case, *, temperature: float = 0.0, seed: int | None = None, max_tokens: int | None = None
 ) -> Request:
-    """Make the request for an answer from the sources of a case, each with a perspective.
+    """Make the request for an answer from the sources of a case. Each source must have a perspective.
 
-    The case's response is ignored.
+    The `response` of the case is ignored.
     """
     template = prompt("perspectives_answer", "veridical_lab.tasks")
     case = replace(case, response="")
@@ -113,8 +116,8 @@ def answer_cases(
 ) -> list[tuple[Passages, Case] | Failure]:
     """Let a model answer each case, and return its passages and the case with them as the response, or why this failed.
 
-    If an answer cannot be read, a model that can continue a given text (`Request.prefill`) is asked again, passage by
-    passage. It gets the keys of the JSON object and writes the values.
+    If an answer cannot be read and the model can continue a text (`Request.prefill`), it is asked again for one passage
+    after the other. It is then given the keys of the JSON object and only writes the values.
 
     Args:
         model: The chat model.
@@ -196,9 +199,9 @@ def revise_answer(
 ) -> tuple[Revised, Revised]:
     """Revise the unsupported parts of a written case, then insert the arguments that it leaves out.
 
-    `passages` are those of the response, and each argument is inserted in the passage on its perspective. `checker`
-    finds both the unsupported parts and the omitted arguments. `threshold` is that of `revise`. The second revision
-    starts from the text of the first revision, and its text is final.
+    `passages` are the passages of the response, and each argument is inserted in the passage on its perspective.
+    `checker` finds both the unsupported parts and the omitted arguments. `threshold` is the same as for `revise`. The
+    second revision starts from the text of the first one, and its text is final.
     """
     (first,) = revise([case], checker, reviser, threshold=threshold)
     places = {name: carry(span, first.revision.edits) for name, span in passages.spans.items()}

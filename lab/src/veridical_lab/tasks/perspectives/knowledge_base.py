@@ -52,7 +52,10 @@ _DEMANDS = frozenset(  # words for what should be done about a topic; they weigh
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The size of a knowledge base; `one_sided` topics have arguments for one perspective only."""
+    """The size of a knowledge base.
+
+    `one_sided` is the number of topics that have arguments for one perspective only.
+    """
 
     topics: int
     arguments: int
@@ -102,11 +105,11 @@ class KnowledgeBase:
 
     @classmethod
     def build(cls, path: str | Path, topics: Iterable[Topic]) -> KnowledgeBase:
-        """Write a knowledge base, whole or not at all, and open it.
+        """Write a knowledge base and open it. If something fails, nothing is written.
 
         Raises:
             InputError: There are no topics, or two topics have the same id.
-            OutputError: The file cannot be written. An earlier file then stays as it was.
+            OutputError: The file cannot be written. If there is an earlier file, it is unchanged.
         """
         path = Path(path)
         try:
@@ -150,13 +153,14 @@ class KnowledgeBase:
         return topic
 
     def match(self, query: str) -> tuple[Topic | None, float]:
-        """Return the topic that matches a query best, and its score in [0, 1].
+        """Return the topic that matches a query best, and its score in [0, 1]. If no word matches, return None and 0.
 
-        The result is None and 0 if no word matches. The id or the text of a topic scores 1, and so does a query whose
-        content words (stems) are all in the topic's text and one of its arguments. Otherwise, the score is the harmonic
-        mean of two proportions. The first is the proportion of the query's content words that are in the topic's text
-        or in one of its arguments. The second is the proportion of the words of the topic's text that are in the query.
-        Rare words weigh more.
+        The score is 1 if the query is the id or the text of a topic, or if all of its content words (stems) are in the
+        topic's text and one of its arguments. Otherwise, it is the harmonic mean of two proportions, in which rare
+        words have more weight:
+
+        * how many of the query's content words are in the topic's text or in one of its arguments;
+        * how many words of the topic's text are in the query.
         """
         exact = self._rows(
             "SELECT number FROM topics WHERE id = ? OR key = ? ORDER BY id != ?, number LIMIT 1",
@@ -204,7 +208,7 @@ class KnowledgeBase:
         return (None, 0.0) if best_number is None else (self._topic(best_number), best[0])
 
     def search(self, query: str, limit: int = 10) -> list[FoundArgument]:
-        """Return the arguments that match a query, best first (BM25 over stems). Ties are in the order of addition."""
+        """Return the arguments that match a query, best first (BM25 over stems). Ties are in the order of insertion."""
         columns = "arguments.id, arguments.perspective, arguments.text, arguments.paraphrases"
         rows = self._rows(
             f"SELECT topics.id, topics.text, {columns} FROM argument_words "

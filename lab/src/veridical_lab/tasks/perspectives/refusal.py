@@ -1,8 +1,8 @@
-"""Measure how reliably a knowledge base refuses questions on topics that it lacks (Chang et al. 2024, §2).
+"""Measure how reliably a knowledge base refuses questions on topics that it does not have (Chang et al. 2024, §2).
 
-`questions.csv` has questions on topics of `perspectrum` in other words ("on"), everyday questions ("off"), and
-questions on controversial topics that it lacks ("lacking"). Every second question of a kind chooses the threshold, and
-the others measure it.
+`questions.csv` has three kinds of question: on topics of `perspectrum` in other words ("on"), everyday questions
+("off"), and questions on controversial topics that it does not have ("lacking"). Half of the questions of each kind are
+used to choose the threshold, and the others to measure it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Refusals:
 def read_questions(path: str | Path | None = None) -> list[Question]:
     """Read questions from a CSV file with the columns kind, topic and question.
 
-    Without a path, the lab's own file is read.
+    If you do not pass a path, the lab's own file is read.
     """
     own = files("veridical_lab.tasks.perspectives") / "questions.csv"
     try:

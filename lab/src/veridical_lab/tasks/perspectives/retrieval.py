@@ -15,7 +15,11 @@ class ArgumentStore(Protocol):
     """A source of arguments: a `KnowledgeBase`, or anything else with this method."""
 
     def topic(self, query: str) -> Topic:
-        """Return the topic that `query` names or is about; raise `InputError` if there is none."""
+        """Return the topic that `query` names or is about.
+
+        Raises:
+            InputError: There is none.
+        """
         ...
 
 

@@ -1,8 +1,8 @@
 """Read and write the key-value format of the task (Chang et al. 2024, appendix B): one JSON object in, one out.
 
 The input has the key question, and a key for each perspective with its arguments. For a classifier of errors, it also
-has the response. The output has the key introduction, and a key for each perspective with its passage. Chat models get
-the input in a prompt; a model tuned on the task gets it without a prompt.
+has the response. The output has the key introduction, and a key for each perspective with its passage. For a chat
+model, the input is part of a prompt. A model that was tuned on the task needs no prompt.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def perspectives_of(case: Case) -> dict[str, list[str]]:
 
 
 def task_input(case: Case) -> str:
-    """Return the input for a model. If the case has a response, it is included, for a classifier of errors.
+    """Return the input for a model. If the case has a response, it is included for a classifier of errors.
 
     >>> from veridical.records.types import Source
     >>> print(task_input(Case("1", "", (Source("a", "It is fast.", "pro"), Source("b", "It is loud.", "con")), "Fly?")))
@@ -112,7 +112,7 @@ def target_so_far(fields: Mapping[str, str], name: str) -> str:
 def read_value(text: str) -> str | None:
     r"""Read the value that a model wrote after `target_so_far`, up to one of `VALUE_ENDS`.
 
-    The result is None if this fails.
+    Return None if this fails.
 
     >>> read_value(r'They say \"no\".'), read_value('No."'), read_value('{"pro": "No.'), read_value(" ")
     ('They say "no".', 'No.', None, None)
@@ -131,7 +131,7 @@ def read_value(text: str) -> str | None:
 def read_target(text: str, perspectives: Sequence[str]) -> Passages | str:
     """Read a model's output, or return why it cannot be read.
 
-    Nothing is guessed, and a partial output is refused.
+    The function never guesses, and it refuses a partial output.
 
     >>> read_target('{"introduction": "Views differ.", "pro": "It is fast."}', ["pro", "con"])
     "no passage for 'con'"
