@@ -137,10 +137,10 @@ class Columns:
         return [name for name in names if name in wanted or name.partition(".")[0] in wanted]
 
     def resolve(self, row: Mapping[str, Any], known: str | None = None) -> tuple[Columns, str | None]:
-        """Return the columns of a row with all parts recognised, and the name of the layout.
+        """Find the column of each part of a case in a row, and return these columns with the name of the layout.
 
-        The name is None if the layout is Veridical's own. Columns with a value are preferred to empty columns, and a
-        layout whose columns have values is preferred to one that only has the right names.
+        The name is None if the layout is Veridical's own. If several layouts or columns fit, those with values are
+        preferred to those that are empty in this row.
 
         Args:
             row: The values of the row, by column.

@@ -152,7 +152,7 @@ def stated(index: SentenceIndex, sentence: Sentence, mention: Mention) -> bool:
 def counterparts(
     index: SentenceIndex, words: Sequence[WeightedWord], sentence: Sentence, mention: Mention
 ) -> Iterator[Counterpart]:
-    """Yield the values or names of the mention's kind in the closest source sentences.
+    """Yield the values or names in the closest source sentences that are of the same kind as the mention.
 
     If the sentence of the mention also states another value or name, that one is left out. The arguments are the same
     as for `compare_mention`.

@@ -258,9 +258,10 @@ _CODE = re.compile(r"[A-Z][A-Za-z]?|[A-Z]{1,4}|[A-Z][A-Za-z]?[0-9]")  # "C" of "
 
 
 def contradicts(gap: Gap, other_gap: Gap, before: str, after: str) -> str | None:
-    """Tell whether the symbols between two words contradict the symbols between the same words in another text.
+    """Tell whether two texts contradict each other by the symbols between two words that both of them have.
 
-    If only one text has a symbol, this is a contradiction only if the word means something else without it.
+    If only one of the texts has a symbol there, this is a contradiction only if the word means something else without
+    it.
 
     Args:
         gap: The symbols in one text.

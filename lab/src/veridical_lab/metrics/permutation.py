@@ -1,10 +1,12 @@
 """Test whether two systems differ on the same cases by paired permutation, exactly wherever this is feasible.
 
-If there were no difference, you could swap the two outcomes of each case, which gives 2^n assignments. Accuracy and F1
-depend only on integer sums, whose distribution can be computed by dynamic programming over the *kinds* of difference:
-each kind adds a binomial number of swaps (Zmigrod, Vieira and Cotterell 2022; CH-Wang et al. 2024, §5.4). F1-Sp adds up
-fractions instead. For such values, `permutation_of_sums` tries all assignments if there are few, and otherwise draws
-some of them.
+If the systems were equally good, you could swap the two outcomes of any case. With n cases, this gives 2^n assignments.
+The p-value is the proportion of assignments whose difference is at least as large as the one that was observed.
+
+Accuracy and F1 depend only on sums of whole numbers. The distribution of these sums is computed by dynamic programming
+over the *kinds* of difference, where each kind adds a binomial number of swaps (Zmigrod, Vieira and Cotterell 2022;
+CH-Wang et al. 2024, §5.4). F1-Sp adds up fractions instead. For such values, use `permutation_of_sums`, which tries all
+assignments if there are few, and otherwise draws some of them.
 """
 
 from __future__ import annotations

@@ -21,10 +21,11 @@ __all__ = ["fit_metric_thresholds", "threshold_for_f1_sp"]
 def fit_metric_thresholds(
     judged: Sequence[tuple[Example, Judgement]], criterion: str, levels: Collection[Level]
 ) -> tuple[dict[str, float], list[str]]:
-    """Fit a threshold for each metric level (`Metric.level`) on the units that its metrics count.
+    """Fit a threshold for each metric level (`Metric.level`), on the units that the metrics of this level count.
 
-    Responses, white-space tokens, characters and sources are fitted by the criterion. If the criterion is "f1", span
-    metrics use the threshold with the highest F1-Sp. For any other criterion, they use the threshold of tokens.
+    The thresholds of responses, white-space tokens, characters and sources are chosen by `criterion`. For spans, there
+    are two cases: if the criterion is "f1", the threshold with the highest F1-Sp is chosen. Otherwise, the threshold of
+    tokens is used.
 
     Args:
         judged: The labelled (validation) examples, each with its judgement.

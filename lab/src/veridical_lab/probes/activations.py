@@ -199,7 +199,9 @@ def in_memory(states: Any, lengths: Any, sublayers: Sequence[int]) -> Activation
 
 
 def mean_states(states: ActivationStates, sequences: Indices, sublayers: Sequence[int]) -> ActivationStates:
-    """Return the mean over the tokens of each sequence, in memory, as the state of a single token.
+    """Average the states over the tokens of each sequence, so that each sequence has a single token.
+
+    They are in memory.
 
     Sequences that are not listed have no token. If there are more means than tokens in the largest group, `states` is
     returned unchanged.

@@ -48,8 +48,8 @@ class Statement:
 def statements_of(case: Case, judgement: Judgement, thresholds: Thresholds | None = None) -> list[Statement]:
     """Return the statements of a judged response, in order. Several claims may have the same span.
 
-    If verdicts have claims, each claim is a statement. A verdict without a claim (on words, or on a citation) is added
-    to the sentences that it overlaps. If no verdict has a claim, every sentence is a statement, and if there are no
+    If verdicts have claims, each claim is a statement. If no verdict has a claim, each sentence is a statement. A
+    verdict without a claim (on words, or on a citation) is added to the sentences that it overlaps. If there are no
     verdicts at all, the whole response is a single statement.
 
     Statements that are partly unjudged are left out, unless they are flagged.
