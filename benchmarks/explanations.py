@@ -45,7 +45,7 @@ from veridical.metrics.significance import bootstrap
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Source, Verdict
 from veridical.text import quantities
-from veridical.text.counterparts import PlaceSimilarity, counterparts, replacement
+from veridical.text.counterparts import ContextSimilarity, counterparts, replacement
 from veridical.text.diff import diff
 from veridical.text.mentions import Mention, Sentence, SentenceIndex, index_of, word_pattern
 from veridical.text.stopwords import STOP_WORDS
@@ -302,7 +302,7 @@ def times(root: Path) -> Iterator[dict[str, Any]]:
 # ------------------------------------------------------------------------------------------------------ fitting
 
 
-def candidates(root: Path) -> Iterator[tuple[bool, PlaceSimilarity, bool]]:
+def candidates(root: Path) -> Iterator[tuple[bool, ContextSimilarity, bool]]:
     """Whether a candidate is for a name, its features, and whether it is right, over the training documents."""
     for load in SETS.values():
         for error in load(root, "train")[0]:
@@ -314,7 +314,7 @@ def candidates(root: Path) -> Iterator[tuple[bool, PlaceSimilarity, bool]]:
 
 def of_mention(
     error: Error, index: SentenceIndex, sentence: Sentence, mention: Mention
-) -> Iterator[tuple[bool, PlaceSimilarity, bool]]:
+) -> Iterator[tuple[bool, ContextSimilarity, bool]]:
     for option in counterparts(index, index.weighted(sentence), sentence, mention):
         if not option.mention.same(mention):
             span, new = replacement(sentence, mention, index.sentences[option.sentence_i], option.mention)
@@ -330,7 +330,7 @@ def fitted(root: Path) -> None:
         features = np.array([f for is_name, f, _ in found if is_name == of_names])
         right = np.array([r for is_name, _, r in found if is_name == of_names])
         model = LogisticRegression(max_iter=1000).fit(features, right)
-        named = dict(zip(PlaceSimilarity._fields, model.coef_[0].round(2).tolist(), strict=True))
+        named = dict(zip(ContextSimilarity._fields, model.coef_[0].round(2).tolist(), strict=True))
         print(
             json.dumps({"of": "name" if of_names else "value", "bias": round(float(model.intercept_[0]), 2), **named})
         )

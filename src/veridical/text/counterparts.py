@@ -18,9 +18,9 @@ from veridical.text import quantities
 from veridical.text.mentions import Mention, Sentence, SentenceIndex, WeightedWord
 
 __all__ = [
+    "ContextSimilarity",
     "Counterpart",
     "MentionComparison",
-    "PlaceSimilarity",
     "agrees",
     "bound",
     "compare_mention",
@@ -38,7 +38,7 @@ _LEAST_PROBABILITY = 0.4
 _MARGIN = {"name": 0.3, "value": 0.2}  # by how much the best candidate must be more probable than any other value
 
 
-class PlaceSimilarity(NamedTuple):
+class ContextSimilarity(NamedTuple):
     """Features that compare the place of a value or name with the place of a candidate, each in [0, 1].
 
     Attributes:
@@ -69,8 +69,8 @@ class PlaceSimilarity(NamedTuple):
 # Chosen on training documents, close to the fitted logistic regressions (`benchmarks/explanations.py --fit`).
 _BIAS = {"value": -3.2, "name": -3.2}
 _WEIGHTS = {
-    "value": PlaceSimilarity(0.7, 2.2, 0.9, 0.0, 0.7, 1.0, 0.0, 1.6, 0.9, 0.0),
-    "name": PlaceSimilarity(0.0, 3.0, 1.2, 1.0, 0.7, 0.7, 0.8, 0.5, 0.6, 1.3),
+    "value": ContextSimilarity(0.7, 2.2, 0.9, 0.0, 0.7, 1.0, 0.0, 1.6, 0.9, 0.0),
+    "name": ContextSimilarity(0.0, 3.0, 1.2, 1.0, 0.7, 0.7, 0.8, 0.5, 0.6, 1.3),
 }
 
 
@@ -83,7 +83,7 @@ class Counterpart:
 
     sentence_i: int
     mention: Mention
-    features: PlaceSimilarity
+    features: ContextSimilarity
     probability: float
     closest: bool
 
@@ -198,7 +198,7 @@ def _family(mention: Mention) -> str:
 
 def likeness(
     words: Sequence[WeightedWord], sentence: Sentence, mention: Mention, source: Sentence, option: Mention
-) -> PlaceSimilarity:
+) -> ContextSimilarity:
     """Compare the place of `mention` in its sentence with the place of `option` in a source sentence.
 
     The field `rank` of the result is always 0.
@@ -218,7 +218,7 @@ def likeness(
             near += word.weight / (1 + max(distance, min(distances)) / 2)
     ours = (sentence.form(mention.first - 1), sentence.form(mention.last + 1))
     theirs = (source.form(option.first - 1), source.form(option.last + 1))
-    return PlaceSimilarity(
+    return ContextSimilarity(
         closeness=shared / (total or 1.0),
         context=near / (nearby or 1.0),
         before=float(ours[0] == theirs[0]),

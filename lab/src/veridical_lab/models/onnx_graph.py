@@ -142,29 +142,9 @@ def keep_tokens(model: onnx.ModelProto) -> bool:
     from onnx import TensorProto, helper
 
     graph = model.graph
-    constants = {tensor.name for tensor in graph.initializer}
-    constants |= {name for node in graph.node if node.op_type == "Constant" for name in node.output}
-    made_by = {name: node for node in graph.node for name in node.output}
-    last = next((node for node in reversed(graph.node) if node.op_type == "MultiHeadAttention"), None)
-    if last is None or any(last.input[3:_ADDED]) or _attributes(last).get("unidirectional", 0):
-        return False
-    queries = made_by.get(last.input[0])
-    if queries is not None and queries.op_type == "Add":
-        queries = next((made_by[name] for name in queries.input if name in made_by.keys() - constants), None)
-    if queries is None or queries.op_type != "MatMul" or queries.input[1] not in constants:
-        return False
-    computed = set(last.output)  # the states that the kept tokens alone will have
-    # inputs that have all tokens: the node, the input's number, the axis of the tokens
-    inputs = [(queries, 0, 1), *((last, i, 2) for i in range(_ADDED, len(last.input)) if last.input[i])]
-    for node in graph.node:
-        if computed.isdisjoint(node.input):
-            continue
-        if not _computes_by_token(node, constants):
-            return False
-        computed.update(node.output)
-        inputs += [(node, i, 1) for i, name in enumerate(node.input) if name and name not in computed | constants]
+    inputs = _inputs_of_last_layer(graph)
     axes = {node.input[i]: axis for node, i, axis in inputs}
-    if not computed.issuperset(output.name for output in graph.output) or not axes.keys() <= made_by.keys():
+    if not axes or not axes.keys() <= {name for node in graph.node for name in node.output}:
         return False
     for node, i, _ in inputs:
         node.input[i] = f"{node.input[i]}/{KEPT}"
@@ -176,6 +156,34 @@ def keep_tokens(model: onnx.ModelProto) -> bool:
     graph.node.extend(nodes)
     graph.input.append(helper.make_tensor_value_info(KEPT, TensorProto.INT64, ["tokens"]))
     return True
+
+
+def _inputs_of_last_layer(graph: onnx.GraphProto) -> list[tuple[onnx.NodeProto, int, int]]:
+    """Return the inputs that need not have other tokens: the node, the input's number, and the axis of its tokens.
+
+    The result is empty if a condition of `keep_tokens` does not hold.
+    """
+    constants = {tensor.name for tensor in graph.initializer}
+    constants |= {name for node in graph.node if node.op_type == "Constant" for name in node.output}
+    last = next((node for node in reversed(graph.node) if node.op_type == "MultiHeadAttention"), None)
+    if last is None or any(last.input[3:_ADDED]) or _attributes(last).get("unidirectional", 0):
+        return []
+    made_by = {name: node for node in graph.node for name in node.output}
+    queries = made_by.get(last.input[0])
+    if queries is not None and queries.op_type == "Add":
+        queries = next((made_by[name] for name in queries.input if name in made_by.keys() - constants), None)
+    if queries is None or queries.op_type != "MatMul" or queries.input[1] not in constants:
+        return []
+    inputs = [(queries, 0, 1), *((last, i, 2) for i in range(_ADDED, len(last.input)) if last.input[i])]
+    computed = set(last.output)
+    for node in graph.node:
+        if computed.isdisjoint(node.input):
+            continue
+        if not _computes_by_token(node, constants):
+            return []
+        computed.update(node.output)
+        inputs += [(node, i, 1) for i, name in enumerate(node.input) if name and name not in computed | constants]
+    return inputs if computed.issuperset(output.name for output in graph.output) else []
 
 
 def _computes_by_token(node: onnx.NodeProto, constants: set[str]) -> bool:

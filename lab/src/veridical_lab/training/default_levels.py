@@ -23,7 +23,7 @@ from veridical.records.errors import InputError, MissingExtraError
 from veridical.records.types import DEFAULT_THRESHOLD, GOLD_THRESHOLD, Example, Level
 from veridical.text.segment import words
 from veridical_lab.metrics.unit_labels import unit_labels
-from veridical_lab.training.token_evaluation import response_target, told_contradiction
+from veridical_lab.training.token_evaluation import contradiction_pair, response_target
 
 __all__ = [
     "IN_PLACE",
@@ -89,7 +89,7 @@ def level_rows(
         for example, one in zip(examples, scored, strict=True):
             if not one.problem and np.isfinite(one.logits).any():
                 _add(by_level, name, example, one)
-                if (contradiction := told_contradiction(example, one, one.contradictions)) is not None:
+                if (contradiction := contradiction_pair(example, one, one.contradictions)) is not None:
                     kinds.add(name, [np.array([[contradiction[1]]])], [contradiction[0]])
         progress(f"{name}: {len(examples)} examples scored")
     return by_level, kinds

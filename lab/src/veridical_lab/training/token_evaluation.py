@@ -19,12 +19,12 @@ from veridical.workflows.calibration import CalibrationOptions, fit_scale
 from veridical_lab.metrics.unit_labels import unit_labels
 
 __all__ = [
+    "contradiction_pair",
     "contradiction_target",
     "fit_or_keep",
     "fit_scales",
     "labelled_logits",
     "response_target",
-    "told_contradiction",
     "validation_figures",
 ]
 
@@ -54,7 +54,7 @@ def contradiction_target(example: Example) -> float:
     return 0.0 if kinds & {"neutral", "extrinsic"} else np.nan
 
 
-def told_contradiction(
+def contradiction_pair(
     example: Example, scored: ScoredResponse, logits: NDArray[np.float64]
 ) -> tuple[bool, float] | None:
     """Return whether a wrong response is contradicted, and the logit for this of its worst part.
@@ -94,7 +94,7 @@ def labelled_logits(judged: Sequence[tuple[Example, ScoredResponse]]) -> dict[st
         if np.isfinite(target) and finite.any():
             whole.append((target >= GOLD_THRESHOLD, scored.whole))
             worst.append((target >= GOLD_THRESHOLD, float(scored.logits[finite].max())))
-        contradiction = told_contradiction(example, scored, scored.contradictions)
+        contradiction = contradiction_pair(example, scored, scored.contradictions)
         if contradiction is not None:
             kinds.append(contradiction)
     tables = {"whole": whole, "worst": worst, "contradiction": kinds}

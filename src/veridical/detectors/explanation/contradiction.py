@@ -1,4 +1,4 @@
-"""Find contradictions between a place in a response and a source: another value or name, an opposite, a negation."""
+"""Find contradictions between flagged words and a source: another value or name, an opposite, a negation."""
 
 from __future__ import annotations
 
@@ -22,11 +22,22 @@ from veridical.text.mentions import Mention, Sentence, SentenceIndex, Token, Wei
 from veridical.text.quantities import in_sentence
 from veridical.text.vocabulary import ANTONYM_PAIRS, NEGATIONS, SIMILAR
 
-__all__ = ["TIMES", "Contradiction", "Place", "compared", "find_contradiction", "negating", "opposites", "says_similar"]
+__all__ = [
+    "TIMES",
+    "Contradiction",
+    "FlaggedWords",
+    "compared",
+    "find_contradiction",
+    "negating",
+    "opposites",
+    "says_similar",
+]
 
-_ENOUGH = 0.5  # least share of the words around a place in a source sentence that says the same but for one word
+_ENOUGH = (
+    0.5  # least proportion of the words around flagged words in a source sentence that says the same but for one word
+)
 _LEAST_CONTEXT = 0.25
-_SHORT = 4  # most words of a place that is a negation or its subject
+_SHORT = 4  # most flagged words that are a negation or its subject
 _OPPOSITES: defaultdict[str, set[str]] = defaultdict(set)
 for _one, _other in ANTONYM_PAIRS:
     _OPPOSITES[_one].add(_other)
@@ -34,7 +45,7 @@ for _one, _other in ANTONYM_PAIRS:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FlaggedWords:
     """Flagged words of one sentence of the response that share one explanation.
 
     Attributes:
@@ -51,7 +62,7 @@ class Place:
 
     @property
     def tokens(self) -> range:
-        """The indices of the tokens inside the place."""
+        """The indices of the tokens from the first to the last flagged word."""
         return self.sentence.inside(self.span)
 
 
@@ -74,7 +85,7 @@ class Contradiction:
 
 @dataclass(frozen=True, slots=True)
 class _Difference:
-    """One way in which source sentence `sentence_i` contradicts some tokens of the place."""
+    """One way in which source sentence `sentence_i` contradicts some of the flagged tokens."""
 
     sentence_i: int
     reason: str
@@ -84,21 +95,26 @@ class _Difference:
 
 
 def find_contradiction(
-    sources: SentenceIndex, place: Place, values: Sequence[tuple[Mention, MentionComparison]], closest: Sequence[int]
+    sources: SentenceIndex,
+    flagged: FlaggedWords,
+    values: Sequence[tuple[Mention, MentionComparison]],
+    closest: Sequence[int],
 ) -> Contradiction | None:
-    """Find what a source says instead of a place in a response, or return None if this is not clear.
+    """Find what a source says instead of flagged words of a response.
+
+    The result is None if this cannot be determined.
 
     Args:
         sources: The index of the sources.
-        place: The flagged place.
-        values: The values and names in the place, with their comparisons (from `compared`).
-        closest: The indices of the source sentences closest to the place, best first.
+        flagged: The flagged words.
+        values: The values and names in the words, with their comparisons (from `compared`).
+        closest: The indices of the source sentences closest to the words, best first.
     """
-    differences = list(_other_values(sources, place, values))
+    differences = list(_other_values(sources, flagged, values))
     value_tokens = {i for mention, _ in values for i in range(mention.first, mention.last + 1)}
-    other_tokens = [i for i in place.tokens if i not in value_tokens]
-    differences += _opposites(sources, place, other_tokens, closest)
-    differences = differences or _negations(sources, place, closest)
+    other_tokens = [i for i in flagged.tokens if i not in value_tokens]
+    differences += _opposites(sources, flagged, other_tokens, closest)
+    differences = differences or _negations(sources, flagged, closest)
     if not differences:
         return None
     cited = tuple(dict.fromkeys(difference.sentence_i for difference in differences))
@@ -106,56 +122,56 @@ def find_contradiction(
     kinds = {difference.kind for difference in differences}
     kind = kinds.pop() if len(kinds) == 1 else None
     edits = sorted((d.edit for d in differences if d.edit is not None), key=lambda edit: edit.span)
-    if len(edits) < len(differences) or not all(place.span.contains(edit.span) for edit in edits):
+    if len(edits) < len(differences) or not all(flagged.span.contains(edit.span) for edit in edits):
         return Contradiction(cited, reason, kind=kind)
-    # a correction is possible only if every word of the place is supported or corrected
+    # a correction is possible only if every flagged word is supported or corrected
     settled = {i for difference in differences for i in difference.tokens}
     settled |= {
         i for mention, comparison in values if comparison.supported for i in range(mention.first, mention.last + 1)
     }
     keys = frozenset().union(*(sources.keys[i] for i in (*cited, *closest[:2])))
-    unknown = any(w.token_i in place.tokens and w.token_i not in settled and w.key not in keys for w in place.words)
-    negated = bool(negating(place.sentence))
-    if unknown or (place.whole and any(bool(negating(sources.sentences[i])) != negated for i in cited)):
+    unknown = any(w.token_i in flagged.tokens and w.token_i not in settled and w.key not in keys for w in flagged.words)
+    negated = bool(negating(flagged.sentence))
+    if unknown or (flagged.whole and any(bool(negating(sources.sentences[i])) != negated for i in cited)):
         return Contradiction(cited, reason, kind=kind)
-    edits = [replace(edit, span=edit.span.shift(-place.span.start)) for edit in edits]
-    return Contradiction(cited, reason, apply(place.span.of(place.sentence.text), edits), kind)
+    edits = [replace(edit, span=edit.span.shift(-flagged.span.start)) for edit in edits]
+    return Contradiction(cited, reason, apply(flagged.span.of(flagged.sentence.text), edits), kind)
 
 
-def compared(sources: SentenceIndex, place: Place) -> list[tuple[Mention, MentionComparison]]:
-    """Compare the values and names in a place with those of the sources.
+def compared(sources: SentenceIndex, flagged: FlaggedWords) -> list[tuple[Mention, MentionComparison]]:
+    """Compare the values and names in flagged words with those of the sources.
 
     If only part of a date is flagged and no source has a date in its place, its year and month are compared instead.
     """
     pairs: list[tuple[Mention, MentionComparison]] = []
     by_parts: dict[int, bool] = {}  # for each date's token: whether to compare its year and month instead
-    for mention in place.sentence.mentions:
-        if not mention.span.overlaps(place.span) or not by_parts.get(mention.first, True):
+    for mention in flagged.sentence.mentions:
+        if not mention.span.overlaps(flagged.span) or not by_parts.get(mention.first, True):
             continue
-        comparison = compare_mention(sources, place.words, place.sentence, mention)
+        comparison = compare_mention(sources, flagged.words, flagged.sentence, mention)
         if mention.kind == "date":
             unknown = comparison.counterpart is None and not comparison.supported
-            by_parts[mention.first] = unknown and not place.span.contains(mention.span)
+            by_parts[mention.first] = unknown and not flagged.span.contains(mention.span)
         if not by_parts.get(mention.first, False) or mention.kind != "date":
             pairs.append((mention, comparison))
     return pairs
 
 
 def _other_values(
-    sources: SentenceIndex, place: Place, values: Sequence[tuple[Mention, MentionComparison]]
+    sources: SentenceIndex, flagged: FlaggedWords, values: Sequence[tuple[Mention, MentionComparison]]
 ) -> Iterator[_Difference]:
     """Yield the values and names for which the closest source sentence has another one, and which no source has."""
     for mention, comparison in values:
         counterpart = comparison.counterpart
-        if counterpart is None or not counterpart.closest or stated(sources, place.sentence, mention):
+        if counterpart is None or not counterpart.closest or stated(sources, flagged.sentence, mention):
             continue
         source = sources.sentences[counterpart.sentence_i]
         option = counterpart.mention
         if mention.first < mention.last:
             source, option = full_name(sources, counterpart.sentence_i, option)
-        new, old = in_sentence(option.span.of(source.text)), mention.span.of(place.sentence.text)
-        edit: Edit | None = Edit(*replacement(place.sentence, mention, source, option), "")
-        if bound(place.sentence, mention) not in ("", bound(source, option)):
+        new, old = in_sentence(option.span.of(source.text)), mention.span.of(flagged.sentence.text)
+        edit: Edit | None = Edit(*replacement(flagged.sentence, mention, source, option), "")
+        if bound(flagged.sentence, mention) not in ("", bound(source, option)):
             edit = None  # if the source has 41, "more than 50" is wrong, but so would be "more than 41"
         tokens = range(mention.first, mention.last + 1)
         yield _Difference(
@@ -176,25 +192,25 @@ def _kind(mention: Mention, option: Mention) -> str:
 
 
 def _opposites(
-    sources: SentenceIndex, place: Place, tokens: Sequence[int], closest: Sequence[int]
+    sources: SentenceIndex, flagged: FlaggedWords, tokens: Sequence[int], closest: Sequence[int]
 ) -> Iterator[_Difference]:
     """Yield the tokens whose opposite a close source sentence has, with similar words around it."""
-    ours = place.sentence
-    forms = {token.form for token in ours.tokens}
+    sentence = flagged.sentence
+    forms = {token.form for token in sentence.tokens}
     for i in tokens:
-        token = ours.tokens[i]
+        token = sentence.tokens[i]
         for n in closest if opposites(token.form) else ():
-            theirs = sources.sentences[n]
-            found = [k for k, other in enumerate(theirs.tokens) if other.form in opposites(token.form)]
-            supported = any(key in theirs.positions for key in token.keys) or says_similar(token, theirs)
-            if len(found) != 1 or supported or theirs.form(found[0]) in forms:
+            source = sources.sentences[n]
+            found = [k for k, other in enumerate(source.tokens) if other.form in opposites(token.form)]
+            supported = any(key in source.positions for key in token.keys) or says_similar(token, source)
+            if len(found) != 1 or supported or source.form(found[0]) in forms:
                 continue
             (k,) = found
-            other = theirs.tokens[k]
+            other = source.tokens[k]
             mention, option = Mention("word", token.span, i, i, ()), Mention("word", other.span, k, k, ())
-            alike = likeness(place.words, ours, mention, theirs, option)
+            alike = likeness(flagged.words, sentence, mention, source, option)
             if alike.closeness >= _ENOUGH and alike.context >= _LEAST_CONTEXT:
-                old, new = token.span.of(ours.text), other.span.of(theirs.text)
+                old, new = token.span.of(sentence.text), other.span.of(source.text)
                 reason = f"the source has “{new}”, not “{old}”"
                 new = f"{new[0].upper()}{new[1:]}" if old[0].isupper() else new
                 yield _Difference(n, reason, range(i, i + 1), Edit(token.span, new, ""))
@@ -211,11 +227,11 @@ def says_similar(token: Token, sentence: Sentence) -> bool:
     return any(other.form in SIMILAR.get(token.form, ()) for other in sentence.tokens)
 
 
-def _negations(sources: SentenceIndex, place: Place, closest: Sequence[int]) -> list[_Difference]:
-    """Return a difference if only one of the place and the closest source sentence negates what both say."""
-    inside, sentence = place.tokens, place.sentence
-    outside = [word for word in place.words if place.whole or word.token_i not in inside]
-    if not closest or not outside or (len(inside) > _SHORT and not place.whole):
+def _negations(sources: SentenceIndex, flagged: FlaggedWords, closest: Sequence[int]) -> list[_Difference]:
+    """Return a difference if only one of the flagged words and the closest source sentence negates what both say."""
+    inside, sentence = flagged.tokens, flagged.sentence
+    outside = [word for word in flagged.words if flagged.whole or word.token_i not in inside]
+    if not closest or not outside or (len(inside) > _SHORT and not flagged.whole):
         return []
     source = sources.sentences[closest[0]]
     ours, theirs = negating(sentence), negating(source)

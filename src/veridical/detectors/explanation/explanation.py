@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from veridical.detectors.explanation.contradiction import Place, compared, find_contradiction, says_similar
+from veridical.detectors.explanation.contradiction import FlaggedWords, compared, find_contradiction, says_similar
 from veridical.detectors.explanation.kinds import ABSENCE, CONTRADICTION, REFERENCE, is_most, kind_of_error
 from veridical.detectors.explanation.references import invented_references
 from veridical.io.json_positions import path_of
@@ -31,10 +31,10 @@ _SURE = 0.85
 """A detector's probability of contradiction gives a label if it is at least this, or at most 1 minus this."""
 _PLAIN_REASONS = frozenset({"not in any source", "in no source", "not in the response"})  # replaced by our reasons
 _ABOUT_CITATIONS = frozenset({DANGLING, MISSING, WRONG})
-_CLOSEST = 3  # source sentences to compare each place with
+_CLOSEST = 3  # source sentences to compare flagged words with
 _PASSAGES = 2  # most of them to give as evidence
 _ADDS = 0.15  # least share of the weight of all words that a second passage must add to the first
-_NOTHING_NEAR = 1 / 3  # share of the weight of a place's words; with no more in common, no passage is near
+_NOTHING_NEAR = 1 / 3  # proportion of the weight of flagged words; with no more in common, no passage is near
 _FEW = 4  # words: of a shorter text with nothing in common with the sources it is not said that they lack it
 _LISTED = 4  # most words that a reason lists
 _LONGEST_JSON = 200_000  # characters: paths in longer JSON are not looked for
@@ -116,7 +116,7 @@ def explained(
 
 @dataclass(frozen=True, slots=True)
 class _Explanation:
-    """The explanation of one place in the response."""
+    """The explanation of flagged words of the response."""
 
     evidence: tuple[Evidence, ...] = ()
     label: str | None = None
@@ -154,7 +154,7 @@ def _joined(reason: str | None, addition: str | None) -> str | None:
 
 
 class _Explainer:
-    """Explains places of one response by its sources."""
+    """Explains flagged words of one response by its sources."""
 
     def __init__(self, case: Case, sources: SentenceIndex, contradicted: Sequence[tuple[Span, float]]) -> None:
         self.case = case
@@ -177,43 +177,43 @@ class _Explainer:
                     parts_of_spans[-1].append((i, part))
         explanation_of: dict[tuple[int, Span], _Explanation] = {}
         for i, inside in parts.items():
-            places = _places(response.sentences[i], inside, self.sources)
-            of_places = [(self.explanation(place), members) for place, members in places]
-            kind = self._kind(response.sentences[i], inside, [explanation for explanation, _ in of_places])
-            for explanation, members in of_places:
+            groups = _flagged_words(response.sentences[i], inside, self.sources)
+            explained_groups = [(self.explanation(flagged), members) for flagged, members in groups]
+            kind = self._kind(response.sentences[i], inside, [explanation for explanation, _ in explained_groups])
+            for explanation, members in explained_groups:
                 explained_so = replace(explanation, kind=kind if kind == REFERENCE else explanation.kind or kind)
                 explanation_of.update(dict.fromkeys(((i, part) for part in members), explained_so))
         return [_combined([explanation_of[part] for part in of_span]) for of_span in parts_of_spans]
 
-    def _kind(self, sentence: Sentence, parts: Sequence[Span], places: Sequence[_Explanation]) -> str | None:
-        """Return the kind of error in a sentence, given its flagged parts and the explanations of its places."""
+    def _kind(self, sentence: Sentence, parts: Sequence[Span], found: Sequence[_Explanation]) -> str | None:
+        """Return the kind of error in a sentence, given its flagged parts and their explanations."""
         if any(overlapping(self._invented, part) for part in parts):
             return REFERENCE
-        labels = {place.label for place in places}
+        labels = {explanation.label for explanation in found}
         label = CONTRADICTION if CONTRADICTION in labels else ABSENCE if labels == {ABSENCE} else None
         return kind_of_error(self.sources, sentence, parts, label=label)
 
-    def explanation(self, place: Place) -> _Explanation:
-        """Explain one place by what the sources say there."""
-        inside = place.tokens
-        around = [word for word in place.words if word.token_i not in inside]
-        if place.whole or not around:
-            around = list(place.words)
+    def explanation(self, flagged: FlaggedWords) -> _Explanation:
+        """Explain flagged words by what the sources say there."""
+        inside = flagged.tokens
+        around = [word for word in flagged.words if word.token_i not in inside]
+        if flagged.whole or not around:
+            around = list(flagged.words)
         elif inside:
-            edges = Mention("", place.span, inside.start, inside.stop - 1, ())
+            edges = Mention("", flagged.span, inside.start, inside.stop - 1, ())
             around = [word.scaled(0.5 + 1 / (1 + edges.distance(word.token_i) / 4)) for word in around]
         closest = [i for i, _ in self.sources.closest(around, _CLOSEST)]
-        values = compared(self.sources, place)
-        contradiction = find_contradiction(self.sources, place, values, closest)
+        values = compared(self.sources, flagged)
+        contradiction = find_contradiction(self.sources, flagged, values, closest)
         if contradiction is not None:
             evidence = self._evidence([*contradiction.sentences, *closest], around)
             reason = self._placed(contradiction.reason, evidence)
             return _Explanation(evidence, CONTRADICTION, reason, contradiction.correction, contradiction.kind)
-        label, reason = self._missing(place, values, closest)
+        label, reason = self._missing(flagged, values, closest)
         if label is None and not any(
-            says_similar(place.sentence.tokens[i], self.sources.sentences[n]) for i in inside for n in closest[:1]
+            says_similar(flagged.sentence.tokens[i], self.sources.sentences[n]) for i in inside for n in closest[:1]
         ):
-            label = self._likely_label(place.span)
+            label = self._likely_label(flagged.span)
         evidence = self._evidence(closest, around)
         return _Explanation(evidence, label, self._placed(reason, evidence))
 
@@ -244,30 +244,33 @@ class _Explainer:
         return tuple(evidence[:_PASSAGES])
 
     def _missing(
-        self, place: Place, values: Sequence[tuple[Mention, MentionComparison]], closest: Sequence[int]
+        self, flagged: FlaggedWords, values: Sequence[tuple[Mention, MentionComparison]], closest: Sequence[int]
     ) -> tuple[str | None, str | None]:
-        """Return label and reason for a place that no source contradicts: which words the closest passages lack."""
-        text, inside = place.sentence.text, place.tokens
-        place_words = [word for word in place.words if word.token_i in inside]
-        written = [place.sentence.tokens[word.token_i].span.of(text) for word in place_words]
-        if not place_words:
+        """Return label and reason for words that no source contradicts: which words the closest passages lack."""
+        text, inside = flagged.sentence.text, flagged.tokens
+        flagged_words = [word for word in flagged.words if word.token_i in inside]
+        written = [flagged.sentence.tokens[word.token_i].span.of(text) for word in flagged_words]
+        if not flagged_words:
             return None, None
-        invented = [reference.of(text) for reference in overlapping(self._invented, place.span)]
+        invented = [reference.of(text) for reference in overlapping(self._invented, flagged.span)]
         if invented:
             return None, f"no source has {_listed(invented)}"
         if not closest:
-            label = ABSENCE if len(place.words) > _FEW else None
+            label = ABSENCE if len(flagged.words) > _FEW else None
             return label, "nothing in the sources is close to this"
         near = frozenset().union(*(self.sources.keys[i] for i in closest[:_PASSAGES]))
-        shared, total = sum(word.weight for word in place_words if word.key in near), sum(w.weight for w in place_words)
-        is_one_name = any(mention.last - mention.first + 1 >= len(place_words) for mention, _ in values)
-        if len(place_words) >= 3 and not is_one_name and shared <= _NOTHING_NEAR * total:
+        shared, total = (
+            sum(word.weight for word in flagged_words if word.key in near),
+            sum(w.weight for w in flagged_words),
+        )
+        is_one_name = any(mention.last - mention.first + 1 >= len(flagged_words) for mention, _ in values)
+        if len(flagged_words) >= 3 and not is_one_name and shared <= _NOTHING_NEAR * total:
             keys = self.sources.keys[closest[0]]
-            in_closest = [words for words, word in zip(written, place_words, strict=True) if word.key in keys]
+            in_closest = [words for words, word in zip(written, flagged_words, strict=True) if word.key in keys]
             has = f"has only {_listed(in_closest)} of it" if in_closest else "has none of these words"
             return ABSENCE, f"the closest passage {has}"
         for mention, comparison in values:
-            if not comparison.supported and not stated(self.sources, place.sentence, mention):
+            if not comparison.supported and not stated(self.sources, flagged.sentence, mention):
                 reason = f"no source has {mention.span.of(text)}"
                 source = self.sources.sentences[closest[0]]
                 others = [
@@ -276,14 +279,14 @@ class _Explainer:
                     if m.kind == mention.kind and not m.is_name
                 ]
                 return None, f"{reason}; the closest passage has {_listed(others)}" if others else reason
-        stated_mentions = [mention for mention, _ in values if stated(self.sources, place.sentence, mention)]
+        stated_mentions = [mention for mention, _ in values if stated(self.sources, flagged.sentence, mention)]
         stated_tokens = {i for mention in stated_mentions for i in range(mention.first, mention.last + 1)}
         lacking = [
             words
-            for words, word in zip(written, place_words, strict=True)
+            for words, word in zip(written, flagged_words, strict=True)
             if word.key not in near
             and (word.key is not None or word.token_i not in stated_tokens)
-            and not says_similar(place.sentence.tokens[word.token_i], self.sources.sentences[closest[0]])
+            and not says_similar(flagged.sentence.tokens[word.token_i], self.sources.sentences[closest[0]])
         ]
         return None, f"the closest passage does not have {_listed(lacking)}" if lacking else None
 
@@ -327,10 +330,12 @@ class _Explainer:
         return by_source
 
 
-def _places(sentence: Sentence, parts: Sequence[Span], sources: SentenceIndex) -> Iterator[tuple[Place, list[Span]]]:
-    """Yield the places that the flagged parts of a sentence make, each with its parts.
+def _flagged_words(
+    sentence: Sentence, parts: Sequence[Span], sources: SentenceIndex
+) -> Iterator[tuple[FlaggedWords, list[Span]]]:
+    """Yield the flagged words of a sentence that get one explanation, with the flagged parts that they join.
 
-    A part that is most of the sentence is a place of its own. Other parts are joined if they are adjacent, or belong to
+    A part that is most of the sentence stands alone. Other parts are joined if they are adjacent, or belong to
     one value or name ("3" and "2021" of "3 May 2021").
     """
     words = sources.weighted(sentence)
@@ -338,7 +343,7 @@ def _places(sentence: Sentence, parts: Sequence[Span], sources: SentenceIndex) -
     runs: list[Span] = []
     for part in dict.fromkeys(parts):
         if is_most(len(sentence.inside(part)), size):
-            yield Place(sentence, part, True, words), [part]
+            yield FlaggedWords(sentence, part, True, words), [part]
         else:
             runs.append(part)
     joined: list[Span] = []
@@ -351,8 +356,8 @@ def _places(sentence: Sentence, parts: Sequence[Span], sources: SentenceIndex) -
     members: defaultdict[Span, list[Span]] = defaultdict(list)
     for run in runs:
         members[overlapping(joined, run)[0]].append(run)
-    for place in joined:
-        yield Place(sentence, place, False, words), members[place]
+    for words_span in joined:
+        yield FlaggedWords(sentence, words_span, False, words), members[words_span]
 
 
 def _combined(explanations: Sequence[_Explanation]) -> _Explanation:

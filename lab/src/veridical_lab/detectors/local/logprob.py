@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ TOKEN_SCORES = ("logprob", "entropy", "rank")
 _OPTIONS = ("device", "dtype", "max_tokens", "max_windows", "revision", "score", "template", "unit")
 
 
+@dataclass(eq=False)
 class Logprob:
     """How improbable a local language model finds the response and each word of it, given the sources.
 
@@ -64,36 +66,30 @@ class Logprob:
 
     info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_sources=False)
 
-    def __init__(
-        self,
-        model: str | Path,
-        *,
-        template: str | None = None,
-        score: str = "logprob",
-        unit: str = "word",
-        device: str = "auto",
-        dtype: str = "auto",
-        revision: str | None = None,
-        max_tokens: int | None = None,
-        max_windows: int | None = None,
-        name: str | None = None,
-    ) -> None:
-        allowed_by_kind = (("score", score, TOKEN_SCORES), ("unit", unit, SCORED_UNITS), ("dtype", dtype, DTYPES))
+    model: str | Path
+    _: KW_ONLY
+    template: str | None = None
+    score: str = "logprob"
+    unit: str = "word"
+    device: str = "auto"
+    dtype: str = "auto"
+    revision: str | None = None
+    max_tokens: int | None = None
+    max_windows: int | None = None
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        allowed_by_kind = (
+            ("score", self.score, TOKEN_SCORES),
+            ("unit", self.unit, SCORED_UNITS),
+            ("dtype", self.dtype, DTYPES),
+        )
         for kind, value, allowed in allowed_by_kind:
             if value not in allowed:
                 raise UnknownNameError(f"{kind} of logprob", value, allowed)
-        if template is not None:
-            get_template(template)
-        self.model = model
-        self.template = template
-        self.score = score
-        self.unit = unit
-        self.device = device
-        self.dtype = dtype
-        self.revision = revision
-        self.max_tokens = max_tokens
-        self.max_windows = max_windows
-        self.name = name or f"logprob:{model}"
+        if self.template is not None:
+            get_template(self.template)
+        self.name = self.name or f"logprob:{self.model}"
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Logprob:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -49,6 +49,7 @@ _MIN_SALIENCE = 1e-12  # the value of a word without salience in a geometric mea
 _MIN_WINDOW = 32  # tokens
 
 
+@dataclass(eq=False)
 class Salience:
     """How much of a language model's prediction of each response word rests on words of the sources (gradients).
 
@@ -85,44 +86,32 @@ class Salience:
 
     info = DetectorInfo()
 
-    def __init__(
-        self,
-        model: str | Path,
-        *,
-        aggregate: str = "max",
-        mean: str = "geometric",
-        kind: str = "input_x_gradient",
-        template: str | None = None,
-        device: str = "auto",
-        dtype: str = "auto",
-        revision: str | None = None,
-        max_tokens: int | None = None,
-        max_windows: int | None = None,
-        max_memory_mb: int | None = None,
-        name: str | None = None,
-    ) -> None:
+    model: str | Path
+    _: KW_ONLY
+    aggregate: str = "max"
+    mean: str = "geometric"
+    kind: str = "input_x_gradient"
+    template: str | None = None
+    device: str = "auto"
+    dtype: str = "auto"
+    revision: str | None = None
+    max_tokens: int | None = None
+    max_windows: int | None = None
+    max_memory_mb: int | None = None
+    name: str = ""
+
+    def __post_init__(self) -> None:
         for what, value, allowed in (
-            ("aggregate", aggregate, SALIENCE_AGGREGATES),
-            ("mean", mean, MEANS),
-            ("kind", kind, SALIENCE_KINDS),
-            ("dtype", dtype, DTYPES),
+            ("aggregate", self.aggregate, SALIENCE_AGGREGATES),
+            ("mean", self.mean, MEANS),
+            ("kind", self.kind, SALIENCE_KINDS),
+            ("dtype", self.dtype, DTYPES),
         ):
             if value not in allowed:
                 raise UnknownNameError(f"{what} of salience", value, allowed)
-        if template is not None:
-            get_template(template)
-        self.model = model
-        self.aggregate = aggregate
-        self.mean = mean
-        self.kind = kind
-        self.template = template
-        self.device = device
-        self.dtype = dtype
-        self.revision = revision
-        self.max_tokens = max_tokens
-        self.max_windows = max_windows
-        self.max_memory_mb = max_memory_mb
-        self.name = name or f"salience:{model}"
+        if self.template is not None:
+            get_template(self.template)
+        self.name = self.name or f"salience:{self.model}"
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Salience:
