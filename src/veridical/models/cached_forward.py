@@ -263,14 +263,14 @@ def shared_beginnings(prompts: Sequence[Sequence[int]]) -> list[tuple[list[int],
 
 
 def read_prompts(forward: CachedForward, prompts: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Read prompts with a `CachedForward` that has read nothing yet. Shared beginnings are read only once.
+    """Read several prompts at once. Tokens that all prompts begin with are read only once.
 
-    Rows are padded on the left. All rows are read from the same column on, where the longest remainder of a prompt
-    begins. In a row with a shorter remainder, some of the shared tokens are therefore read again, so that there is no
-    gap.
+    Rows are padded on the left, so that all prompts end in the same column. After the shared tokens, every row continues
+    in the column where the longest prompt continues. A shorter row would have a gap there, so some of its shared tokens
+    are read a second time.
 
     Args:
-        forward: The forward passes, which have one row for each prompt afterwards.
+        forward: A cache that has read nothing yet. It has one row for each prompt afterwards.
         prompts: The token ids of each prompt. No prompt may be empty.
 
     Returns:

@@ -185,9 +185,9 @@ def _names(passage: Passage, material: Material, draw: Random) -> Iterator[tuple
 
 
 def is_other_name(passage: Passage, old: str, new: str) -> bool:
-    """Return whether `new` means something else than `old` and is not mentioned here.
+    """Check that a new name means something else than the old one, and that the passage does not mention it.
 
-    Two names mean something else if they share no word and no initials.
+    Two names mean something else if they have no word in common and different initials.
     """
     parts, others = old.lower().split(), new.lower().split()
     initials = {"".join(w[0] for w in text.split() if w[0].isupper()).lower() for text in (old, new) if " " in text}

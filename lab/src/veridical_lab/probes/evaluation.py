@@ -112,9 +112,10 @@ def fit_threshold(judged: Sequence[tuple[Example, Judgement]], level: str) -> fl
 
 
 def f1_sp_in_model_tokens(sequences: EncodedExamples) -> Metric:
-    """Return F1-Sp for these examples with the model's tokens as units, as in CH-Wang et al. 2024, §4.3.
+    """Return a metric that computes F1-Sp in the model's tokens, as CH-Wang et al. 2024 do (§4.3).
 
-    `METRICS["f1_sp"]` counts white-space tokens, which are the same for every model.
+    It works only for these examples. `METRICS["f1_sp"]` counts words between spaces instead, which are the same for
+    every model.
     """
     first = dict(zip(reversed(sequences.example_of.tolist()), reversed(sequences.encoded), strict=True))
     tokens = {

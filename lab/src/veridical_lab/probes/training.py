@@ -1,7 +1,8 @@
-"""Train probes on a model's hidden states and labelled cases, as an artifact that the detector `probe` loads.
+"""Train probes on the hidden states of a model, and save them for the detector `probe`.
 
-This follows CH-Wang et al. 2024, §4 and §5.1: teacher forcing and one probe per sublayer. Then the best probe is
-chosen, or a logistic regression over all frozen probes is fitted. Thresholds are chosen by F1 on the validation part.
+The training follows CH-Wang et al. 2024, §4 and §5.1. The model reads labelled responses by teacher forcing, and each
+sublayer gets a probe. You can use the best probe, or combine all of them with a logistic regression. Thresholds are
+chosen by F1 on the validation part.
 """
 
 from __future__ import annotations

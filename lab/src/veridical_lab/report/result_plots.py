@@ -121,10 +121,11 @@ def group_bars(rows: Sequence[ResultRow], metric: str) -> str | None:
 
 
 def context_curves(rows: Sequence[ResultRow], metric: str) -> str | None:
-    """Plot one metric by the words of context on each side (Liu et al. 2022, Figure 6).
+    """Plot how a metric changes when the detector reads more words before or after a word (Liu et al. 2022, Figure 6).
 
-    The groups are the settings of `bench tokens`. There is a line for each detector and side, which ends with the whole
-    context. Return None if no row has such a group.
+    The rows come from `bench tokens`, whose groups name the number of words. Each detector has one line for the words
+    before and one for the words after. The last point of a line is the whole context. Return None if no row has such a
+    group.
     """
     lines: dict[str, list[tuple[float, Measured]]] = {}
     for row in rows:

@@ -42,9 +42,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A figure in a table.
+    """A cell of a paper's table, and how to find our figure for it.
 
-    It is found by its fields in a document of `file`, which is a pattern below the folder of results.
+    Our figure is in a document of one of the files that `file` matches, in the folder of results. `where` says which
+    document it is.
 
     Attributes:
         row: The row of the paper's table.

@@ -127,11 +127,12 @@ def prevalence(
 def mean_prevalence(
     groups: Sequence[JudgedSummaries], *, threshold: float = DEFAULT_THRESHOLD, resamples: int = 1000, seed: int = 0
 ) -> Prevalence:
-    """Estimate the mean over groups of summaries of the same questions, as in Table 2 (over critics and judges).
+    """Estimate the mean prevalence over several groups, each with a summary for the same questions.
 
-    The bootstrap resamples questions (by the id of the case) in the same way for all groups. `summaries` is the number
-    of questions. `claims`, `unjudged` and `skipped` are added up over the groups. For adjusted values, every group
-    needs an audit. If groups share an `Audit` object, they also share its resampled counts.
+    This is how Table 2 averages over critics and judges. In the result, `summaries` is the number of questions, and
+    `claims`, `unjudged` and `skipped` are totals over all groups. The bootstrap draws the same questions for every
+    group, and identifies a question by the id of its case. The result has adjusted values only if every group has an
+    audit. Groups with the same `Audit` object also get the same resampled counts.
     """
     counts: dict[tuple[str, int], dict[int, int]] = {}  # by question, then by group
     n_claims = n_unjudged = n_skipped = 0

@@ -1,10 +1,10 @@
 """Train the default detector: first an encoder, then a regression for each level.
 
-The encoder is a token classifier (`training.tokens`) with prefix attention, in which the source does not see the claim.
-All claims on a source can therefore be trained in one pass, and all sentences of a response can be judged in one pass.
+The encoder is a token classifier (`training.tokens`) with prefix attention: the source does not see the claim. This
+makes it possible to train all claims about a source in one pass, and to judge all sentences of a response in one pass.
 
-Each pass over the data draws other examples and makes other errors. The regressions (`training.default_levels`) are
-fitted on validation documents, which are not used for training. An interrupted training resumes from its checkpoint.
+Every pass over the data draws new examples and makes new errors. The regressions (`training.default_levels`) are fitted
+on validation documents, which training never sees. If training is interrupted, it resumes from its checkpoint.
 """
 
 from __future__ import annotations

@@ -85,9 +85,11 @@ def read_benchmark(
 ) -> BenchmarkData:
     """Read the three parts of SET:PATH.
 
-    If the set has splits of its own, these are used. Otherwise it is split by document (70/10/20). If no test example
-    has a label (as in the published HaDes), the validation part is measured, and a tenth of the training documents
-    takes its place. If the validation part has only one class, all training documents are used in its place.
+    The set's own splits are used if it has any. If not, it is split by document (70/10/20).
+
+    The published HaDes has no labels for its test part. In such a set, the validation part becomes the test part, and a
+    tenth of the training documents becomes the new validation part. If the validation part has only one class, we choose
+    on all training documents.
 
     Args:
         data: SET:PATH to train on.

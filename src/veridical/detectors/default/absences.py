@@ -1,6 +1,6 @@
-"""Decide by words alone about statements that the sources lack something ("The policy does not mention tents.").
+"""Check statements such as "The policy does not mention tents." by looking for their words in the sources.
 
-The rules decide only clear cases. They are for English and take linear time.
+The rules decide only clear cases, and only in English. They take linear time.
 """
 
 from __future__ import annotations
