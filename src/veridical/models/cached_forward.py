@@ -265,8 +265,8 @@ def shared_beginnings(prompts: Sequence[Sequence[int]]) -> list[tuple[list[int],
 def read_prompts(forward: CachedForward, prompts: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Read several prompts at once. Tokens that all prompts begin with are read only once.
 
-    Rows are padded on the left, so that all prompts end in the same column. After the shared tokens, every row continues
-    in the column where the longest prompt continues. A shorter row would have a gap there, so some of its shared tokens
+    Rows are padded on the left, so that all prompts end in the same column. After the shared tokens, every row goes on
+    in the column where the longest prompt goes on. A shorter row would have a gap there, so some of its shared tokens
     are read a second time.
 
     Args:

@@ -88,8 +88,8 @@ def read_benchmark(
     The set's own splits are used if it has any. If not, it is split by document (70/10/20).
 
     The published HaDes has no labels for its test part. In such a set, the validation part becomes the test part, and a
-    tenth of the training documents becomes the new validation part. If the validation part has only one class, we choose
-    on all training documents.
+    tenth of the training documents becomes the new validation part. If the validation part has only one class, all
+    training documents are used instead.
 
     Args:
         data: SET:PATH to train on.
