@@ -1194,6 +1194,7 @@ def rules() -> str:
     effects = {
         "rewrite": "changes what the encoder reads",
         "places": "has the encoder read parts of the sources alone",
+        "answer": "is also read by itself, as a short answer",
         "adjust": "decides about the sentence",
         "supported": "its words count as supported",
         "contradicted": "is flagged",
