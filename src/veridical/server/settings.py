@@ -48,7 +48,8 @@ class Limits:
         characters: The largest number of characters in one case: response, sources, question, history and prompt
             together.
         memory_bytes: The most bytes that the bodies of all requests in progress may take. A request beyond this gets
-            429. One client, identified by its key or otherwise by its address, may fill three quarters of them.
+            429. One client, identified by its key or otherwise by its address, may fill three quarters of them. Unread
+            parts of answers may take as much; beyond it, the largest answer is dropped.
         documents: The largest number of uploaded documents that are read at the same time, each in a process of its
             own.
         document_memory: The most bytes of memory for such a process, if the operating system can limit them.
