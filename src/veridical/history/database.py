@@ -60,9 +60,9 @@ def open_database(place: str | Path) -> Engine:
 
 def _postgres_options(url: URL) -> dict[str, Any]:
     """Return the arguments of pg8000's `connect` for a URL, with the options, variables and passwords of libpq."""
-    query = dict(url.query)
+    query = {name: str(value) for name, value in url.query.items()}
     given = os.environ.get
-    host = str(query.pop("host", None) or url.host or given("PGHOST") or "localhost")
+    host = query.pop("host", None) or url.host or given("PGHOST") or "localhost"
     port = url.port or int(given("PGPORT") or 5432)
     user = url.username or given("PGUSER") or getuser()
     database = url.database or given("PGDATABASE") or user
