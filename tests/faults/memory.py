@@ -174,9 +174,10 @@ def memory(rng: Random, folder: Path) -> Found:
     statuses: Counter[int] = Counter()
     with (
         served(*SERVE, "--history", str(folder / "history.db")) as service,
-        watched(service) as seen,
         ExitStack() as held,
     ):
+        until(lambda: httpx.get(f"{service.url}/ready", timeout=LIMIT).status_code == 200)
+        seen = held.enter_context(watched(service))
         for shape in rng.sample(SHAPES, len(SHAPES)):
             statuses.update(shape(service, held))
             for i in (2, 3):  # another client is served meanwhile

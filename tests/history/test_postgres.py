@@ -5,18 +5,51 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlalchemy import make_url
 
 from tests.history.databases import WRONG, checked, postgres
 from tests.history.test_store import QUERIES, RUN, responses, run_to_filter
 from veridical.detectors.calibrated import FittedCalibration, Scale
+from veridical.history.database import _postgres_options
 from veridical.history.records import SORTS, CaseQuery, Learning, NotKeptError, PlaceDecision, Row
 from veridical.history.store import History
 from veridical.io.serialization import encode
 from veridical.records.types import Level
 
-pytestmark = pytest.mark.realserver
+realserver = pytest.mark.realserver
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("postgresql://db/a", {"host": "db", "port": 5432, "user": "ann", "database": "a", "ssl_context": None}),
+        (
+            "postgresql://bob:p%3A@db:1/a?sslmode=require",
+            {"port": 1, "user": "bob", "password": "p:", "ssl_context": True},
+        ),
+        ("postgresql://bob@db:5433/a", {"password": "of:bob"}),
+        ("postgresql:///a?host=/run/pg", {"unix_sock": "/run/pg/.s.PGSQL.5432", "password": "of all"}),
+        ("postgresql:///", {"host": "localhost", "database": "ann"}),
+    ],
+)
+def test_urls_and_passwords_are_read_as_by_other_clients(
+    url: str, expected: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passwords = tmp_path / "pgpass"
+    passwords.write_text("# comment\ndb:5433:*:bob:of\\:bob\n/run/pg:*:*:*:of all\n", "utf-8")
+    monkeypatch.setenv("PGPASSFILE", str(passwords))
+    monkeypatch.setenv("PGUSER", "ann")
+    for name in ("PGHOST", "PGPORT", "PGDATABASE", "PGPASSWORD", "PGSSLMODE"):
+        monkeypatch.delenv(name, raising=False)
+    options = _postgres_options(make_url(url))
+    assert {name: options.get(name) for name in expected} == expected
+    assert ("password" in options) == ("password" in expected)
+    monkeypatch.setenv("PGPASSWORD", "of the environment")
+    assert _postgres_options(make_url("postgresql://db/a"))["password"] == "of the environment"
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +58,7 @@ def url() -> Iterator[str]:
         yield url
 
 
+@realserver
 def test_everything_is_as_in_sqlite(url: str) -> None:
     with closing(History(url)) as history:
         run = run_to_filter(history)
@@ -73,6 +107,7 @@ def test_everything_is_as_in_sqlite(url: str) -> None:
             history.run(run)
 
 
+@realserver
 def test_tables_of_version_1_are_brought_up_to_date(url: str) -> None:
     with closing(History(url)) as history:
         run = history.keep(RUN, checked(WRONG))

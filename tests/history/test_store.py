@@ -315,6 +315,9 @@ def test_what_is_no_history_is_refused(tmp_path: Path) -> None:
         ("mysql://host/a", "not kept in 'mysql'"),
         ("://", "not a URL"),
         ("postgresql+nothing://host/a", "no driver"),
+        ("postgresql://host/a?options=-csearch_path", "the option 'options'"),
+        ("postgresql://host/a?sslmode=never", "sslmode is 'never'"),
+        ("postgresql://127.0.0.1:1/a", "cannot be opened"),
     ):
         with pytest.raises(InputError, match=problem):
             History(place)

@@ -372,6 +372,18 @@ def bombs() -> dict[str, bytes]:
     }
 
 
+@pytest.mark.parametrize("name", ["a.docx", "a.xlsx"])
+def test_parts_that_are_huge_or_have_one_name_are_not_unpacked(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = BytesIO(bombs()[name])
+    with ZipFile(data, "a") as parts, pytest.warns(UserWarning, match="Duplicate name"):
+        parts.writestr(parts.namelist()[-1], b"")
+    with pytest.raises(DataError, match=r"two of its parts have the same name \(open it and save it again\)"):
+        document_of(data.getvalue(), Path(name))
+    monkeypatch.setattr(documents, "_MOST_GROWTH", 1_000_000)
+    with pytest.raises(DataError, match=r"bytes in its parts \(split it, or save it as text\)"):
+        document_of(data.getvalue(), Path(name))
+
+
 def test_the_text_of_a_small_file_is_counted_while_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = 0
     counted = documents._counted

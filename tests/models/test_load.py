@@ -263,3 +263,38 @@ def test_a_gguf_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "gguf", None)
     with pytest.raises(MissingExtraError, match=r"veridical\[gguf\]"):
         load(broken, dtype="fp32")
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "part"),
+    [
+        ("model.safetensors", b"\0", "header too small"),
+        ("model.safetensors", (2**62).to_bytes(8, "little") + b"{}", "header too large"),
+        ("model.safetensors", None, "incomplete metadata"),
+        ("tokenizer.json", b"[" * 100_000, "recursion"),
+        ("config.json", {"vocab_size": 10**12}, "other sizes than config.json says"),
+        ("config.json", {"hidden_size": "x"}, "ints,but got str"),
+        ("config.json", {"num_attention_heads": 0}, "zero"),
+    ],
+)
+def test_a_damaged_folder_is_refused_with_one_line(
+    copy: Path, file: str, content: bytes | dict[str, object] | None, part: str
+) -> None:
+    path = copy / file
+    if isinstance(content, dict):
+        content = json.dumps(json.loads(path.read_text("utf-8")) | content).encode()
+    path.write_bytes(path.read_bytes()[:-100] if content is None else content)
+    with pytest.raises(InputError, match="cannot be loaded") as refused:
+        load(copy, dtype="fp32", device="cpu")
+    assert part in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_tokenizer_of_another_model_is_refused_before_a_text_gets_its_ids(copy: Path) -> None:
+    path = copy / "tokenizer.json"
+    tokenizer = json.loads(path.read_text("utf-8"))
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    tokenizer["added_tokens"].append({"id": 10**6, "content": "tower", "special": False, **flags})
+    path.write_text(json.dumps(tokenizer), "utf-8")
+    with pytest.raises(InputError, match="ids without an embedding, such as that of 'tower'"):
+        load(copy, dtype="fp32", device="cpu")

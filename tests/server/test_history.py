@@ -69,7 +69,7 @@ def test_without_a_history_nothing_is_stored(tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.parametrize(
     ("missing", "history", "extra"),
-    [("veridical.server.desk", "history.db", "history"), ("psycopg", "postgresql://127.0.0.1/none", "postgres")],
+    [("veridical.server.desk", "history.db", "history"), ("pg8000", "postgresql://127.0.0.1/none", "postgres")],
 )
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, missing: str, history: str, extra: str) -> None:
     monkeypatch.setitem(sys.modules, missing, None)

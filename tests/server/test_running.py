@@ -272,6 +272,23 @@ def test_an_answer_that_nobody_reads_is_dropped_and_one_that_is_read_slowly_is_n
     assert (received == size) == reads
 
 
+def test_answers_that_are_read_too_slowly_take_only_so_much_memory() -> None:
+    limits = Limits(body_timeout=LIMIT, body_bytes=4_000_000, document_bytes=4_000_000, memory_bytes=8_000_000)
+    body = json.dumps({"cases": [{"response": "é" * 1_900_000}]}, ensure_ascii=False).encode()
+    settings = ServerSettings(detectors=(), own_detectors={"echo": Echo()}, limits=limits)
+    whole = 0
+    with running(settings) as url, ExitStack() as stack:
+        host, port = url.removeprefix("http://").split(":")
+        slow = [stack.enter_context(socket.create_connection((host, int(port)), timeout=LIMIT)) for _ in range(6)]
+        for connection in slow:
+            connection.sendall(head(len(body), "Connection: close\r\n") + body)
+            connection.recv(1)
+        for connection in slow:
+            with suppress(ConnectionError):
+                whole += sum(map(len, iter(lambda: connection.recv(1 << 20), b""))) > len(body)  # noqa: B023
+    assert 1 <= whole <= 3
+
+
 def test_a_body_of_unknown_length_is_cut_off(url: str) -> None:
     def chunks() -> Iterator[bytes]:
         for _ in range(50):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
+import ssl
 from contextlib import suppress
+from getpass import getuser
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +40,15 @@ def open_database(place: str | Path) -> Engine:
             url = make_url(text)
         except ArgumentError:
             raise InputError("the history is not a URL of a database", hint=_PLACES) from None
+    options: dict[str, Any] = {}
     if url.drivername == "postgresql":
-        url = url.set(drivername="postgresql+psycopg")
+        url, options = URL.create("postgresql+pg8000"), _postgres_options(url)
     if url.get_backend_name() not in ("sqlite", "postgresql"):
         raise InputError(f"histories are not kept in {url.get_backend_name()!r}", hint=_PLACES)
     try:
-        engine = create_engine(url, hide_parameters=True, pool_pre_ping=url.get_backend_name() == "postgresql")
+        engine = create_engine(
+            url, connect_args=options, hide_parameters=True, pool_pre_ping=url.get_backend_name() == "postgresql"
+        )
     except NoSuchModuleError:
         raise InputError(f"there is no driver {url.drivername!r}", hint=_PLACES) from None
     except ImportError:
@@ -50,6 +56,49 @@ def open_database(place: str | Path) -> Engine:
     if engine.dialect.name == "sqlite":
         _set_up_sqlite(engine)
     return engine
+
+
+def _postgres_options(url: URL) -> dict[str, Any]:
+    """Return the arguments of pg8000's `connect` for a URL, with the options, variables and passwords of libpq."""
+    query = {name: str(value) for name, value in url.query.items()}
+    given = os.environ.get
+    host = query.pop("host", None) or url.host or given("PGHOST") or "localhost"
+    port = url.port or int(given("PGPORT") or 5432)
+    user = url.username or given("PGUSER") or getuser()
+    database = url.database or given("PGDATABASE") or user
+    options: dict[str, Any] = {"user": user, "database": database, "application_name": "veridical"}
+    if host.startswith("/"):
+        options["unix_sock"] = f"{host}/.s.PGSQL.{port}"
+    else:
+        options |= {"host": host, "port": port}
+        mode, root = query.pop("sslmode", None) or given("PGSSLMODE") or "prefer", query.pop("sslrootcert", None)
+        if mode not in _SSL:
+            raise InputError(f"sslmode is {mode!r}", hint=f"one of {', '.join(_SSL)}")
+        options["ssl_context"] = _SSL[mode]
+        if mode.startswith("verify"):
+            options["ssl_context"] = ssl.create_default_context(cafile=root)
+            options["ssl_context"].check_hostname = mode == "verify-full"
+    if query:
+        hint = "host, sslmode and sslrootcert can be set"
+        raise InputError(f"the URL of the history has the option {next(iter(query))!r}", hint=hint)
+    password = url.password or given("PGPASSWORD") or _password_of(host, port, database, user)
+    return options | ({"password": password} if password else {})
+
+
+# what pg8000 takes: None is "if the server can"
+_SSL = {"disable": False, "allow": None, "prefer": None, "require": True, "verify-ca": True, "verify-full": True}
+
+
+def _password_of(host: str, port: int, database: str, user: str) -> str | None:
+    """Return the password in libpq's file of passwords."""
+    path = Path(os.environ.get("PGPASSFILE") or Path.home() / ".pgpass")
+    wanted = (host, str(port), database, user)
+    with suppress(OSError):
+        for line in path.read_text("utf-8").splitlines():
+            *fields, password = (re.sub(r"\\(.)", r"\1", part) for part in re.split(r"(?<!\\):", line))
+            if len(fields) == 4 and all(field in ("*", one) for field, one in zip(fields, wanted, strict=True)):
+                return password
+    return None
 
 
 def _set_up_sqlite(engine: Engine) -> None:

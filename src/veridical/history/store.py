@@ -102,7 +102,8 @@ class History:
             self._count = self._counted()
         except DBAPIError as error:
             self.close()
-            problem = str(error.orig).strip().partition("\n")[0]
+            cause = error.orig.args[0] if error.orig and error.orig.args else error.orig
+            problem = str(cause["M"] if isinstance(cause, dict) else error.orig).strip().partition("\n")[0]
             raise InputError(f"the history cannot be opened: {problem}", hint="check the path or URL") from None
         except BaseException:
             self.close()

@@ -17,7 +17,7 @@ from statistics import median
 from typing import Any
 
 from veridical.io.files import MAX_BYTES, decode_text, read_bytes
-from veridical.io.tables import DAMAGED_OFFICE_FILE, excel_sheets
+from veridical.io.tables import DAMAGED_OFFICE_FILE, check_parts, excel_sheets
 from veridical.records.errors import DataError, MissingExtraError
 from veridical.text.superscripts import raised
 
@@ -25,6 +25,7 @@ __all__ = ["CONVERTED_ENDINGS", "Document", "document_of", "load_document", "rea
 
 _HTML_ENDINGS = (".html", ".htm", ".xhtml")
 _MARKDOWN_ENDINGS = (".md", ".markdown")
+_MOST_GROWTH = 64 * 1024 * 1024  # bytes of unpacked XML: as objects, it takes up to 20 times as much memory
 CONVERTED_ENDINGS = frozenset({".pdf", ".docx", ".xlsx", *_HTML_ENDINGS, *_MARKDOWN_ENDINGS})
 """Endings of files that are converted, so that the text of the source differs from the file."""
 
@@ -76,6 +77,7 @@ def document_of(data: bytes, path: Path, *, encoding: str = "utf-8", max_charact
     if kind == ".pdf":
         document = _pdf(data, path, max_characters)
     elif kind in (".docx", ".xlsx"):
+        check_parts(data, path, len(data) + _MOST_GROWTH, hint="split it, or save it as text")
         document = (_docx if kind == ".docx" else _xlsx)(data, path, max_characters)
     elif kind in _HTML_ENDINGS:
         document = _html(decode_text(data, path, encoding=_html_encoding(data, encoding)), path)

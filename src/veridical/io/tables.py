@@ -32,6 +32,7 @@ __all__ = [
     "Choose",
     "ExcelSheet",
     "TableRow",
+    "check_parts",
     "csv_table",
     "delimiter_of",
     "excel_sheets",
@@ -264,10 +265,7 @@ def xlsx_table(path: Path, choose: Choose, *, max_bytes: int = MAX_BYTES) -> Ite
     refused.
     """
     data = read_bytes(path)
-    with suppress(BadZipFile), ZipFile(BytesIO(data)) as parts:
-        if sum(part.file_size for part in parts.infolist()) > _MOST_UNPACKED * max_bytes:
-            problem = f"more than {_MOST_UNPACKED * max_bytes:,} bytes in its parts"
-            raise DataError(problem, path=path, hint="split it, or save it as CSV")
+    check_parts(data, path, _MOST_UNPACKED * max_bytes, hint="split it, or save it as CSV")
     for _, is_hidden, rows, _ in excel_sheets(data, path):
         head: list[str] = []
         chosen: frozenset[str] = frozenset()
@@ -281,6 +279,21 @@ def xlsx_table(path: Path, choose: Choose, *, max_bytes: int = MAX_BYTES) -> Ite
                 chosen = _chosen(path, head, choose)
         if head:
             return
+
+
+def check_parts(data: bytes, path: Path, most: int, *, hint: str) -> None:
+    """Check the parts of an office file before they are unpacked. No more of a part is read than the size it declares.
+
+    Raises:
+        DataError: All parts together have more than `most` bytes, or two have the same name, so that programs differ in
+            what they show.
+    """
+    with suppress(BadZipFile), ZipFile(BytesIO(data)) as archive:
+        parts = archive.infolist()
+        if sum(part.file_size for part in parts) > most:
+            raise DataError(f"more than {most:,} bytes in its parts", path=path, hint=hint)
+        if len({part.filename for part in parts}) < len(parts):
+            raise DataError("two of its parts have the same name", path=path, hint="open it and save it again")
 
 
 class ExcelSheet(NamedTuple):

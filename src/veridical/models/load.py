@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,8 +20,8 @@ from veridical.inference.checkpoint import HHEM
 from veridical.inference.hub import HUB_NAME
 from veridical.inference.local_model import DTYPE_NAMES, Kind, LocalModel, kind_of, positions_of, require_models
 from veridical.io.files import read_text
-from veridical.io.strict_json import read_object
-from veridical.records.errors import InputError, MissingExtraError, UnknownNameError
+from veridical.io.strict_json import quoted, read_object
+from veridical.records.errors import InputError, MissingExtraError, UnknownNameError, VeridicalError
 
 if TYPE_CHECKING:
     import torch
@@ -166,10 +165,12 @@ def _load(
     local = Path(name_or_path).exists()
     try:
         config, tokenizer, model, kind, missing = _from_files(name_or_path, revision, dtype, trust_remote_code, kinds)
-    except (OSError, ValueError, KeyError, IndexError, struct.error) as error:
-        if isinstance(error, InputError):
-            raise
+    except VeridicalError:
+        raise
+    except Exception as error:  # files of strangers can break what reads them anywhere
         reason = str(error).strip().split("\n", 1)[0] or type(error).__name__
+        if "ignore_mismatched_sizes" in reason:
+            reason = "tensors have other sizes than config.json says"
         raise InputError(
             f"the model {name_or_path!r} cannot be loaded: {reason}",
             hint="a folder in Hugging Face format with safetensors and a fast tokenizer is needed, or a whole GGUF file"
@@ -185,6 +186,7 @@ def _load(
         raise InputError(
             f"the tokenizer of {name_or_path!r} gives no offsets", hint="a fast tokenizer (tokenizer.json) is needed"
         )
+    _check_ids(name_or_path, tokenizer, model)
     model.requires_grad_(False).train(False).to(device)
     fields = config.to_diff_dict()
     for field in ("_name_or_path", "transformers_version", "dtype", "torch_dtype"):
@@ -195,6 +197,18 @@ def _load(
     return LocalModel(
         model, tokenizer, name_or_path, commit, kind, positions_of(config, tokenizer), device, dtype, digest
     )
+
+
+def _check_ids(name_or_path: str, tokenizer: Any, model: Any) -> None:
+    """Raise `InputError` if a text could get an id without an embedding, other than those of special tokens."""
+    rows = model.get_input_embeddings().weight.shape[0]
+    special = {id for id, token in tokenizer.added_tokens_decoder.items() if token.special}
+    foreign = next((token for token, id in tokenizer.get_vocab().items() if id >= rows and id not in special), None)
+    if foreign is not None:
+        raise InputError(
+            f"the tokenizer of {name_or_path!r} has ids without an embedding, such as that of {quoted(foreign)}",
+            hint=f"the model has {rows:,} embeddings; take the tokenizer that belongs to it",
+        )
 
 
 def _from_files(

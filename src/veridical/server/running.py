@@ -75,8 +75,14 @@ class TimedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Watch whether the client reads the buffered data. Nothing else does this after the response has ended."""
+        """Watch whether the client reads the buffered data. Nothing else does this after the response has ended.
+
+        If all clients together leave more than `limits.memory_bytes` unread, the largest answer is dropped.
+        """
         super().pause_writing()
+        unread = {other: other.transport.get_write_buffer_size() for other in self.connections}
+        if sum(unread.values()) > self.limits.memory_bytes:
+            max(unread, key=unread.__getitem__).transport.abort()
         self._await_reader()
 
     def resume_writing(self) -> None:

@@ -49,7 +49,7 @@ class Limits:
             together.
         memory_bytes: The most bytes that the bodies of all requests in progress may take. If a request needs more, it
             is refused with 429. A single client (identified by its key, or by its address) may use three quarters of
-            them.
+            them. Unread parts of answers may take as much. If they take more, the largest answer is dropped.
         documents: The largest number of uploaded documents that are read at the same time, each in a process of its
             own.
         document_memory: The most bytes of memory for such a process, if the operating system can limit them.
