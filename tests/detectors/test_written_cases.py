@@ -1,4 +1,4 @@
-"""The rules decide sources, right statements and wrong ones of six kinds; where none applies, the encoder decides."""
+"""The rules find wrong statements of six kinds, and nothing in right ones or in the sources themselves."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from tests.detectors.test_signs import case
 from tests.written_cases import CASES
 from veridical.detectors.discrepancies.finding import discrepancies
 
-BY_ENCODER = {"The form was signed on 12 May 2021."}
-
 
 @pytest.mark.parametrize("kind", CASES)
 def test_wrong_statements_are_discrepancies_and_right_ones_are_none(kind: str) -> None:
     for source, right, wrong in CASES[kind]:
         assert discrepancies(case(source, right)) == discrepancies(case(source, source)) == (), right
-        assert (discrepancies(case(source, wrong)) != ()) == (wrong not in BY_ENCODER), wrong
+        assert discrepancies(case(source, wrong)) != (), wrong

@@ -24,6 +24,7 @@ class Discrepancy:
         reason: What the sources say there, or that no source says anything.
         correction: The text that should replace the place. None if this text is not clear.
         evidence: The passage that contradicts the response. Empty if no source says anything.
+        within: The value that the place is a part of. The other words of the value are right.
     """
 
     span: Span
@@ -31,6 +32,7 @@ class Discrepancy:
     reason: str
     correction: str | None = None
     evidence: tuple[Evidence, ...] = ()
+    within: Span | None = None
 
     def verdict(self, score: float) -> Verdict:
         """Return the verdict on the place, with a score in [0, 1]."""
@@ -91,7 +93,7 @@ def with_verdicts(
             span, score = sentences_scored[i].span, max(sentences_scored[i].score, at_least)
             put(i, Verdict(Span(min(span.start, each.span.start), max(span.end, each.span.end)), score))
             added.append(each.verdict(score))
-    end_before = furthest_end(verdict.span for verdict in added)
+    end_before = furthest_end(each.within or each.span for each in found)
     others = [word for word in words if end_before(word.span.start + 1) < word.span.end]
     verdicts = tuple(sorted((*others, *added), key=lambda verdict: verdict.span))
     return verdicts, tuple(sorted(sentences_scored, key=lambda sentence: sentence.span))

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 from veridical.detectors.discrepancies.discrepancy import Discrepancy
 from veridical.records.types import Case, Evidence
-from veridical.text.counterparts import Counterpart, compare_mention, stated
+from veridical.text.counterparts import Counterpart, compare_mention, replacement, stated
 from veridical.text.mentions import Mention, Sentence, index_of
-from veridical.text.quantities import in_sentence
 from veridical.text.vocabulary import NEGATED
 
 __all__ = ["other_values"]
@@ -35,7 +34,7 @@ def other_values(case: Case) -> Iterator[Discrepancy]:
     >>> from veridical.records.types import Source
     >>> case = Case("1", "The tower is 964 m tall.", (Source("s", "The tower in Rome is 971 m tall."),))
     >>> [(each.span.of(case.response), each.reason) for each in other_values(case)]
-    [('964 m', 'the source has 971 m, not 964 m')]
+    [('964', 'the source has 971 m, not 964 m')]
     """
     index = index_of(tuple(source.text for source in case.sources))
     for sentence in index_of((case.response,)).sentences:
@@ -56,7 +55,8 @@ def other_values(case: Case) -> Iterator[Discrepancy]:
                 continue  # a conversion is rounded
             reason = f"the source has {other}, not {old}"
             evidence = (Evidence(case.sources[source.text_i].id, source.span),)
-            yield Discrepancy(mention.span, _KINDS.get(mention.kind, "value"), reason, in_sentence(other), evidence)
+            span, new = replacement(sentence, mention, source, found.mention)
+            yield Discrepancy(span, _KINDS.get(mention.kind, "value"), reason, new, evidence, within=mention.span)
 
 
 def _is_clear(sentence: Sentence, mention: Mention) -> bool:
