@@ -173,7 +173,7 @@ def proxied_stream(n: int) -> Callable[[], object]:
     async def run() -> None:
         settings = ServerSettings(detectors=(), own_detectors={"overlap": Overlap()})
         service = Service(settings)
-        service.start()
+        await service.start()
 
         async def chunks() -> AsyncIterator[dict[str, object]]:
             for _ in range(n):

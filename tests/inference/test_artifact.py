@@ -41,13 +41,16 @@ def test_there_and_back(artifact: Artifact, tmp_path: Path) -> None:
 
 
 def test_another_model_is_refused_and_the_difference_named(tiny_model: Get, tmp_path: Path) -> None:
-    base = base_of(tiny_model("llama"))
-    check_base(base, tiny_model("llama"))
+    size = {"vocab_size": 480}  # enough for both tokenizers
+    base = base_of(tiny_model("llama", **size))
+    check_base(base, tiny_model("llama", **size))
     others = {
         "architecture differs .llama, here gpt2": tiny_model("gpt2"),
-        "tokenizer differs": tiny_model("llama", tokenizer="metaspace", vocab_size=base.vocabulary),
-        "number of layers differs .2, here 3": load(tiny("llama", tmp_path / "3", num_hidden_layers=3), dtype="fp32"),
-        "weights differs": load(tiny("llama", tmp_path / "seed", seed=1), dtype="fp32"),
+        "tokenizer differs": tiny_model("llama", tokenizer="metaspace", **size),
+        "number of layers differs .2, here 3": load(
+            tiny("llama", tmp_path / "3", num_hidden_layers=3, **size), dtype="fp32"
+        ),
+        "weights differs": load(tiny("llama", tmp_path / "seed", seed=1, **size), dtype="fp32"),
     }
     for match, model in others.items():
         with pytest.raises(InputError, match=match):

@@ -21,7 +21,7 @@ from veridical.detectors.claims.few_shot import draw_few_shot, few_shot_option
 from veridical.detectors.claims.llm_checker import METHODS, LLMChecker
 from veridical.detectors.claims.qa_checker import QAChecker
 from veridical.detectors.discrepancies.discrepancy import Discrepancy
-from veridical.detectors.discrepancies.finding import discrepancies
+from veridical.detectors.discrepancies.finding import MISSING_VALUES, discrepancies
 from veridical.detectors.discrepancies.values import ambiguous_dates
 from veridical.llm.connection import OPTIONS, Connection
 from veridical.llm.prompts import prompt
@@ -266,7 +266,7 @@ class Verify:
                 result = replace(result, unjudged=(Span(0, len(to_check.claim.text)),))
             claim_results.append((to_check.claim, result))
         by_rule = isinstance(self.checker, DetectorChecker)
-        found = discrepancies(plan.case) if by_rule else ()
+        found = discrepancies(plan.case, MISSING_VALUES) if by_rule else ()
         claim_results = [(claim, _with_found(claim, result, found)) for claim, result in claim_results]
         outside = [each.verdict(1.0) for each in found if not any(_holds(claim, each) for claim, _ in claim_results)]
         citations = self._citation_verdicts(plan, claim_results, results[n_claims : n_claims + n_single])

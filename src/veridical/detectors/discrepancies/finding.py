@@ -17,7 +17,7 @@ from veridical.detectors.discrepancies.yes_no import yes_no_discrepancies
 from veridical.records.spans import overlapping, union
 from veridical.records.types import Case
 
-__all__ = ["RULES", "discrepancies"]
+__all__ = ["MISSING_VALUES", "RULES", "discrepancies"]
 
 
 RULES: Mapping[str, tuple[Callable[[Case], Iterator[Discrepancy]], str]] = {
@@ -31,6 +31,8 @@ RULES: Mapping[str, tuple[Callable[[Case], Iterator[Discrepancy]], str]] = {
     "speakers": (speaker_discrepancies, "words of another speaker"),
 }
 """The rules by name, each with what it finds."""
+MISSING_VALUES = frozenset({"other_values"})
+"""The rules whose findings are values that no source has, which detectors by word overlap flag anyway."""
 
 
 @lru_cache(maxsize=32)  # a detector and its checks ask about the same case

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from veridical.detectors.discrepancies.discrepancy import with_verdicts
-from veridical.detectors.discrepancies.finding import discrepancies
+from veridical.detectors.discrepancies.finding import MISSING_VALUES, discrepancies
 from veridical.detectors.discrepancies.references import known_in_other_forms
 from veridical.detectors.discrepancies.values import ambiguous_dates
 from veridical.detectors.overlap.counting import clipped_overlap
@@ -148,7 +148,7 @@ def _judge(case: Case, by: str, response: Profile, profiles: Sequence[Profile]) 
             elif support is not None:
                 verdicts.append(Verdict(Span(*match.span()), 1.0, reason="not in any source"))
         if response.normalization.signs:
-            verdicts = list(with_verdicts(case.response, discrepancies(case), verdicts)[0])
+            verdicts = list(with_verdicts(case.response, discrepancies(case, MISSING_VALUES), verdicts)[0])
             notes += ambiguous_dates(case)
     return Judgement(
         case.id,
