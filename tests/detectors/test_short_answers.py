@@ -62,6 +62,7 @@ def test_units_come_back_to_their_places(answer: str, question: str) -> None:
 
 LIBRARIES = Source("s", "It rains. The old library opened in 1913. It burnt down in 1930. The new one opened in 1931.")
 WHEN = "When did the new library open?"
+WHO = "Who designed the new library?"
 
 
 def places(answer: str, *sources: Source, question: str | None = WHEN) -> list[str]:
@@ -125,13 +126,15 @@ def test_the_best_place_of_a_short_answer_counts(tmp_path: Path) -> None:
     ("response", "question", "wanted"),
     [
         ("The new library opened in 1931.", WHEN, "1931"),
-        ("The new library was designed by Anna Berg.", "Who designed the new library?", "Anna Berg"),
+        ("The new library was designed by Anna Berg.", WHO, "Anna Berg"),
         ("It opened in 1931, after the fire of 1930.", WHEN, None),
         ("It did not open in 1931, I think.", WHEN, None),
         ("It opened. That was in 1931.", WHEN, None),
         ("The new library opened in 1931.", "Which library opened in 1931?", None),
         ("The new library opened in 1931.", None, None),
         ("1931.", WHEN, None),  # it is the whole response
+        # a name of more words than a short answer has
+        ("It was Royal Welsh Stained Glass Painters Guild Hall.", WHO, None),
         (f"The {'very ' * 20}new library opened in 1931.", WHEN, None),
     ],
 )

@@ -107,7 +107,8 @@ def in_its_places(case: Case) -> list[Case]:
 def answer_in(case: Case) -> Span | None:
     """Return the only value or name of a short statement that its question lacks: what answers the question.
 
-    None if the response has several, a negation, several sentences, or more than `_LONGEST_STATEMENT` words.
+    None if the response has several, a negation, several sentences, or more than `_LONGEST_STATEMENT` words, or if the
+    name has more than `MOST_WORDS` words.
 
     >>> case = Case("1", "The new library opened in 1931.", question="When did the new library open?")
     >>> answer_in(case).of(case.response)
@@ -121,7 +122,7 @@ def answer_in(case: Case) -> Span | None:
     mentions = [each for sentence in SentenceIndex((case.response,)).sentences for each in sentence.mentions]
     new = [each.span for each in mentions if not all(key in in_question for key in each.keys)]
     span = Span(min(each.start for each in new), max(each.end for each in new)) if new else None
-    return span if span in new else None
+    return span if span in new and len(words(span.of(case.response))) <= MOST_WORDS else None
 
 
 def _windows(text: str, pattern: re.Pattern[str]) -> Iterator[str]:
