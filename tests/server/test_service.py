@@ -477,8 +477,9 @@ def with_a_revision(test: Callable[[Service, Gated, Any], Awaitable[None]], grac
         settings = ServerSettings(detectors=(), own_detectors={"gated": detector}, limits=limits)
         service = Service(settings)
         await service.start()
-        while service.loading:  # otherwise the first batch may have the warm-up and the revision
-            await asyncio.sleep(0)
+        async with asyncio.timeout(LIMIT):
+            while service.loading:  # otherwise the first batch may have the warm-up and the revision
+                await asyncio.sleep(0)
         revising = asyncio.create_task(service.revise_cases([Case("1", "It rains. Pigs 1.")], ReviseRequest(cases=[])))
         try:
             async with asyncio.timeout(LIMIT):

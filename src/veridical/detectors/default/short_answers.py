@@ -18,7 +18,7 @@ import numpy as np
 from veridical.detectors.tokens.scoring import ScoredResponse
 from veridical.records.spans import Span
 from veridical.records.types import Case, Source
-from veridical.text.mentions import SentenceIndex
+from veridical.text.mentions import read_sentences
 from veridical.text.segment import sentences, word_forms, words
 from veridical.text.vocabulary import NEGATED
 
@@ -114,12 +114,14 @@ def answer_in(case: Case) -> Span | None:
     >>> answer_in(case).of(case.response)
     '1931'
     """
-    if not case.question or not MOST_WORDS < len(words(case.response)) <= _LONGEST_STATEMENT:
+    question = case.question or ""
+    asked = 0 < len(question) <= _LONGEST_QUESTION
+    if not asked or not MOST_WORDS < len(words(case.response)) <= _LONGEST_STATEMENT:
         return None
     if NEGATED.search(case.response) or len(sentences(case.response)) != 1:
         return None
-    in_question = SentenceIndex((case.question,))
-    mentions = [each for sentence in SentenceIndex((case.response,)).sentences for each in sentence.mentions]
+    in_question = {key for _, keys in read_sentences(question) for key in keys}
+    mentions = [each for sentence, _ in read_sentences(case.response) for each in sentence.mentions]
     new = [each.span for each in mentions if not all(key in in_question for key in each.keys)]
     span = Span(min(each.start for each in new), max(each.end for each in new)) if new else None
     return span if span in new and len(words(span.of(case.response))) <= MOST_WORDS else None

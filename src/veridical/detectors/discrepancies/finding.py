@@ -35,15 +35,20 @@ MISSING_VALUES = frozenset({"other_values"})
 """The rules whose findings are values that no source has, which detectors by word overlap flag anyway."""
 
 
-@lru_cache(maxsize=32)  # a detector and its checks ask about the same case
 def discrepancies(case: Case, without: frozenset[str] = frozenset()) -> tuple[Discrepancy, ...]:
     """Return the discrepancies between the response and its sources, in order.
 
     If two discrepancies overlap, only the one from the earlier rule is returned. Rules named in `without` are left out.
     """
     found: list[Discrepancy] = []
-    for name, (find, _) in RULES.items() if any(source.text for source in case.sources) else ():
+    for name in RULES if any(source.text for source in case.sources) else ():
         if name not in without:
             joined = union(each.span for each in found)
-            found += [each for each in find(case) if not overlapping(joined, each.span)]
+            found += [each for each in _found(name, case) if not overlapping(joined, each.span)]
     return tuple(sorted(found, key=lambda each: each.span))
+
+
+@lru_cache(maxsize=32 * len(RULES))  # several detectors, and one detector several times, ask about the same case
+def _found(name: str, case: Case) -> tuple[Discrepancy, ...]:
+    find, _ = RULES[name]
+    return tuple(find(case))

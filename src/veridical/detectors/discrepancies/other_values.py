@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from veridical.detectors.discrepancies.discrepancy import Discrepancy
+from veridical.detectors.explanation.contradiction import TIMES
 from veridical.records.types import Case, Evidence
 from veridical.text.counterparts import Counterpart, compare_mention, replacement, stated
 from veridical.text.mentions import Mention, Sentence, index_of
@@ -15,7 +16,6 @@ __all__ = ["other_values"]
 
 _ALL = 0.95  # proportion of the weight of the sentence's other words
 _LEAST_WORDS = 2  # content words besides the value
-_KINDS = {"year": "time", "date": "time", "month": "time", "weekday": "time", "time": "time"}
 _DERIVED = re.compile(  # other values may follow from a source sentence with these
     r"\b(?:after|all|another|before|both|double|each|earlier|every|fewer|half|halves|later|less|more|other|per|quarters?|"
     r"remaind\w*|rest|thirds?|total\w*|triple|twice)\b",
@@ -56,7 +56,8 @@ def other_values(case: Case) -> Iterator[Discrepancy]:
             reason = f"the source has {other}, not {old}"
             evidence = (Evidence(case.sources[source.text_i].id, source.span),)
             span, new = replacement(sentence, mention, source, found.mention)
-            yield Discrepancy(span, _KINDS.get(mention.kind, "value"), reason, new, evidence, within=mention.span)
+            kind = "time" if mention.kind in TIMES else "value"
+            yield Discrepancy(span, kind, reason, new, evidence, within=mention.span)
 
 
 def _is_clear(sentence: Sentence, mention: Mention) -> bool:
