@@ -127,6 +127,8 @@ def test_the_best_place_of_a_short_answer_counts(tmp_path: Path) -> None:
     [
         ("The new library opened in 1931.", WHEN, "1931"),
         ("The new library was designed by Anna Berg.", WHO, "Anna Berg"),
+        ("It was opened in the year 1931.", WHEN, "1931"),
+        ("Rain had flooded the old market in 1931.", WHEN, None),  # it answers another question
         ("It opened in 1931, after the fire of 1930.", WHEN, None),
         ("It did not open in 1931, I think.", WHEN, None),
         ("It opened. That was in 1931.", WHEN, None),

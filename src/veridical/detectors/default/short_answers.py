@@ -27,6 +27,7 @@ __all__ = ["MOST_WORDS", "answer_in", "in_its_places", "with_question", "without
 MOST_WORDS = 5
 """The most words of a short answer."""
 _LONGEST_STATEMENT = 20  # words
+_LEAST_SHARE = 0.5  # of the other content words of a statement that answers a question
 _LONGEST_QUESTION = 400  # characters; a longer one is a task with its context
 _MOST_PLACES = 8
 _AROUND = 160  # characters on each side of an answer in a long sentence
@@ -107,8 +108,9 @@ def in_its_places(case: Case) -> list[Case]:
 def answer_in(case: Case) -> Span | None:
     """Return the only value or name of a short statement that its question lacks: what answers the question.
 
-    None if the response has several, a negation, several sentences, or more than `_LONGEST_STATEMENT` words, or if the
-    name has more than `MOST_WORDS` words.
+    None if the statement does not answer the question, because the question has fewer than half of its other content
+    words. Also None if the response has several such values or names, a negation, several sentences, or more than
+    `_LONGEST_STATEMENT` words, or if the name has more than `MOST_WORDS` words.
 
     >>> case = Case("1", "The new library opened in 1931.", question="When did the new library open?")
     >>> answer_in(case).of(case.response)
@@ -121,10 +123,14 @@ def answer_in(case: Case) -> Span | None:
     if NEGATED.search(case.response) or len(sentences(case.response)) != 1:
         return None
     in_question = {key for _, keys in read_sentences(question) for key in keys}
-    mentions = [each for sentence, _ in read_sentences(case.response) for each in sentence.mentions]
-    new = [each.span for each in mentions if not all(key in in_question for key in each.keys)]
+    read = [sentence for sentence, _ in read_sentences(case.response)]
+    new = [each.span for sentence in read for each in sentence.mentions if not in_question.issuperset(each.keys)]
     span = Span(min(each.start for each in new), max(each.end for each in new)) if new else None
-    return span if span in new and len(words(span.of(case.response))) <= MOST_WORDS else None
+    if span not in new or len(words(span.of(case.response))) > MOST_WORDS:
+        return None
+    others = [token for sentence in read for token in sentence.tokens if token.keys and not token.span.overlaps(span)]
+    shared = sum(not in_question.isdisjoint(token.keys) for token in others)
+    return span if shared >= _LEAST_SHARE * len(others) else None
 
 
 def _windows(text: str, pattern: re.Pattern[str]) -> Iterator[str]:
