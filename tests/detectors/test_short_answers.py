@@ -164,7 +164,7 @@ def test_the_answer_in_a_statement_is_also_read_as_a_short_answer(tmp_path: Path
         assert before.hallucination is not None
         assert judgement.hallucination is not None
         if low:
-            assert judgement.hallucination == before.hallucination, "the higher of both counts"
+            assert judgement.hallucination < before.hallucination
         else:
-            assert judgement.hallucination == pytest.approx(1.0, abs=1e-3)
-            assert word.score == judgement.hallucination
+            assert judgement.hallucination > before.hallucination
+            assert word.score == judgement.hallucination > 0.9

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from veridical.detectors.default.regressions import LevelModel, level_models, sentence_rows, source_rows, word_table
 from veridical.detectors.default.rules import COPIED, DENIED, RULES, score
-from veridical.detectors.default.second_reader import best_weight, with_reader
+from veridical.detectors.default.second_reader import best_weight, combined, log_odds_of, with_reader
 from veridical.detectors.discrepancies.discrepancy import with_verdicts
 from veridical.detectors.discrepancies.finding import discrepancies
 from veridical.detectors.discrepancies.values import ambiguous_dates
@@ -51,6 +51,7 @@ __all__ = ["ENCODER", "KIND", "PACKAGED", "Default", "coverage_case"]
 KIND = "default"
 PACKAGED = Path(__file__).parent / "model"
 ENCODER = "encoder"
+_ANSWER = 2 / 3  # weight of the answer in a statement, read as a short answer
 _BATCH = 64  # cases to score at a time while the weight of a reader is fitted
 _PRECISIONS = ("int8", "fp32", "torch")
 
@@ -312,11 +313,12 @@ class Default:
                 trained_on = (*trained_on, "one-word response")
             if self._short_answer is not None and scored.answer is not None and scored.whole > COPIED:
                 answer, logit = scored.answer
-                (probability,) = self._short_answer.apply([logit]).tolist()
-                of_sentences = [max(of_sentence, probability) for of_sentence in of_sentences]
-                if probability >= self._levels[Level.RESPONSE].threshold:
+                threshold = self._levels[Level.RESPONSE].threshold
+                reading = log_odds_of(self._short_answer.apply([logit])[0], threshold)
+                of_sentences = [combined(score, reading, threshold, _ANSWER) for score in of_sentences]
+                if (highest := max(of_sentences)) >= threshold:
                     verdicts = tuple(
-                        replace(word, score=max(word.score, probability)) if answer.contains(word.span) else word
+                        replace(word, score=max(word.score, highest)) if answer.contains(word.span) else word
                         for word in verdicts
                     )
             sentences = tuple(
