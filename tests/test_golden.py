@@ -27,7 +27,7 @@ DETECTORS = [
     "verify:overlap:values,citations=all+missing+each",
     f"selfcheck:overlap,model=scripted:{FOLDER / 'replies.json'},samples=2",
 ]
-TOLERANCE = 0.01  # a processor that adds up in another order rounds some activations to the next 8-bit number
+TOLERANCE = 0.05  # a processor that adds up in another order rounds some activations to the next 8-bit number
 
 
 def run(*args: str) -> str:
@@ -44,6 +44,23 @@ def results() -> list[Any]:
         for judgement in line["judgements"]:
             del judgement["case_id"]
     return lines
+
+
+def without_close_calls(found: list[Any], stored: list[Any]) -> None:
+    """Drop what another processor may see otherwise: how the default detector explains a word, except by another value.
+
+    And whether a word is flagged whose score is close to the threshold.
+    """
+    for one, other in zip(found, stored, strict=True):
+        threshold = other["decisions"][0]["thresholds"]["span"]
+        verdicts = other["judgements"][0].get("verdicts", [])
+        clear = {index for index, verdict in enumerate(verdicts) if abs(verdict["score"] - threshold) > TOLERANCE}
+        sure = {index for index in clear if "correction" in verdicts[index]}
+        for line in (one, other):
+            for index, verdict in enumerate(line["judgements"][0].get("verdicts", [])):
+                for name in () if index in sure else set(verdict) - {"span", "score"}:
+                    del verdict[name]
+            line["decisions"][0]["verdicts"] = sorted(clear & set(line["decisions"][0].get("verdicts", [])))
 
 
 def rounded(value: Any) -> Any:
@@ -69,7 +86,9 @@ def differences(found: Any, stored: Any, place: str = "") -> list[str]:
 @pytest.mark.skipif(not PACKAGED.is_dir(), reason="the default detector is not in this checkout")
 def test_results_are_those_that_are_stored() -> None:
     stored = [json.loads(line) for line in RESULTS.read_text("utf-8").splitlines()]
-    assert not differences(rounded(results()), stored)
+    found = rounded(results())
+    without_close_calls(found, stored)
+    assert not differences(found, stored)
 
 
 def test_the_printed_report_is_the_stored_one() -> None:
