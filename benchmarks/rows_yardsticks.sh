@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Measures detectors by the yardsticks: `benchmarks/rows_yardsticks.sh FOLDER [DETECTOR…]` with the data sets in FOLDER; without detectors
 # `default` and `overlap`. First the written statements, pairs and answers (dev), by tag and kind, with the passage alone and among two foreign
-# ones; then the test documents of the labelled sets and of short answers. The baseline `response_words` is measured next to them, and everything at the thresholds that
-# `veridical check` applies. An interrupted run continues; rows of a detector that changed without its name must be deleted first.
+# ones; then the test documents of the labelled sets and of short answers, also in other languages. The baseline `response_words` is measured
+# next to them, and everything at the thresholds that `veridical check` applies. An interrupted run continues; rows of a detector that changed without its name must be deleted first.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 data=${1:?the folder with the data sets}
@@ -41,4 +41,6 @@ for one in languages/xquad.en plain/qa_passages/tydiqa.goldp.en.train; do
       --out benchmarks/rows/yardsticks-short-answers.jsonl >/dev/null
   done
 done
-for one in yardsticks-written yardsticks yardsticks-short-answers; do "$veridical" bench table "benchmarks/rows/$one.jsonl" --format markdown; done
+"$veridical" bench "$@" --data "short_answers:$data/languages" --fit none --sample 250 --group-by language --metrics "$metrics" \
+  --out benchmarks/rows/yardsticks-languages.jsonl >/dev/null
+for one in yardsticks-written yardsticks yardsticks-short-answers yardsticks-languages; do "$veridical" bench table "benchmarks/rows/$one.jsonl" --format markdown; done

@@ -334,6 +334,20 @@ def results(name: str, metrics: str) -> Callable[[], str]:
     return made
 
 
+def short_answers_by_language() -> str:
+    """The default detector's figures for short answers, by language."""
+    from veridical_lab.bench.results import read_result_rows
+
+    rows = [row for row in read_result_rows([ROWS / "yardsticks-languages.jsonl"]) if row.group is not None]
+    lines = ["| language | n | ROC AUC | right ones flagged | wrong ones found |", "|---|---:|---|---|---|"]
+    for row in sorted(rows, key=lambda each: each.group or ""):
+        if row.detector == "default":
+            figures = [row.metrics[name] for name in ("roc_auc", "false_alarms", "recall")]
+            cells = [f"{each.value:.2f} [{each.low:.2f}, {each.high:.2f}]" for each in figures]
+            lines.append(f"| {(row.group or '').removeprefix('language=')} | {row.n} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def yardsticks() -> str:
     """The default detector beside the baselines: means over the labelled sets, written sets, pairs by kind of error."""
     from veridical_lab.bench.results import read_result_rows
@@ -1194,6 +1208,7 @@ def rules() -> str:
     effects = {
         "rewrite": "changes what the encoder reads",
         "places": "has the encoder read parts of the sources alone",
+        "locate": "its places are compared with the question",
         "answer": "is also read by itself, as a short answer",
         "adjust": "decides about the sentence",
         "supported": "its words count as supported",
@@ -1297,6 +1312,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
         "docs/detectors/default.md",
         results("yardsticks-short-answers.jsonl", "roc_auc false_alarms recall"),
     ),
+    "results-languages": ("docs/detectors/default.md", short_answers_by_language),
     "papers": ("docs/papers.md", papers),
     "corrections": ("docs/explanations.md", corrections),
     "contradictions": ("docs/explanations.md", contradictions),

@@ -153,7 +153,8 @@ def test_the_answer_in_a_statement_is_also_read_as_a_short_answer(tmp_path: Path
     plain = Default(folder, without=frozenset({"answer"}))
     (short,) = score(plain.scorer, [replace(case, response="1913")])
     (scored,) = score(plain.scorer, [case])
-    assert scored.answer == (Span(26, 30), short.whole)
+    assert scored.answer is not None
+    assert (scored.answer[0], scored.answer[1].whole) == (Span(26, 30), short.whole)
     (before,) = plain.judge([case])
     document = json.loads((folder / DETECTOR).read_text())
     for intercept, low in ((9.0, False), (-9.0, True)):

@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 
 from veridical.records.spans import Span
 from veridical.text import quantities
-from veridical.text.segment import _BEYOND_LATIN, _UNSPACED, marks
+from veridical.text.segment import _BEYOND_LATIN, UNSPACED, marks
 from veridical.text.spellings import WordPairs, adjacent_words
 from veridical.text.stemmer import stem
 from veridical.text.stopwords import STOP_WORDS
@@ -70,7 +70,7 @@ _LETTERS = rf"{_QUICK}|[^\W_]+(?:\u00ad[^\W_]+)*"
 
 @cache
 def _rare() -> re.Pattern[str]:
-    return re.compile(f"[{_UNSPACED}{marks()}\u200c\u200d]")
+    return re.compile(f"[{UNSPACED}{marks()}\u200c\u200d]")
 
 
 def _content_pattern(folded: str) -> str:
@@ -89,7 +89,7 @@ def _content_pattern(folded: str) -> str:
 @cache  # the string is long, and every profile holds it
 def _any_script() -> str:
     mark = rf"[{marks()}\u200c\u200d]"
-    return rf"{_QUICK}|[^\W_{_UNSPACED}](?:[^\W_{_UNSPACED}]|{mark})*|(?![\W_])[{_UNSPACED}]{mark}*"
+    return rf"{_QUICK}|[^\W_{UNSPACED}](?:[^\W_{UNSPACED}]|{mark})*|(?![\W_])[{UNSPACED}]{mark}*"
 
 
 @cache

@@ -20,12 +20,13 @@ from veridical.records.spans import Span
 from veridical.text.recent import Recent
 from veridical.text.vocabulary import MONTHS, WEEKDAYS
 
-__all__ = ["has_words", "sentences", "word_forms", "words"]
+__all__ = ["UNSPACED", "has_words", "sentences", "word_forms", "words"]
 
-_UNSPACED = (
+UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003134f"
 )
+"""The characters of scripts without spaces between words, for a character class of a regular expression."""
 _ASCII_WORD = re.compile(
     r"[0-9]+(?:[.,][0-9]+)*[A-Za-z0-9]*(?:'[A-Za-z][A-Za-z0-9]*)?|[A-Za-z][A-Za-z0-9]*(?:'[A-Za-z0-9]+)*"
 )
@@ -60,10 +61,10 @@ def _word_pattern(marked: bool = True) -> re.Pattern[str]:
     Set `marked` to False for text without combining marks and scripts without spaces: the pattern is then shorter.
     """
     mark = f"[{marks()}\u200c\u200d]" if marked else ""
-    letter = rf"(?:[^\W_{_UNSPACED}]{mark}*)" if marked else r"[^\W_]"
+    letter = rf"(?:[^\W_{UNSPACED}]{mark}*)" if marked else r"[^\W_]"
     joined = rf"{letter}+(?:['’]{letter}+)*"
     number = rf"\d+(?:[.,]\d+)*{letter}*(?:['’](?!\d){letter}+)?"
-    unspaced = rf"|(?=[^\W_])[{_UNSPACED}]{mark}*" if marked else ""
+    unspaced = rf"|(?=[^\W_])[{UNSPACED}]{mark}*" if marked else ""
     return re.compile(f"{_QUICK}|{number}|{joined}{unspaced}")
 
 

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from veridical.datasets.split import content_hash
-from veridical.detectors.default.detector import ENCODER, KIND, Default
+from veridical.detectors.default.detector import ENCODER, KIND, LOCATED, SENTENCE_ENCODER, Default
+from veridical.detectors.default.second_reader import log_odds_of
 from veridical.detectors.tokens.artifact import BACKBONE, ONNX, load_tokens
 from veridical.detectors.tokens.detector import Tokens
 from veridical.inference.artifact import DETECTOR, FORMAT
@@ -182,7 +183,7 @@ def assemble(
     """Export an encoder, fit the regressions on validation examples, and write the detector to a folder.
 
     If `validation` has no labels of a level, or no short answers, the regression or curve for them is taken from the
-    detector in the folder `base`.
+    detector in the folder `base`. So is its sentence encoder, if it has one.
     """
     of_each = max(_ROUNDED_FOR, _ROUNDED_IN_ALL // len(validation))
     examples = [example for of_set in some_of_each(validation, of_each).values() for example in of_set]
@@ -204,6 +205,12 @@ def assemble(
         classifier, encoder_folder, ignore=shutil.ignore_patterns("checkpoint", "model.safetensors", "model.onnx*")
     )
     split(encoder_folder / ONNX, "int8")
+    if base is not None and LOCATED in old:
+        shutil.copytree(base / SENTENCE_ENCODER, out / SENTENCE_ENCODER, dirs_exist_ok=True)
+        change = log_odds_of(threshold, old[Level.RESPONSE.value]["threshold"])
+        located = {name: {**each, "intercept": each["intercept"] + change} for name, each in old[LOCATED].items()}
+    else:
+        located = None
     document = {
         "veridical": f"detector/{FORMAT}",
         "kind": KIND,
@@ -211,6 +218,7 @@ def assemble(
         **{level.value: model.to_json() for level, model in models.items()},
         **{name: old[name] for name in curves if name in old},
         **{name: curve.parameters() for name, curve in curves.items() if curve is not None},
+        **({} if located is None else {LOCATED: located}),
         "training": {
             "validation": content_hash(e for examples in validation.values() for e in examples),
             "sets": {name: len(examples) for name, examples in validation.items()},

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from veridical.detectors.default.localization import AnswerCurve
 from veridical.detectors.default.regressions import LevelModel, level_models, sentence_rows, source_rows, word_table
 from veridical.detectors.default.rules import COPIED, DENIED, RULES, score
 from veridical.detectors.default.second_reader import best_weight, combined, log_odds_of, with_reader
@@ -25,13 +26,14 @@ from veridical.detectors.discrepancies.discrepancy import with_verdicts
 from veridical.detectors.discrepancies.finding import discrepancies
 from veridical.detectors.discrepancies.values import ambiguous_dates
 from veridical.detectors.explanation import explained
-from veridical.detectors.scope import limits_of
+from veridical.detectors.scope import Limit, limits_of
 from veridical.detectors.tokens.artifact import BACKBONE, ONNX, load_tokens
 from veridical.detectors.tokens.scoring import PairScorer, ScoredResponse
 from veridical.inference.artifact import DETECTOR, description
-from veridical.inference.onnx_runtime import load_onnx
+from veridical.inference.onnx_runtime import described, load_onnx
 from veridical.inference.pair_runner import PairRunner
 from veridical.inference.pairs import PairEncoder
+from veridical.inference.sentence_encoder import SentenceEncoder
 from veridical.metrics.calibrators import Isotonic, Platt, calibrator
 from veridical.records.detector import Detector, DetectorContext, DetectorInfo, fingerprint_of, info_of
 from veridical.records.errors import DataError, InputError, UnknownNameError
@@ -46,11 +48,24 @@ from veridical.text.segment import has_words, word_forms
 if TYPE_CHECKING:
     from veridical.detectors.tokens.detector import Tokens
 
-__all__ = ["ENCODER", "KIND", "PACKAGED", "Default", "coverage_case"]
+__all__ = [
+    "ENCODER",
+    "ENGLISH",
+    "KIND",
+    "LOCATED",
+    "OTHER",
+    "PACKAGED",
+    "SENTENCE_ENCODER",
+    "Default",
+    "coverage_case",
+]
 
 KIND = "default"
 PACKAGED = Path(__file__).parent / "model"
 ENCODER = "encoder"
+SENTENCE_ENCODER = "sentence_encoder"
+LOCATED, ENGLISH, OTHER = "located short answer", "en", "other languages"
+_LANGUAGE = ("language", "languages differ")  # limits of the encoder, not of the sentence encoder
 _ANSWER = 2 / 3  # weight of the answer in a statement, read as a short answer
 _BATCH = 64  # cases to score at a time while the weight of a reader is fitted
 _PRECISIONS = ("int8", "fp32", "torch")
@@ -148,6 +163,22 @@ class Default:
     def _short_answer(self) -> Platt | Isotonic | None:
         return self._curve("short answer")
 
+    @cached_property
+    def _located(self) -> Mapping[str, AnswerCurve]:
+        """The curves of short answers whose places the sentence encoder has compared with the question."""
+        numbers = self._document.get(LOCATED)
+        if numbers is None:
+            return {}
+        try:
+            return {name: AnswerCurve.read(numbers[name]) for name in (ENGLISH, OTHER)}
+        except (KeyError, TypeError, ValueError) as error:
+            message = f"the calibration {LOCATED!r} is damaged"
+            raise DataError(message, path=self.path / DETECTOR, hint="copy or train it again") from error
+
+    @cached_property
+    def _sentence_encoder(self) -> SentenceEncoder | None:
+        return SentenceEncoder.of_folder(self.path / SENTENCE_ENCODER) if self._located else None
+
     def _curve(self, name: str) -> Platt | Isotonic | None:
         parameters = self._document.get(name)
         try:
@@ -179,7 +210,7 @@ class Default:
     def thresholds(self) -> dict[Level, float]:
         """The thresholds fitted on validation data."""
         thresholds = {level: model.threshold for level, model in self._levels.items()}
-        self._contradiction, self._short_answer  # noqa: B018 - report a damaged calibration before judging anything
+        self._contradiction, self._short_answer, self._located  # noqa: B018 - report a damaged calibration before judging anything
         return {**thresholds, Level.COVERAGE: thresholds[Level.SOURCE]}
 
     def fingerprint(self) -> dict[str, Any]:
@@ -187,6 +218,8 @@ class Default:
         encoder = self._encoder().fingerprint()
         digest = hashlib.sha256((self.path / DETECTOR).read_bytes()).hexdigest()[:16]
         own: dict[str, Any] = {"default": digest, "encoder": encoder}
+        if self._located:
+            own[SENTENCE_ENCODER] = described(self.path / SENTENCE_ENCODER / ONNX, "int8").sha256[:16]
         if self.without:
             own["without"] = sorted(self.without)
         return (
@@ -272,7 +305,13 @@ class Default:
     def _read(self, cases: Sequence[Case]) -> dict[int, ScoredResponse]:
         """Score the responses of cases whose sources have words; return the logits by the index of the case."""
         to_read = [i for i, case in enumerate(cases) if any(has_words(source.text) for source in case.sources)]
-        return dict(zip(to_read, score(self.scorer, [cases[i] for i in to_read], without=self.without), strict=True))
+        scored = score(
+            self.scorer,
+            [cases[i] for i in to_read],
+            without=self.without,
+            sentence_encoder=self._sentence_encoder,
+        )
+        return dict(zip(to_read, scored, strict=True))
 
     def _contradicted(self, scored: ScoredResponse | None) -> list[tuple[Span, float]]:
         if self._contradiction is None or scored is None or scored.problem:
@@ -292,6 +331,7 @@ class Default:
         verdicts: tuple[Verdict, ...] = ()
         sentences: tuple[Verdict, ...] = ()
         judged: tuple[Span, ...] | None = None
+        limits: Sequence[Limit] = limits_of(case)
         trained_on: tuple[str, ...] = ("table", "empty source")
         if scored is None:
             notes.append("no sources to compare with" if not case.sources else "the sources have no words")
@@ -307,14 +347,18 @@ class Default:
             verdicts = tuple(Verdict(word, float(p)) for word, p in zip(words, probabilities, strict=True))
             rows = sentence_rows(scored, table, word_count(source.text for source in case.sources))
             of_sentences = self._levels[Level.RESPONSE].probabilities(rows).tolist()
-            # the curve was fitted on questions of one sentence, which share a part with their answer
-            if self._short_answer is not None and scored.in_place and len(scored.parts) == 1:
-                of_sentences = self._short_answer.apply(scored.parts).tolist()
+            # the curves were fitted on questions of one sentence, which share a part with their answer
+            of_answer = self._short_answer_probability(scored, limits)
+            if of_answer is not None and len(scored.parts) == 1:
+                of_sentences = [of_answer]
                 trained_on = (*trained_on, "one-word response")
-            if self._short_answer is not None and scored.answer is not None and scored.whole > COPIED:
-                answer, logit = scored.answer
+                if scored.location is not None:
+                    trained_on = (*trained_on, *_LANGUAGE)
+            answer, read = scored.answer or (None, None)
+            of_answer = None if read is None else self._short_answer_probability(read, limits)
+            if answer is not None and of_answer is not None and scored.whole > COPIED:
                 threshold = self._levels[Level.RESPONSE].threshold
-                reading = log_odds_of(self._short_answer.apply([logit])[0], threshold)
+                reading = log_odds_of(of_answer, threshold)
                 of_sentences = [combined(score, reading, threshold, _ANSWER) for score in of_sentences]
                 if (highest := max(of_sentences)) >= threshold:
                     verdicts = tuple(
@@ -347,7 +391,7 @@ class Default:
         omission = max(means) if means else None
         omissions = tuple(each for _, of_source in covered for each in of_source)
         if hallucination is not None or covered:
-            limits = [limit for limit in limits_of(case) if limit.kind not in trained_on]
+            limits = [limit for limit in limits if limit.kind not in trained_on]
             notes += [limit.note for limit in limits]
             if any(limit.lowers_confidence for limit in limits):
                 response, span, coverage, source = (_halfway(self.thresholds[level]) for level in Level)
@@ -368,6 +412,16 @@ class Default:
             sentences=sentences,
             no_claim=NO_CLAIM in notes,
         )
+
+    def _short_answer_probability(self, scored: ScoredResponse, limits: Sequence[Limit]) -> float | None:
+        """Return the probability that a short answer is wrong. None if it was not read in its places."""
+        if not scored.in_place:
+            return None
+        logit = float(scored.parts.max())
+        if scored.location is not None and logit > COPIED:
+            language = OTHER if any(limit.kind in _LANGUAGE for limit in limits) else ENGLISH
+            return self._located[language].probability(logit, scored.location)
+        return None if self._short_answer is None else float(self._short_answer.apply([logit])[0])
 
     def _omissions(self, case: Case, source: Source, scored: ScoredResponse | None) -> list[Omission]:
         """Score each sentence of `source` as left out; a response without words leaves out all of it."""

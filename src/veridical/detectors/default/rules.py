@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from veridical.detectors.default.absences import answers, lacking, matter_of_absence
 from veridical.detectors.default.copies import is_copied
+from veridical.detectors.default.localization import location_of
 from veridical.detectors.default.misplaced import misplaced
 from veridical.detectors.default.rewriting import in_forms_of_response, without_unsupported_context
 from veridical.detectors.default.short_answers import answer_in, in_its_places, with_question, without_question
@@ -27,6 +28,7 @@ from veridical.detectors.discrepancies.references import known_in_other_forms
 from veridical.detectors.discrepancies.values import lowered_values
 from veridical.detectors.discrepancies.yes_no import confirmed
 from veridical.detectors.tokens.scoring import PairScorer, ScoredResponse
+from veridical.inference.sentence_encoder import SentenceEncoder
 from veridical.records.spans import Span
 from veridical.records.types import Case
 from veridical.text.framing import is_refusal, may_frame, without_framing
@@ -49,7 +51,7 @@ _MISSING, _VALUE, _NAME, _IN_SOURCE = map(FEATURES.index, ("missing", "value_mis
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule with its name, what it is about, and exactly one of seven effects.
+    """A rule with its name, what it is about, and exactly one of eight effects.
 
     Attributes:
         name: The name in `default:without=NAME`.
@@ -58,6 +60,8 @@ class Rule:
         places: Finds the parts of the sources that could support the response. The encoder reads each part by itself,
             and the result of the part that supports the response best is used. If there are no such parts, it reads the
             whole sources.
+        locate: Computes for a short answer that was read in its places whether the question is answered there, as a log
+            probability. Needs the sentence encoder.
         answer: Finds the words that answer the question. The encoder also reads them by themselves, as a short answer.
         adjust: Bounds the logits of sentences. It is called with the case as the encoder reads it, the logits, and
             whether the response is a source to cover.
@@ -71,6 +75,7 @@ class Rule:
     about: str
     rewrite: Callable[[Case], Case] | None = None
     places: Callable[[Case], Sequence[Case]] | None = None
+    locate: Callable[[SentenceEncoder, Case], float | None] | None = None
     answer: Callable[[Case], Span | None] | None = None
     adjust: Callable[[Case, ScoredResponse, bool], ScoredResponse] | None = None
     supported: Callable[[Case], Iterable[Span]] | None = None
@@ -187,6 +192,7 @@ RULES: Mapping[str, Rule] = {
         Rule("forms", "values and words of sources in another form", rewrite=in_forms_of_response, of_sources=True),
         Rule("context", "a wrong premise of the question or an earlier answer", rewrite=without_unsupported_context),
         Rule("places", "a short answer that may answer another question", places=in_its_places),
+        Rule("location", "a short answer in a sentence that is not about its question", locate=location_of),
         Rule("answer", "a value or name that may answer another question than that of its statement", answer=answer_in),
         Rule("question", "a short answer without its question", rewrite=lambda case: with_question(case)[0]),
         Rule("copies", "a sentence that a source has word for word", adjust=_with_copies, of_sources=True),
@@ -211,7 +217,12 @@ def misplaced_mentions(case: Case, without: Collection[str] = ()) -> Iterator[Me
 
 
 def score(
-    scorer: PairScorer, cases: Sequence[Case], *, of_sources: bool = False, without: frozenset[str] = frozenset()
+    scorer: PairScorer,
+    cases: Sequence[Case],
+    *,
+    of_sources: bool = False,
+    without: frozenset[str] = frozenset(),
+    sentence_encoder: SentenceEncoder | None = None,
 ) -> list[ScoredResponse]:
     """Compute the logits of each response, after the rules and before the regressions.
 
@@ -223,6 +234,7 @@ def score(
         of_sources: Whether the responses are sources to cover, which are read whole. If such a source has more than
             `MOST` sentences, only those that share the most words with the response are read.
         without: The names of rules to leave out.
+        sentence_encoder: The encoder for rules that `locate` short answers. Default: leave these rules out.
     """
     rules = [rule for rule in RULES.values() if rule.name not in without and (rule.of_sources or not of_sources)]
     as_read = [[case] for case in cases]  # first the whole case, then its parts
@@ -233,7 +245,7 @@ def score(
             as_read = [[*readings, *rule.places(readings[0])] for readings in as_read]
     parts = [readings[1:] or readings for readings in as_read]
     scores = iter(scorer.score(list(chain.from_iterable(parts)), most=MOST if of_sources else None))
-    in_statements = {} if of_sources else _of_answers(scorer, cases, rules, without)
+    in_statements = {} if of_sources else _of_answers(scorer, cases, rules, without, sentence_encoder)
     results = []
     for i, (case, (read, *_), readings) in enumerate(zip(cases, as_read, parts, strict=True)):
         before = len(read.response) - len(case.response)
@@ -248,23 +260,28 @@ def score(
                 result = rule.adjust(read, result, of_sources)
             elif rule.supported is not None and not result.problem:
                 result = with_supported(case, result, rule.supported(case))
+            elif rule.locate is not None and sentence_encoder is not None and result.in_place:
+                result = replace(result, location=rule.locate(sentence_encoder, case))
         results.append(result if of_sources else _with_discrepancies(case, result, without))
     return results
 
 
 def _of_answers(
-    scorer: PairScorer, cases: Sequence[Case], rules: Sequence[Rule], without: frozenset[str]
-) -> dict[int, tuple[Span, float]]:
-    """Return the answers in statements that a source has, each with its logit as a short answer."""
+    scorer: PairScorer,
+    cases: Sequence[Case],
+    rules: Sequence[Rule],
+    without: frozenset[str],
+    sentence_encoder: SentenceEncoder | None,
+) -> dict[int, tuple[Span, ScoredResponse]]:
+    """Return the answers in statements that a source has, each with its logits as a short answer."""
     found = [(i, rule.answer(case)) for rule in rules if rule.answer is not None for i, case in enumerate(cases)]
     spans = {i: span for i, span in found if span is not None}
     if not spans:
         return {}
-    scored = score(
-        scorer, [replace(cases[i], response=span.of(cases[i].response)) for i, span in spans.items()], without=without
-    )
+    as_answers = [replace(cases[i], response=span.of(cases[i].response)) for i, span in spans.items()]
+    scored = score(scorer, as_answers, without=without, sentence_encoder=sentence_encoder)
     pairs = zip(spans.items(), scored, strict=True)
-    return {i: (span, answer.whole) for (i, span), answer in pairs if answer.in_place and not answer.problem}
+    return {i: (span, answer) for (i, span), answer in pairs if answer.in_place and not answer.problem}
 
 
 def _filled(scored: ScoredResponse) -> ScoredResponse:

@@ -10,6 +10,7 @@ where the answer occurs.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -19,19 +20,21 @@ from veridical.detectors.tokens.scoring import ScoredResponse
 from veridical.records.spans import Span
 from veridical.records.types import Case, Source
 from veridical.text.mentions import read_sentences
-from veridical.text.segment import sentences, word_forms, words
+from veridical.text.segment import UNSPACED, sentences, word_forms, words
 from veridical.text.vocabulary import NEGATED
 
-__all__ = ["MOST_WORDS", "answer_in", "in_its_places", "with_question", "without_question"]
+__all__ = ["MOST_WORDS", "answer_in", "in_its_places", "places", "with_question", "without_question"]
 
 MOST_WORDS = 5
-"""The most words of a short answer."""
+"""The most words of a short answer. Three characters of a script without spaces count as one word."""
 _LONGEST_STATEMENT = 20  # words
 _LEAST_SHARE = 0.5  # of the other content words of a statement that answers a question
 _LONGEST_QUESTION = 400  # characters; a longer one is a task with its context
 _MOST_PLACES = 8
 _AROUND = 160  # characters on each side of an answer in a long sentence
 _IN_A_RECORD = re.compile(r"[|\t{}]|\":")  # tables and JSON: their names stand elsewhere
+_SPACED = rf"[^\W{UNSPACED}]"  # a letter or digit of a script with spaces between words
+_OF_SPACED = re.compile(_SPACED)
 _JUDGEMENTS = frozenset(["yes", "no", "true", "false", "correct", "incorrect", "none"])
 
 
@@ -69,7 +72,13 @@ def without_question(scored: ScoredResponse, length: int) -> ScoredResponse:
 def _question(case: Case) -> str:
     """Return the question of a short answer on one line, or "" if the response is none."""
     question = " ".join((case.question or "").split())
-    return question if len(question) <= _LONGEST_QUESTION and 0 < len(words(case.response)) <= MOST_WORDS else ""
+    return question if len(question) <= _LONGEST_QUESTION and _is_short(case.response) else ""
+
+
+def _is_short(response: str) -> bool:
+    forms = word_forms(response)
+    characters = sum(not _OF_SPACED.match(form) for form in forms)
+    return 0 < len(forms) - characters + characters / 3 <= MOST_WORDS
 
 
 def in_its_places(case: Case) -> list[Case]:
@@ -89,20 +98,42 @@ def in_its_places(case: Case) -> list[Case]:
     """
     if not (question := _question(case)):
         return []
-    inner = words(case.response)
-    answer = case.response[inner[0].start : inner[-1].end]
-    if answer.casefold() in _JUDGEMENTS:
-        return []
-    pattern = re.compile(r"(?<!\w)" + r"\s++".join(map(re.escape, answer.split())) + r"(?!\w)", re.IGNORECASE)
     asked = set(word_forms(question))
     found: dict[tuple[str, str], int] = {}
     for source in case.sources:
-        for window in _windows(source.text, pattern):
+        for window in places(case.response, source.text, sentences_before=1, before=2 * _AROUND, after=_AROUND):
             if _IN_A_RECORD.search(window):
                 return []
             found.setdefault((source.id, window), len(asked & set(word_forms(window))))
     best = sorted(found, key=lambda each: -found[each])[:_MOST_PLACES]
     return [replace(case, sources=(Source(id, window),)) for id, window in best]
+
+
+def places(answer: str, text: str, *, sentences_before: int, before: int, after: int) -> Iterator[str]:
+    """Yield the part of a text around each place where a short answer occurs, unless the answer is "yes", "no" or such.
+
+    Args:
+        answer: The answer. Signs around it are ignored.
+        text: The text.
+        sentences_before: How many sentences before that of the answer are part of the result.
+        before: The largest number of characters before the answer.
+        after: The largest number of characters after the answer, up to the end of its sentence.
+    """
+    inner = words(answer)
+    answer = answer[inner[0].start : inner[-1].end]
+    if answer.casefold() in _JUDGEMENTS:
+        return
+    pattern = rf"(?<!{_SPACED})" + r"\s++".join(map(re.escape, answer.split())) + rf"(?!{_SPACED})"
+    spans: list[Span] = []
+    for match in re.finditer(pattern, text, re.IGNORECASE):
+        spans = spans or sentences(text)
+        inside = range(
+            bisect_right(spans, match.start(), key=lambda span: span.end),
+            bisect_left(spans, match.end(), key=lambda span: span.start),
+        )
+        if inside:
+            start, end = spans[max(0, inside[0] - sentences_before)].start, spans[inside[-1]].end
+            yield text[max(start, match.start() - before) : min(end, match.end() + after)]
 
 
 def answer_in(case: Case) -> Span | None:
@@ -131,13 +162,3 @@ def answer_in(case: Case) -> Span | None:
     others = [token for sentence in read for token in sentence.tokens if token.keys and not token.span.overlaps(span)]
     shared = sum(not in_question.isdisjoint(token.keys) for token in others)
     return span if shared >= _LEAST_SHARE * len(others) else None
-
-
-def _windows(text: str, pattern: re.Pattern[str]) -> Iterator[str]:
-    spans: list[Span] = []
-    for match in pattern.finditer(text):
-        spans = spans or sentences(text)
-        inside = [i for i, span in enumerate(spans) if span.start < match.end() and match.start() < span.end]
-        if inside:
-            start, end = spans[max(0, inside[0] - 1)].start, spans[inside[-1]].end
-            yield text[max(start, match.start() - 2 * _AROUND) : min(end, match.end() + _AROUND)]

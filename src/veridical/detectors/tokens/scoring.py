@@ -59,7 +59,9 @@ class ScoredResponse:
             head cannot tell. *Shape:* (parts,)
         features: The `lexical_features` of each unit. None if the head takes no features. *Shape:* (units, features)
         in_place: Whether a short answer was read only beside the sentences around it, instead of whole sources.
-        answer: The part of a statement that answers the question, if there is one, with its logit as a short answer.
+        location: The log probability that the sources answer the question where they have the short answer. None if it
+            was not computed.
+        answer: The part of a statement that answers the question, if there is one, with its logits as a short answer.
         notes: Notes for the judgement.
         problem: Why there are no logits. None if there are logits.
     """
@@ -72,7 +74,8 @@ class ScoredResponse:
     contradictions: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     features: NDArray[np.float32] | None = None
     in_place: bool = False
-    answer: tuple[Span, float] | None = None
+    location: float | None = None
+    answer: tuple[Span, ScoredResponse] | None = None
     notes: tuple[str, ...] = ()
     problem: str | None = None
 

@@ -1,0 +1,105 @@
+"""Compare a question with the places of its short answer in the sources, by their embeddings.
+
+If the sources say "1913" in a sentence about another building, this sentence is less similar to the question than the
+one with the right answer. A sentence encoder computes the similarities. It knows a hundred languages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from veridical.detectors.default.short_answers import places
+from veridical.inference.sentence_encoder import SentenceEncoder
+from veridical.records.types import Case
+from veridical.text.segment import sentences, word_forms
+
+__all__ = ["AnswerCurve", "location_of", "windows_of"]
+
+_AROUND = 120  # characters on each side of an answer
+_LONGEST, _STEP, _LEAST = (
+    200,
+    160,
+    40,
+)  # characters of windows of a long sentence, from one to the next, and of the last
+_MOST_PLACES, _MOST_WINDOWS = 8, 32
+_TEMPERATURE = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerCurve:
+    """Computes the probability that a short answer is wrong: a logistic regression.
+
+    Attributes:
+        encoder: The weight of the encoder's logit.
+        location: The weight of `location_of`, which is negative.
+        intercept: The intercept.
+    """
+
+    encoder: float
+    location: float
+    intercept: float
+
+    @classmethod
+    def read(cls, numbers: Mapping[str, Any]) -> AnswerCurve:
+        """Read a curve from JSON. Raises a `KeyError`, `TypeError` or `ValueError` if it is damaged."""
+        return cls(*(float(numbers[name]) for name in cls.__slots__))
+
+    def probability(self, logit: float, location: float) -> float:
+        """Return the probability of an error for the encoder's logit and a location.
+
+        >>> round(AnswerCurve(1.0, -0.5, 0.0).probability(-1.0, -2.0), 3)
+        0.5
+        """
+        return float(np.exp(-np.logaddexp(0.0, -self.encoder * logit - self.location * location - self.intercept)))
+
+
+def location_of(encoder: SentenceEncoder, case: Case) -> float | None:
+    """Return the log probability that the question of a short answer is answered where the sources have this answer.
+
+    It is a softmax of the similarities to the question, over windows of all sources and the place of the answer that is
+    most similar. None if no source has the answer.
+    """
+    question = " ".join((case.question or "").split())
+    around, windows = windows_of(case)
+    if not question or not around:
+        return None
+    (asked,) = encoder.embed([f"query: {question}"])
+    of_answer, others = (
+        encoder.embed([f"passage: {window}" for window in each]) @ asked.astype(np.float64)
+        for each in (around, windows)
+    )
+    logits = np.append(others, of_answer.max()) / _TEMPERATURE
+    return float(logits[-1] - np.logaddexp.reduce(logits))
+
+
+def windows_of(case: Case) -> tuple[list[str], list[str]]:
+    """Return the parts of the sources around each place of a short answer, and all sentences of the sources.
+
+    Sentences are cut into parts of at most `_LONGEST` characters. If there are more than `_MOST_PLACES` places or
+    `_MOST_WINDOWS` parts of sentences, those that share the most words with the question are kept.
+    """
+    asked = set(word_forms((case.question or "").casefold()))
+
+    def closest(windows: Iterable[str], most: int) -> list[str]:
+        different = list(dict.fromkeys(windows))
+        if len(different) > most:
+            different.sort(key=lambda window: -len(asked & set(word_forms(window.casefold()))))
+        return different[:most]
+
+    around = (
+        places(case.response, source.text, sentences_before=0, before=_AROUND, after=_AROUND) for source in case.sources
+    )
+    parts = (_parts(source.text) for source in case.sources)
+    return closest(chain.from_iterable(around), _MOST_PLACES), closest(chain.from_iterable(parts), _MOST_WINDOWS)
+
+
+def _parts(text: str) -> Iterator[str]:
+    for span in sentences(text):
+        sentence = span.of(text)
+        for start in range(0, max(len(sentence) - _LEAST, 1), _STEP):
+            yield sentence[start : start + _LONGEST]

@@ -1,0 +1,70 @@
+"""Embed texts with a sentence encoder, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veridical.inference.onnx_runtime import load_onnx
+from veridical.inference.pair_runner import PairRunner
+from veridical.inference.pairs import Window
+from veridical.inference.tokenization import special_tokens, tokenize_texts
+from veridical.text.recent import Recent
+
+__all__ = ["BACKBONE", "ONNX", "SentenceEncoder"]
+
+Floats = NDArray[np.float32]
+ONNX, BACKBONE = "onnx", "backbone"
+_MOST_TOKENS = 256
+_CACHED = 4000  # texts in all lists
+
+
+class SentenceEncoder:
+    """Embeds texts: the mean of the states of all tokens, with length 1.
+
+    The latest embeddings are cached, for each list of texts as a whole.
+
+    Args:
+        load: Loads the runner of an encoder with "full" attention. It is called when the first text is embedded.
+    """
+
+    def __init__(self, load: Callable[[], PairRunner]) -> None:
+        self._load = load
+        self._known: Recent[tuple[str, ...], Floats] = Recent(most=_CACHED)
+
+    @classmethod
+    def of_folder(cls, folder: Path) -> SentenceEncoder:
+        """Return the encoder in int8 in a folder with the subfolders `ONNX` and `BACKBONE`.
+
+        If a file is missing or damaged, embedding the first text raises a `DataError`.
+        """
+        return cls(lambda: PairRunner(load_onnx(folder / ONNX, folder / BACKBONE, None, "int8", "encoder")))
+
+    @cached_property
+    def runner(self) -> PairRunner:
+        """The runner, which is loaded when it is first needed."""
+        return self._load()
+
+    def windows(self, texts: Sequence[str]) -> list[Window]:
+        """Return the tokens of each text as the model reads them. Long texts are cut."""
+        model = self.runner.model
+        special = special_tokens(model)
+        before, after = special.before, special.after
+        most = min(_MOST_TOKENS, model.max_positions) - len(before) - len(after)
+        tokenised = tokenize_texts(model.tokenizer, texts)
+        rows = [np.array([*before, *tokens.ids[:most], *after], dtype=np.int32) for tokens in tokenised]
+        return [Window(ids, np.zeros_like(ids), 0, 0, len(ids), i) for i, ids in enumerate(rows)]
+
+    def embed(self, texts: Sequence[str]) -> Floats:
+        """Return the embedding of each text. *Shape:* (texts, width)."""
+        if not texts:
+            return np.zeros((0, 0), dtype=np.float32)
+        return self._known.get(tuple(texts), len(texts), lambda: self._embedded(texts))
+
+    def _embedded(self, texts: Sequence[str]) -> Floats:
+        means = np.stack([states.response.mean(0) for states in self.runner.run(self.windows(texts))])
+        return np.asarray(means / np.linalg.norm(means, axis=1, keepdims=True), dtype=np.float32)
