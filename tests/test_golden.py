@@ -49,9 +49,14 @@ def results() -> list[Any]:
 def without_close_calls(found: list[Any], stored: list[Any]) -> None:
     """Drop what another processor may see otherwise: how the default detector explains a word, except by another value.
 
-    And whether a word is flagged whose score is close to the threshold.
+    And what is decided about a word or response whose score is close to the threshold.
     """
     for one, other in zip(found, stored, strict=True):
+        highest = other["judgements"][0].get("hallucination", 0.0)
+        if abs(highest - other["decisions"][0]["thresholds"]["response"]) <= TOLERANCE:
+            for line in (one, other):
+                del line["outcome"], line["decisions"][0]["outcome"], line["decisions"][0]["hallucination"]
+                line["decisions"][0]["verdicts"] = []
         threshold = other["decisions"][0]["thresholds"]["span"]
         verdicts = other["judgements"][0].get("verdicts", [])
         clear = {index for index, verdict in enumerate(verdicts) if abs(verdict["score"] - threshold) > TOLERANCE}

@@ -42,9 +42,9 @@ def test_the_place_that_answers_the_question_is_more_probable() -> None:
     right, wrong = located("1931") or -99.0, located("1913.") or 99.0
     assert -1.0 < right < 0.0
     assert wrong < right - 2.0
-    assert located("1931", "When did the new library open?", SOURCE, Source("2", "It rained.")) == pytest.approx(
-        right, abs=0.01
-    ), "what is far from the question changes nothing"
+    assert located("1931", "When did the new library open?", SOURCE, Source("2", "It rained.")) > right, (
+        "it stands out from more sentences"
+    )
 
 
 def test_without_a_question_or_a_place_there_is_no_location() -> None:

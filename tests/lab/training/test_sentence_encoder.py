@@ -12,14 +12,17 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("onnxscript")
 
 from tests.detectors.default_artifact import tiny_default  # noqa: E402
+from tests.lab.detectors.feature_examples import contradicted  # noqa: E402
 from veridical.detectors.default.detector import LOCATED, SENTENCE_ENCODER, Default  # noqa: E402
+from veridical.detectors.default.second_reader import log_odds_of  # noqa: E402
 from veridical.inference.artifact import DETECTOR  # noqa: E402
 from veridical.inference.fast_tokenizer import FastTokenizer  # noqa: E402
 from veridical.models.load import load  # noqa: E402
 from veridical.records.errors import DataError, InputError  # noqa: E402
-from veridical.records.types import Case, Example, Judgement, Source  # noqa: E402
+from veridical.records.types import Case, Example, Judgement, Level, Source  # noqa: E402
 from veridical_lab.models.testing import tiny  # noqa: E402
 from veridical_lab.training import sentence_encoder  # noqa: E402
+from veridical_lab.training.default import assemble  # noqa: E402
 from veridical_lab.training.sentence_encoder import (  # noqa: E402
     SentenceEncoderTraining,
     add_sentence_encoder,
@@ -106,6 +109,13 @@ def test_a_detector_gets_the_encoder_and_its_curves(
     assert [each.hallucination for each in without] == [each.hallucination for each in plain]
     assert SENTENCE_ENCODER in Default(out).fingerprint()
     assert SENTENCE_ENCODER not in Default(detector).fingerprint()
+    classifier = detector.with_name("detector-classifier")
+    further = assemble(classifier, {"set": contradicted(60)}, tmp_path / "further", base=out)
+    assert (further / SENTENCE_ENCODER / "onnx" / "model.int8.onnx.json").is_file(), "training further keeps it"
+    curve = json.loads((further / DETECTOR).read_text("utf-8"))[LOCATED]["en"]
+    thresholds = [Default(folder).thresholds[Level.RESPONSE] for folder in (out, further)]
+    change = log_odds_of(thresholds[1], thresholds[0])
+    assert curve["intercept"] == pytest.approx(document[LOCATED]["en"]["intercept"] + change)
     document[LOCATED]["en"]["location"] = "much"
     (out / DETECTOR).write_text(json.dumps(document), "utf-8")
     with pytest.raises(DataError, match="'located short answer' is damaged"):

@@ -347,10 +347,9 @@ class Default:
             verdicts = tuple(Verdict(word, float(p)) for word, p in zip(words, probabilities, strict=True))
             rows = sentence_rows(scored, table, word_count(source.text for source in case.sources))
             of_sentences = self._levels[Level.RESPONSE].probabilities(rows).tolist()
-            # the curves were fitted on questions of one sentence, which share a part with their answer
             of_answer = self._short_answer_probability(scored, limits)
-            if of_answer is not None and len(scored.parts) == 1:
-                of_sentences = [of_answer]
+            if of_answer is not None:
+                of_sentences = [of_answer] * len(scored.parts)
                 trained_on = (*trained_on, "one-word response")
                 if scored.location is not None:
                     trained_on = (*trained_on, *_LANGUAGE)
@@ -414,10 +413,14 @@ class Default:
         )
 
     def _short_answer_probability(self, scored: ScoredResponse, limits: Sequence[Limit]) -> float | None:
-        """Return the probability that a short answer is wrong. None if it was not read in its places."""
-        if not scored.in_place:
+        """Return the probability that a short answer is wrong. None if it was not read in its places.
+
+        It is also None if the question has several sentences and the places were not compared with it: the curve was
+        fitted on questions that share a part with their answer.
+        """
+        if not scored.in_place or (scored.location is None and len(scored.parts) > 1):
             return None
-        logit = float(scored.parts.max())
+        logit = float(scored.parts[scored.part_of.max()])
         if scored.location is not None and logit > COPIED:
             language = OTHER if any(limit.kind in _LANGUAGE for limit in limits) else ENGLISH
             return self._located[language].probability(logit, scored.location)

@@ -59,10 +59,10 @@ class AnswerCurve:
 
 
 def location_of(encoder: SentenceEncoder, case: Case) -> float | None:
-    """Return the log probability that the question of a short answer is answered where the sources have this answer.
+    """Return the log probability that the question is answered where the sources have the short answer.
 
-    It is a softmax of the similarities to the question, over windows of all sources and the place of the answer that is
-    most similar. None if no source has the answer.
+    It is the share of the answer's most similar place in a softmax over two similarities to the question: that of this
+    place, and that of an average sentence of the sources. None if no source has the answer.
     """
     question = " ".join((case.question or "").split())
     around, windows = windows_of(case)
@@ -73,8 +73,8 @@ def location_of(encoder: SentenceEncoder, case: Case) -> float | None:
         encoder.embed([f"passage: {window}" for window in each]) @ asked.astype(np.float64)
         for each in (around, windows)
     )
-    logits = np.append(others, of_answer.max()) / _TEMPERATURE
-    return float(logits[-1] - np.logaddexp.reduce(logits))
+    place, average = of_answer.max() / _TEMPERATURE, np.logaddexp.reduce(others / _TEMPERATURE) - np.log(len(others))
+    return float(place - np.logaddexp(place, average))
 
 
 def windows_of(case: Case) -> tuple[list[str], list[str]]:
