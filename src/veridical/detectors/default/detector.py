@@ -81,7 +81,9 @@ class Default:
     If a source has `must_cover` set, each of its sentences has an omission score. `omission` is the mean over the
     sentences of the worst perspective.
 
-    The detector was trained on English. You can train it again with `veridical train default`.
+    The detector was trained on English. It judges short answers in other languages, too: a second, multilingual encoder
+    compares the places of the answer in the sources with the question. You can train both encoders again with `veridical
+    train default` and `veridical train sentence-encoder`.
 
     Args:
         path: A folder that `veridical train default` wrote. Default: the folder in the package.
