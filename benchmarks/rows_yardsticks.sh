@@ -41,6 +41,6 @@ for one in languages/xquad.en plain/qa_passages/tydiqa.goldp.en.train; do
       --out benchmarks/rows/yardsticks-short-answers.jsonl >/dev/null
   done
 done
-"$veridical" bench "$@" --data "short_answers:$data/languages" --fit none --sample 1200 --group-by language --metrics "$metrics" \
+"$veridical" bench "$@" --data "short_answers:$data/languages" --fit none --sample 600 --group-by language --metrics "$metrics" \
   --out benchmarks/rows/yardsticks-languages.jsonl >/dev/null
 for one in yardsticks-written yardsticks yardsticks-short-answers yardsticks-languages; do "$veridical" bench table "benchmarks/rows/$one.jsonl" --format markdown; done

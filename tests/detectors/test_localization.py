@@ -49,6 +49,7 @@ def test_the_place_that_answers_the_question_is_more_probable() -> None:
 
 def test_without_a_question_or_a_place_there_is_no_location() -> None:
     assert located("1931", None) is located("1931", " ") is located("1950") is located("No") is None
+    assert located("1931", "When?", Source("1", "It opened in 1931.")) is None, "there is nothing to compare it with"
 
 
 def test_only_the_closest_parts_of_long_sources_are_read() -> None:

@@ -82,8 +82,8 @@ class Default:
     sentences of the worst perspective.
 
     The detector was trained on English. It judges short answers in other languages, too: a second, multilingual encoder
-    compares the places of the answer in the sources with the question. You can train both encoders again with `veridical
-    train default` and `veridical train sentence-encoder`.
+    compares the places of the answer in the sources with the question. You can train both encoders again, with
+    `veridical train default` and `veridical train sentence-encoder`.
 
     Args:
         path: A folder that `veridical train default` wrote. Default: the folder in the package.

@@ -62,11 +62,12 @@ def location_of(encoder: SentenceEncoder, case: Case) -> float | None:
     """Return the log probability that the question is answered where the sources have the short answer.
 
     It is the share of the answer's most similar place in a softmax over two similarities to the question: that of this
-    place, and that of an average sentence of the sources. None if no source has the answer.
+    place, and that of an average sentence of the sources. None if no source has the answer, or if the sources have only
+    one sentence.
     """
     question = " ".join((case.question or "").split())
     around, windows = windows_of(case)
-    if not question or not around:
+    if not question or not around or len(windows) < 2:
         return None
     (asked,) = encoder.embed([f"query: {question}"])
     of_answer, others = (
