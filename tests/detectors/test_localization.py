@@ -12,6 +12,7 @@ from veridical.detectors.default.localization import AnswerCurve, location_of, w
 from veridical.inference.sentence_encoder import SentenceEncoder
 from veridical.records.types import Case, Source
 from veridical.text.segment import word_forms
+from veridical.workflows.checking import check_cases
 
 SOURCE = Source("1", "The old school opened in 1913. The new library opened in 1931. It has three floors.")
 
@@ -35,7 +36,22 @@ class SharedWords:
 
 def located(response: str, question: str | None = "When did the new library open?", *sources: Source) -> float | None:
     case = Case("1", response, sources or (SOURCE,), question)
-    return location_of(cast(SentenceEncoder, SharedWords()), case)
+    location = location_of(cast(SentenceEncoder, SharedWords()), case)
+    return None if location is None else location.log_probability
+
+
+def test_the_sentence_that_answers_the_question_is_named() -> None:
+    def closest(response: str) -> str | None:
+        case = Case("1", response, (Source("0", "It rained."), SOURCE), "When did the new library open?")
+        location = location_of(cast(SentenceEncoder, SharedWords()), case)
+        assert location is not None
+        if location.closest is None:
+            return None
+        assert location.closest.source_id == "1"
+        return location.closest.span.of(SOURCE.text)
+
+    assert closest("1913") == "The new library opened in 1931."
+    assert closest("1931") is None
 
 
 def test_the_place_that_answers_the_question_is_more_probable() -> None:
@@ -102,3 +118,8 @@ def test_the_packaged_detector_tells_places_apart(passage: str, question: str, r
     good, bad = Default().judge(cases)
     assert (good.hallucination or 0.0) < (bad.hallucination or 0.0) - 0.1
     assert not any("trained on English" in note for note in (*good.notes, *bad.notes))
+    flagged = check_cases(cases, Default())
+    for checked, expected in zip(flagged, (None, right), strict=True):
+        reasons = [verdict.reason or "" for verdict in checked.judgements[0].verdicts]
+        assert (expected is not None) == any("the question is closer to" in reason for reason in reasons)
+        assert expected is None or any(expected[:4] in reason for reason in reasons)

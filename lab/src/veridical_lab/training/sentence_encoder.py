@@ -314,7 +314,7 @@ def fit_curves(
     for name in (ENGLISH, OTHER):
         of_language = [each for each in chosen if (dict(each.group)["language"] == "en") == (name == ENGLISH)]
         located = [(each, location_of(encoder, each.case)) for each in of_language]
-        kept = [(each, location) for each, location in located if location is not None]
+        kept = [(each, location.log_probability) for each, location in located if location is not None]
         logits = np.zeros(len(kept))
         if name == ENGLISH:
             scored = score(detector.scorer, [each.case for each, _ in kept])

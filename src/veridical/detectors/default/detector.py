@@ -41,7 +41,8 @@ from veridical.records.judging import NO_CLAIM, thresholds_in_force
 from veridical.records.perspectives import by_perspective
 from veridical.records.spans import Span, complement
 from veridical.records.spec import Spec, parse_spec
-from veridical.records.types import Case, Example, Judgement, Level, Omission, Source, SourceSpan, Verdict
+from veridical.records.strings import shorten
+from veridical.records.types import Case, Evidence, Example, Judgement, Level, Omission, Source, SourceSpan, Verdict
 from veridical.text.lexical import word_count
 from veridical.text.segment import has_words, word_forms
 
@@ -67,6 +68,7 @@ SENTENCE_ENCODER = "sentence_encoder"
 LOCATED, ENGLISH, OTHER = "located short answer", "en", "other languages"
 _LANGUAGE = ("language", "languages differ")  # limits of the encoder, not of the sentence encoder
 _ANSWER = 2 / 3  # weight of the answer in a statement, read as a short answer
+_QUOTED = 120  # characters of a source in a reason
 _BATCH = 64  # cases to score at a time while the weight of a reader is fitted
 _PRECISIONS = ("int8", "fp32", "torch")
 
@@ -352,6 +354,8 @@ class Default:
             of_answer = self._short_answer_probability(scored, limits)
             if of_answer is not None:
                 of_sentences = [of_answer] * len(scored.parts)
+                if of_answer >= self._levels[Level.RESPONSE].threshold:
+                    verdicts = tuple(_answered_elsewhere(case, word, scored.closest) for word in verdicts)
                 trained_on = (*trained_on, "one-word response")
                 if scored.location is not None:
                     trained_on = (*trained_on, *_LANGUAGE)
@@ -363,7 +367,9 @@ class Default:
                 of_sentences = [combined(score, reading, threshold, _ANSWER) for score in of_sentences]
                 if (highest := max(of_sentences)) >= threshold:
                     verdicts = tuple(
-                        replace(word, score=max(word.score, highest)) if answer.contains(word.span) else word
+                        _answered_elsewhere(case, replace(word, score=max(word.score, highest)), read.closest)
+                        if read is not None and answer.contains(word.span)
+                        else word
                         for word in verdicts
                     )
             sentences = tuple(
@@ -445,6 +451,15 @@ class Default:
 def _span_of(scored: ScoredResponse, units: NDArray[np.int64]) -> Span:
     """Return the span from the first to the last of `units`."""
     return Span(scored.units[units[0]].start, scored.units[units[-1]].end)
+
+
+def _answered_elsewhere(case: Case, word: Verdict, closest: Evidence | None) -> Verdict:
+    """Add the sentence that is closer to the question to a word of a short answer that is flagged."""
+    if closest is None:
+        return word
+    source = next(source for source in case.sources if source.id == closest.source_id)
+    reason = f"the question is closer to “{shorten(closest.span.of(source.text), _QUOTED)}”"
+    return replace(word, evidence=(closest,), reason=reason)
 
 
 def _undecided(scored: ScoredResponse | None) -> list[Span]:

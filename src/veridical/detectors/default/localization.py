@@ -9,25 +9,37 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from veridical.detectors.default.short_answers import places
 from veridical.inference.sentence_encoder import SentenceEncoder
-from veridical.records.types import Case
+from veridical.records.spans import Span
+from veridical.records.types import Case, Evidence
 from veridical.text.segment import sentences, word_forms
 
-__all__ = ["AnswerCurve", "location_of", "windows_of"]
+__all__ = ["AnswerCurve", "Location", "location_of", "windows_of"]
 
 _AROUND = 120  # characters on each side of an answer
-_LONGEST, _STEP, _LEAST = (
-    200,
-    160,
-    40,
-)  # characters of windows of a long sentence, from one to the next, and of the last
+_LONGEST = 200  # characters of a part of a sentence
+_STEP = 160  # characters from the begin of a part to that of the next
+_LEAST = 40  # characters of the last part
 _MOST_PLACES, _MOST_WINDOWS = 8, 32
 _TEMPERATURE = 0.02
+
+
+class Location(NamedTuple):
+    """How likely a question is answered where the sources have a short answer.
+
+    Attributes:
+        log_probability: The log share of the answer's most similar place in a softmax over two similarities to the
+            question: that of this place, and that of an average sentence of the sources.
+        closest: The sentence of the sources that is most similar to the question. None if it has the answer.
+    """
+
+    log_probability: float
+    closest: Evidence | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +48,7 @@ class AnswerCurve:
 
     Attributes:
         encoder: The weight of the encoder's logit.
-        location: The weight of `location_of`, which is negative.
+        location: The weight of the log probability of the location, which is negative.
         intercept: The intercept.
     """
 
@@ -58,12 +70,10 @@ class AnswerCurve:
         return float(np.exp(-np.logaddexp(0.0, -self.encoder * logit - self.location * location - self.intercept)))
 
 
-def location_of(encoder: SentenceEncoder, case: Case) -> float | None:
-    """Return the log probability that the question is answered where the sources have the short answer.
+def location_of(encoder: SentenceEncoder, case: Case) -> Location | None:
+    """Compare the question of a short answer with the places where the sources have the answer.
 
-    It is the share of the answer's most similar place in a softmax over two similarities to the question: that of this
-    place, and that of an average sentence of the sources. None if no source has the answer, or if the sources have only
-    one sentence.
+    Return None if no source has the answer, or if the sources have only one sentence.
     """
     question = " ".join((case.question or "").split())
     around, windows = windows_of(case)
@@ -75,7 +85,16 @@ def location_of(encoder: SentenceEncoder, case: Case) -> float | None:
         for each in (around, windows)
     )
     place, average = of_answer.max() / _TEMPERATURE, np.logaddexp.reduce(others / _TEMPERATURE) - np.log(len(others))
-    return float(place - np.logaddexp(place, average))
+    closest = windows[int(np.argmax(others))] if others.max() > of_answer.max() else None
+    return Location(float(place - np.logaddexp(place, average)), None if closest is None else _evidence(case, closest))
+
+
+def _evidence(case: Case, window: str) -> Evidence | None:
+    """Return the place of a window in the sources. None if it says what the response says."""
+    if next(places(case.response, window, sentences_before=0, before=0, after=0), None) is not None:
+        return None
+    starts = ((source.id, source.text.find(window)) for source in case.sources)
+    return next((Evidence(id, Span(start, start + len(window))) for id, start in starts if start >= 0), None)
 
 
 def windows_of(case: Case) -> tuple[list[str], list[str]]:

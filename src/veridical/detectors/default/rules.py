@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from veridical.detectors.default.absences import answers, lacking, matter_of_absence
 from veridical.detectors.default.copies import is_copied
-from veridical.detectors.default.localization import location_of
+from veridical.detectors.default.localization import Location, location_of
 from veridical.detectors.default.misplaced import misplaced
 from veridical.detectors.default.rewriting import in_forms_of_response, without_unsupported_context
 from veridical.detectors.default.short_answers import answer_in, in_its_places, with_question, without_question
@@ -60,8 +60,7 @@ class Rule:
         places: Finds the parts of the sources that could support the response. The encoder reads each part by itself,
             and the result of the part that supports the response best is used. If there are no such parts, it reads the
             whole sources.
-        locate: Computes for a short answer that was read in its places whether the question is answered there, as a log
-            probability. Needs the sentence encoder.
+        locate: Compares the places of a short answer with its question. Needs the sentence encoder.
         answer: Finds the words that answer the question. The encoder also reads them by themselves, as a short answer.
         adjust: Bounds the logits of sentences. It is called with the case as the encoder reads it, the logits, and
             whether the response is a source to cover.
@@ -75,7 +74,7 @@ class Rule:
     about: str
     rewrite: Callable[[Case], Case] | None = None
     places: Callable[[Case], Sequence[Case]] | None = None
-    locate: Callable[[SentenceEncoder, Case], float | None] | None = None
+    locate: Callable[[SentenceEncoder, Case], Location | None] | None = None
     answer: Callable[[Case], Span | None] | None = None
     adjust: Callable[[Case, ScoredResponse, bool], ScoredResponse] | None = None
     supported: Callable[[Case], Iterable[Span]] | None = None
@@ -261,7 +260,9 @@ def score(
             elif rule.supported is not None and not result.problem:
                 result = with_supported(case, result, rule.supported(case))
             elif rule.locate is not None and sentence_encoder is not None and result.in_place:
-                result = replace(result, location=rule.locate(sentence_encoder, case))
+                location = rule.locate(sentence_encoder, case)
+                if location is not None:
+                    result = replace(result, location=location.log_probability, closest=location.closest)
         results.append(result if of_sources else _with_discrepancies(case, result, without))
     return results
 

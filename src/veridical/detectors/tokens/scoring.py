@@ -14,7 +14,7 @@ from veridical.inference.pairs import PairEncoder, PairEncoding, Window
 from veridical.inference.tokenization import token_ranges, units_of
 from veridical.records.errors import CannotJudgeError
 from veridical.records.spans import Span
-from veridical.records.types import Case
+from veridical.records.types import Case, Evidence
 from veridical.text.lexical import FEATURES, lexical_features
 
 __all__ = ["LabelledWindow", "PairScorer", "ScoredResponse", "label_windows"]
@@ -61,6 +61,7 @@ class ScoredResponse:
         in_place: Whether a short answer was read only beside the sentences around it, instead of whole sources.
         location: The log probability that the sources answer the question where they have the short answer. None if it
             was not computed.
+        closest: A sentence of the sources that is more similar to the question, if there is one.
         answer: The part of a statement that answers the question, if there is one, with its logits as a short answer.
         notes: Notes for the judgement.
         problem: Why there are no logits. None if there are logits.
@@ -75,6 +76,7 @@ class ScoredResponse:
     features: NDArray[np.float32] | None = None
     in_place: bool = False
     location: float | None = None
+    closest: Evidence | None = None
     answer: tuple[Span, ScoredResponse] | None = None
     notes: tuple[str, ...] = ()
     problem: str | None = None
