@@ -343,7 +343,10 @@ def short_answers_by_language() -> str:
     for row in sorted(rows, key=lambda each: each.group or ""):
         if row.detector == "default":
             figures = [row.metrics[name] for name in ("roc_auc", "false_alarms", "recall")]
-            cells = [f"{each.value:.2f} [{each.low:.2f}, {each.high:.2f}]" for each in figures]
+            cells = [
+                f"{each.value:.2f}" + ("" if each.low is None else f" [{each.low:.2f}, {each.high:.2f}]")
+                for each in figures
+            ]
             lines.append(f"| {(row.group or '').removeprefix('language=')} | {row.n} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
