@@ -338,17 +338,19 @@ def short_answers_by_language() -> str:
     """The default detector's figures for short answers, by language."""
     from veridical_lab.bench.results import read_result_rows
 
-    rows = [row for row in read_result_rows([ROWS / "yardsticks-languages.jsonl"]) if row.group is not None]
-    lines = ["| language | n | ROC AUC | right ones flagged | wrong ones found |", "|---|---:|---|---|---|"]
-    for row in sorted(rows, key=lambda each: each.group or ""):
-        if row.detector == "default":
-            figures = [row.metrics[name] for name in ("roc_auc", "false_alarms", "recall")]
-            cells = [
-                f"{each.value:.2f}" + ("" if each.low is None else f" [{each.low:.2f}, {each.high:.2f}]")
-                for each in figures
-            ]
-            lines.append(f"| {(row.group or '').removeprefix('language=')} | {row.n} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    rows = [row for row in read_result_rows([ROWS / "yardsticks-languages.jsonl"]) if row.detector == "default"]
+    whole = next(row for row in rows if row.group is None)
+
+    def cells(row: Any) -> tuple[object, ...]:
+        figures = [row.metrics[name] for name in ("roc_auc", "false_alarms", "recall")]
+        intervals = ["" if each.low is None else f" [{each.low:.2f}, {each.high:.2f}]" for each in figures]
+        shown = (f"{each.value:.2f}{interval}" for each, interval in zip(figures, intervals, strict=True))
+        return (row.group.removeprefix("language="), row.n, row.documents, *shown)
+
+    foot = f"95% intervals by bootstrap over documents; {whole.data}, test part ({whole.data_hash[:12]}); {whole.date}."
+    of_languages = sorted((row for row in rows if row.group is not None), key=lambda row: row.group or "")
+    head = "language | n :| documents :| ROC AUC | right ones flagged | wrong ones found |"
+    return table(head, map(cells, of_languages), foot)
 
 
 def yardsticks() -> str:
