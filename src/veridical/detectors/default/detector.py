@@ -42,7 +42,7 @@ from veridical.records.perspectives import by_perspective
 from veridical.records.spans import Span, complement
 from veridical.records.spec import Spec, parse_spec
 from veridical.records.strings import shorten
-from veridical.records.types import Case, Evidence, Example, Judgement, Level, Omission, Source, SourceSpan, Verdict
+from veridical.records.types import Case, Example, Judgement, Level, Omission, Source, SourceSpan, Verdict
 from veridical.text.lexical import word_count
 from veridical.text.segment import has_words, word_forms
 
@@ -354,24 +354,10 @@ class Default:
             of_answer = self._short_answer_probability(scored, limits)
             if of_answer is not None:
                 of_sentences = [of_answer] * len(scored.parts)
-                if of_answer >= self._levels[Level.RESPONSE].threshold:
-                    verdicts = tuple(_answered_elsewhere(case, word, scored.closest) for word in verdicts)
-                trained_on = (*trained_on, "one-word response")
-                if scored.location is not None:
-                    trained_on = (*trained_on, *_LANGUAGE)
-            answer, read = scored.answer or (None, None)
-            of_answer = None if read is None else self._short_answer_probability(read, limits)
-            if answer is not None and of_answer is not None and scored.whole > COPIED:
-                threshold = self._levels[Level.RESPONSE].threshold
-                reading = log_odds_of(of_answer, threshold)
-                of_sentences = [combined(score, reading, threshold, _ANSWER) for score in of_sentences]
-                if (highest := max(of_sentences)) >= threshold:
-                    verdicts = tuple(
-                        _answered_elsewhere(case, replace(word, score=max(word.score, highest)), read.closest)
-                        if read is not None and answer.contains(word.span)
-                        else word
-                        for word in verdicts
-                    )
+                verdicts = self._answered_elsewhere(case, scored, of_answer, verdicts)
+                trained_on = (*trained_on, "one-word response", *(_LANGUAGE if scored.location is not None else ()))
+            elif scored.answer is not None and scored.whole > COPIED:
+                of_sentences, verdicts = self._with_answer(case, *scored.answer, limits, of_sentences, verdicts)
             sentences = tuple(
                 Verdict(_span_of(scored, units), probability)
                 for units, probability in zip(scored.units_of_parts(), of_sentences, strict=True)
@@ -434,6 +420,52 @@ class Default:
             return self._located[language].probability(logit, scored.location)
         return None if self._short_answer is None else float(self._short_answer.apply([logit])[0])
 
+    def _with_answer(
+        self,
+        case: Case,
+        span: Span,
+        answer: ScoredResponse,
+        limits: Sequence[Limit],
+        of_sentences: list[float],
+        verdicts: tuple[Verdict, ...],
+    ) -> tuple[list[float], tuple[Verdict, ...]]:
+        """Return the scores of a statement and of its words, combined with the score of its part that answers."""
+        of_answer = self._short_answer_probability(answer, limits)
+        if of_answer is None:
+            return of_sentences, verdicts
+        threshold = self._levels[Level.RESPONSE].threshold
+        reading = log_odds_of(of_answer, threshold)
+        of_sentences = [combined(score, reading, threshold, _ANSWER) for score in of_sentences]
+        highest = max(of_sentences)
+        if highest < threshold:
+            return of_sentences, verdicts
+        raised = tuple(
+            replace(word, score=max(word.score, highest)) if span.contains(word.span) else word for word in verdicts
+        )
+        return of_sentences, self._answered_elsewhere(case, answer, highest, raised, span)
+
+    def _answered_elsewhere(
+        self,
+        case: Case,
+        answer: ScoredResponse,
+        score: float,
+        verdicts: tuple[Verdict, ...],
+        span: Span | None = None,
+    ) -> tuple[Verdict, ...]:
+        """Add the sentence that is closer to the question to the words of an answer that is flagged.
+
+        `span` is the part of the response that answers. Default: all of it.
+        """
+        closest = answer.closest
+        if closest is None or score < self._levels[Level.RESPONSE].threshold:
+            return verdicts
+        source = next(source for source in case.sources if source.id == closest.source_id)
+        reason = f"the question is closer to “{shorten(closest.span.of(source.text), _QUOTED)}”"
+        return tuple(
+            replace(word, evidence=(closest,), reason=reason) if span is None or span.contains(word.span) else word
+            for word in verdicts
+        )
+
     def _omissions(self, case: Case, source: Source, scored: ScoredResponse | None) -> list[Omission]:
         """Score each sentence of `source` as left out; a response without words leaves out all of it."""
         if scored is None:
@@ -451,15 +483,6 @@ class Default:
 def _span_of(scored: ScoredResponse, units: NDArray[np.int64]) -> Span:
     """Return the span from the first to the last of `units`."""
     return Span(scored.units[units[0]].start, scored.units[units[-1]].end)
-
-
-def _answered_elsewhere(case: Case, word: Verdict, closest: Evidence | None) -> Verdict:
-    """Add the sentence that is closer to the question to a word of a short answer that is flagged."""
-    if closest is None:
-        return word
-    source = next(source for source in case.sources if source.id == closest.source_id)
-    reason = f"the question is closer to “{shorten(closest.span.of(source.text), _QUOTED)}”"
-    return replace(word, evidence=(closest,), reason=reason)
 
 
 def _undecided(scored: ScoredResponse | None) -> list[Span]:
