@@ -270,7 +270,8 @@ def cut_vocabulary(
     folder.mkdir(parents=True, exist_ok=True)
     network = model.model
     table = network.embeddings.word_embeddings
-    network.embeddings.word_embeddings = torch.nn.Embedding.from_pretrained(table.weight[order].detach().clone())
+    weights = table.weight[order].detach().clone()
+    network.embeddings.word_embeddings = torch.nn.Embedding(len(weights), weights.shape[1], _weight=weights)
     network.config.vocab_size = len(order)
     network.config.pad_token_id = number.get(network.config.pad_token_id)
     network.config.save_pretrained(folder)
