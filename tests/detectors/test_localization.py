@@ -74,6 +74,9 @@ def test_only_the_closest_parts_of_long_sources_are_read() -> None:
     assert (len(around), len(windows)) == (8, 32)
     assert any("The library opened" in each for each in around)
     assert "The library opened in 1931." in windows
+    many, _ = windows_of(Case("1", "的", (Source("1", "的，" * 50_000),), "?"))
+    assert len(many) <= 8
+    assert windows_of(Case("1", "…", (Source("1", "a … b"),), "?"))[0] == []
     long = windows_of(Case("1", "x1", (Source("1", "x1 " + "word " * 300),), "Which?"))
     assert all(len(each) <= 243 for part in long for each in part)
     assert "".join(each[:160] for each in long[1][:-1]) in "x1 " + "word " * 300, "parts follow each other"

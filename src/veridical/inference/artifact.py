@@ -18,8 +18,10 @@ from veridical.records.errors import DataError
 from veridical.records.strings import shorten
 
 __all__ = [
+    "BACKBONE",
     "DETECTOR",
     "FORMAT",
+    "ONNX",
     "WEIGHTS",
     "Artifact",
     "Base",
@@ -30,6 +32,9 @@ __all__ = [
     "read_folder",
 ]
 
+BACKBONE = "backbone"
+ONNX = "onnx"
+"""The folder of ONNX exports, inside the artifact."""
 FORMAT = 1
 DETECTOR, WEIGHTS = "detector.json", "weights.safetensors"
 

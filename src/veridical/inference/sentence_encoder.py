@@ -9,16 +9,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from veridical.inference.artifact import BACKBONE, ONNX
 from veridical.inference.onnx_runtime import load_onnx
 from veridical.inference.pair_runner import PairRunner
 from veridical.inference.pairs import Window
 from veridical.inference.tokenization import special_tokens, tokenize_texts
 from veridical.text.recent import Recent
 
-__all__ = ["BACKBONE", "ONNX", "SentenceEncoder"]
+__all__ = ["PASSAGE", "QUERY", "SentenceEncoder"]
 
 Floats = NDArray[np.float32]
-ONNX, BACKBONE = "onnx", "backbone"
+QUERY, PASSAGE = "query: ", "passage: "
+"""What E5 reads before a question and before a text that may answer it."""
 _MOST_TOKENS = 256
 _CACHED = 4000  # texts in all lists
 

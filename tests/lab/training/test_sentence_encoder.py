@@ -93,6 +93,9 @@ def test_other_tokenizers_are_refused(tmp_path: Path) -> None:
 def test_a_detector_gets_the_encoder_and_its_curves(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sentence_encoder, "_questions", lambda data: [])
+    with pytest.raises(InputError, match="too few questions"):
+        add_sentence_encoder(tmp_path, model, tmp_path / "detector", tmp_path / "out")
     monkeypatch.setattr(sentence_encoder, "_questions", lambda data: questions(60))
     detector = tiny_default(tmp_path / "detector")
     out = tmp_path / "out"

@@ -22,7 +22,7 @@ class SentenceEncoderOptions:
     rate: Annotated[float, Option(help="The peak learning rate.")] = 4e-5
     least: Annotated[
         int, Option(help="How often a piece of the vocabulary must occur in the passages to be kept.", min=1)
-    ] = 12
+    ] = 20
     words: Annotated[
         Path | None, Option(metavar="FILE", help="Words to keep in the vocabulary, for further languages. One a line.")
     ] = None

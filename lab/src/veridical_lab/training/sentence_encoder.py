@@ -22,14 +22,14 @@ import numpy as np
 from veridical.datasets import read
 from veridical.datasets.split import split_by_document
 from veridical.detectors.default.detector import ENGLISH, LOCATED, OTHER, SENTENCE_ENCODER, Default
-from veridical.detectors.default.localization import AnswerCurve, location_of, windows_of
+from veridical.detectors.default.localization import TEMPERATURE, AnswerCurve, location_of, windows_of
 from veridical.detectors.default.rules import COPIED, score
-from veridical.inference.artifact import DETECTOR
+from veridical.inference.artifact import BACKBONE, DETECTOR, ONNX
 from veridical.inference.fast_tokenizer import TOKENIZER
 from veridical.inference.local_model import LocalModel
 from veridical.inference.onnx_runtime import OnnxExport, split
 from veridical.inference.pair_runner import PairRunner
-from veridical.inference.sentence_encoder import BACKBONE, ONNX, SentenceEncoder
+from veridical.inference.sentence_encoder import PASSAGE, QUERY, SentenceEncoder
 from veridical.io.files import write_whole
 from veridical.models.load import load
 from veridical.models.torch_engine import TorchEngine
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SentenceEncoderTraining", "add_sentence_encoder", "cut_vocabulary", "fit_curves", "train"]
 
-_TEMPERATURE = 0.02
 _OTHER_PASSAGES = 0.3  # weight of the loss that compares with windows of other passages
 _NEGATIVES = 4  # windows of the passage that do not have the answer
 _STEP = 8  # questions of an optimiser step, in one language
@@ -68,7 +67,7 @@ class SentenceEncoderTraining:
     rate: float = 4e-5
     frozen: int = 6
     english: float = 5.0
-    least: int = 12
+    least: int = 20
     seed: int = 0
 
 
@@ -95,13 +94,16 @@ def add_sentence_encoder(
     """
     options = options or SentenceEncoderTraining()
     parts = split_by_document(_questions(data))
+    if not all(parts.values()):
+        raise InputError("too few questions in the data", hint="give a folder with languages/ or plain/qa_passages/")
     loaded = load(model, kinds=("encoder",), dtype="fp32", device="cpu")
+    _unigram(loaded)  # before training
     train(loaded, parts["train"], options, progress=progress)
     if out.resolve() != detector.resolve():
-        shutil.copytree(detector, out, dirs_exist_ok=True)
-    folder = out / SENTENCE_ENCODER
-    if folder.exists():
-        shutil.rmtree(folder)
+        shutil.copytree(detector, out, dirs_exist_ok=True, ignore=shutil.ignore_patterns(SENTENCE_ENCODER))
+    final = out / SENTENCE_ENCODER
+    folder = final.with_suffix(".part")  # an earlier encoder stays until this one is complete
+    shutil.rmtree(folder, ignore_errors=True)
     texts = [text for examples in parts.values() for text in _texts(examples)]
     cut_vocabulary(loaded, texts, folder / BACKBONE, least=options.least, words=words)
     progress(f"{loaded.model.config.vocab_size} pieces of the vocabulary")
@@ -114,6 +116,8 @@ def add_sentence_encoder(
     document[LOCATED] = {name: asdict(curve) for name, curve in curves.items()}
     document["validation"][LOCATED] = figures
     document["training"][SENTENCE_ENCODER] = asdict(options)
+    shutil.rmtree(final, ignore_errors=True)
+    folder.rename(final)
     write_whole(out / DETECTOR, json.dumps(document, indent=1, ensure_ascii=False) + "\n", follow_link=False)
     progress(f"ROC AUC {figures}")
     return out
@@ -196,9 +200,9 @@ def _loss(model: LocalModel, rows: Sequence[_Row]) -> torch.Tensor:
     import torch
 
     windows = [(row, window) for row in rows for window in (*row.right, *row.wrong)]
-    texts = [f"query: {row.question}" for row in rows] + [f"passage: {window}" for _, window in windows]
+    texts = [QUERY + row.question for row in rows] + [PASSAGE + window for _, window in windows]
     embeddings = _embedded(model, texts)
-    logits = embeddings[: len(rows)] @ embeddings[len(rows) :].T / _TEMPERATURE
+    logits = embeddings[: len(rows)] @ embeddings[len(rows) :].T / TEMPERATURE
     losses = []
     for row, of_row in zip(rows, logits, strict=True):
         own = torch.tensor([other is row for other, _ in windows])
@@ -245,9 +249,7 @@ def cut_vocabulary(
     import torch
     from tokenizers import Tokenizer
 
-    source = json.loads((Path(model.name) / TOKENIZER).read_text("utf-8"))
-    if source["model"]["type"] != "Unigram":
-        raise InputError(f"the tokenizer is a {source['model']['type']} model", hint="give an encoder with Unigram")
+    source = _unigram(model)
     tokenizer = Tokenizer.from_str(json.dumps(source))
     counts: Counter[int] = Counter()
     for encoding in tokenizer.encode_batch(list(texts), add_special_tokens=False):
@@ -279,6 +281,14 @@ def cut_vocabulary(
     shutil.copy(Path(model.name) / "tokenizer_config.json", folder)
 
 
+def _unigram(model: LocalModel) -> dict[str, Any]:
+    """Return the tokenizer of a model as JSON, or raise an error if it is not a Unigram model."""
+    source: dict[str, Any] = json.loads((Path(model.name) / TOKENIZER).read_text("utf-8"))
+    if source["model"]["type"] != "Unigram":
+        raise InputError(f"the tokenizer is a {source['model']['type']} model", hint="give an encoder with Unigram")
+    return source
+
+
 def _export(model: LocalModel, examples: Sequence[Example], folder: Path, draw: random.Random) -> OnnxExport:
     """Write the encoder with its new vocabulary in int8, rounded for texts like those that it will read."""
     network = model.model
@@ -286,8 +296,8 @@ def _export(model: LocalModel, examples: Sequence[Example], folder: Path, draw: 
     cut = load(folder / BACKBONE, kinds=("encoder",), dtype="fp32", device="cpu")
     runner = PairRunner(TorchEngine(cut))
     drawn = draw.sample(list(examples), min(_ROUNDED_FOR // 2, len(examples)))
-    texts = [f"query: {example.case.question}" for example in drawn]
-    texts += [f"passage: {draw.choice(parts)}" for example in drawn if (parts := windows_of(example.case)[1])]
+    texts = [f"{QUERY}{example.case.question}" for example in drawn]
+    texts += [PASSAGE + draw.choice(parts) for example in drawn if (parts := windows_of(example.case)[1])]
     windows = SentenceEncoder(lambda: runner).windows(texts)
     return export_onnx(runner, windows[:: max(1, len(windows) // 16)], folder / ONNX, "int8", rounded_for=windows)
 

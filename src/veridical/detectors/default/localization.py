@@ -14,19 +14,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from veridical.detectors.default.short_answers import places
-from veridical.inference.sentence_encoder import SentenceEncoder
+from veridical.inference.sentence_encoder import PASSAGE, QUERY, SentenceEncoder
 from veridical.records.spans import Span
 from veridical.records.types import Case, Evidence
 from veridical.text.segment import sentences, word_forms
 
-__all__ = ["AnswerCurve", "Location", "location_of", "windows_of"]
+__all__ = ["TEMPERATURE", "AnswerCurve", "Location", "location_of", "windows_of"]
 
 _AROUND = 120  # characters on each side of an answer
 _LONGEST = 200  # characters of a part of a sentence
 _STEP = 160  # characters from the begin of a part to that of the next
 _LEAST = 40  # characters of the last part
 _MOST_PLACES, _MOST_WINDOWS = 8, 32
-_TEMPERATURE = 0.02
+TEMPERATURE = 0.02
+"""The temperature of the softmax over similarities, in training and in use."""
 
 
 class Location(NamedTuple):
@@ -79,12 +80,11 @@ def location_of(encoder: SentenceEncoder, case: Case) -> Location | None:
     around, windows = windows_of(case)
     if not question or not around or len(windows) < 2:
         return None
-    (asked,) = encoder.embed([f"query: {question}"])
+    (asked,) = encoder.embed([QUERY + question])
     of_answer, others = (
-        encoder.embed([f"passage: {window}" for window in each]) @ asked.astype(np.float64)
-        for each in (around, windows)
+        encoder.embed([PASSAGE + window for window in each]) @ asked.astype(np.float64) for each in (around, windows)
     )
-    place, average = of_answer.max() / _TEMPERATURE, np.logaddexp.reduce(others / _TEMPERATURE) - np.log(len(others))
+    place, average = of_answer.max() / TEMPERATURE, np.logaddexp.reduce(others / TEMPERATURE) - np.log(len(others))
     closest = windows[int(np.argmax(others))] if others.max() > of_answer.max() else None
     return Location(float(place - np.logaddexp(place, average)), None if closest is None else _evidence(case, closest))
 

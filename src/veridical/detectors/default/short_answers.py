@@ -13,6 +13,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 
@@ -31,6 +32,7 @@ _LONGEST_STATEMENT = 20  # words
 _LEAST_SHARE = 0.5  # of the other content words of a statement that answers a question
 _LONGEST_QUESTION = 400  # characters; a longer one is a task with its context
 _MOST_PLACES = 8
+_MOST_MATCHES = 1000  # in a source, which may repeat one character
 _AROUND = 160  # characters on each side of an answer in a long sentence
 _IN_A_RECORD = re.compile(r"[|\t{}]|\":")  # tables and JSON: their names stand elsewhere
 _SPACED = rf"[^\W{UNSPACED}]"  # a letter or digit of a script with spaces between words
@@ -112,6 +114,8 @@ def in_its_places(case: Case) -> list[Case]:
 def places(answer: str, text: str, *, sentences_before: int, before: int, after: int) -> Iterator[str]:
     """Yield the part of a text around each place where a short answer occurs, unless the answer is "yes", "no" or such.
 
+    Only the first `_MOST_MATCHES` places are found.
+
     Args:
         answer: The answer. Signs around it are ignored.
         text: The text.
@@ -120,12 +124,12 @@ def places(answer: str, text: str, *, sentences_before: int, before: int, after:
         after: The largest number of characters after the answer, up to the end of its sentence.
     """
     inner = words(answer)
-    answer = answer[inner[0].start : inner[-1].end]
-    if answer.casefold() in _JUDGEMENTS:
+    answer = answer[inner[0].start : inner[-1].end] if inner else ""
+    if not answer or answer.casefold() in _JUDGEMENTS:
         return
     pattern = rf"(?<!{_SPACED})" + r"\s++".join(map(re.escape, answer.split())) + rf"(?!{_SPACED})"
     spans: list[Span] = []
-    for match in re.finditer(pattern, text, re.IGNORECASE):
+    for match in islice(re.finditer(pattern, text, re.IGNORECASE), _MOST_MATCHES):
         spans = spans or sentences(text)
         inside = range(
             bisect_right(spans, match.start(), key=lambda span: span.end),

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from veridical.inference.artifact import DETECTOR, Artifact, load_artifact
+from veridical.inference.artifact import BACKBONE, DETECTOR, ONNX, Artifact, load_artifact
 from veridical.inference.heads import HeadSettings, PairHead
 from veridical.inference.pair_runner import MODES
 from veridical.inference.pairs import PairSettings
@@ -25,9 +25,6 @@ from veridical.records.strings import shorten
 __all__ = ["BACKBONE", "KIND", "ONNX", "TokenScale", "TokenSettings", "load_tokens"]
 
 KIND = "tokens"
-BACKBONE = "backbone"
-ONNX = "onnx"
-"""The folder of ONNX exports, inside the artifact."""
 
 
 @dataclass(frozen=True, slots=True)
