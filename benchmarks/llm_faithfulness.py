@@ -4,13 +4,11 @@
     python benchmarks/llm_faithfulness.py ../shared/data --url http://127.0.0.1:8080/v1 --model NAME \\
         --peers-python ENV/bin/python
 
-Draws questions of `written_rag` (dev), each with a right and a wrong answer, before anything is judged. All tools judge
-one answer before the next begins, so a run that stops early compares them on the same answers; run it again and it goes
-on. A proxy between tools and model counts the tokens. Appends a row for each tool to
-benchmarks/rows/llm-faithfulness.jsonl: ROC AUC, false alarms and recall with 95% intervals, answers that were not
-judged, and the median seconds, calls and tokens per answer.
-
-`default` is not held out here: its regressions and thresholds are fitted on this part of `written_rag`.
+Draws questions about test documents of XQuAD and TyDi QA, each with a right and a wrong answer as a sentence, before
+anything is judged; no detector of Veridical has seen these documents. All tools judge one answer before the next
+begins, so a run that stops early compares them on the same answers; run it again and it goes on. A proxy between tools
+and model counts the tokens. Appends a row for each tool to benchmarks/rows/llm-faithfulness.jsonl: ROC AUC, false
+alarms and recall with 95% intervals, answers that were not judged, and the median seconds, calls and tokens per answer.
 """
 
 from __future__ import annotations
@@ -33,6 +31,7 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 ROWS = Path(__file__).parent / "rows" / "llm-faithfulness.jsonl"
+FILES = ("languages/xquad.en.json.gz", "plain/qa_passages/tydiqa.goldp.en.train.json.gz")
 PEERS = ("ragas", "deepeval")
 OURS = {
     "default": "default",
@@ -155,18 +154,19 @@ def drawn(data: Path, questions: int, seed: int = 0) -> list[Row]:
     """Return a right and a wrong answer to each of some questions, in random order within the question."""
     from veridical.datasets import read
 
-    by_question: dict[str, list[Any]] = {}
-    for example in read(f"written_rag:{data / 'written'}", "dev"):
-        by_question.setdefault(str(example.document), []).append(example)
+    from veridical.datasets.split import split_by_document
+
+    examples = [each for file in FILES for each in read(f"short_answer_statements:{data / file}")]
+    examples = split_by_document(examples)["test"]
+    questions_asked = list(zip(examples[::2], examples[1::2], strict=True))
     draw = random.Random(seed)
     cases = []
-    for name in draw.sample(sorted(by_question), min(questions, len(by_question))):
-        for wrong in draw.sample([False, True], 2):
-            example = draw.choice([e for e in by_question[name] if bool(e.gold.hallucination) is wrong])
+    for number, pair in enumerate(draw.sample(questions_asked, min(questions, len(questions_asked)))):
+        for example in draw.sample(pair, 2):
             case = example.case
             texts = [source.text for source in case.sources]
-            given = {"id": case.id, "document": name, "wrong": wrong, "question": case.question or ""}
-            cases.append({**given, "response": case.response, "sources": texts})
+            given = {"id": case.id, "document": str(number), "wrong": bool(example.gold.hallucination)}
+            cases.append({**given, "question": case.question or "", "response": case.response, "sources": texts})
     return cases
 
 
@@ -282,8 +282,8 @@ def main() -> None:
         sys.exit(f"{options.state} holds results of other cases: name another --state")
     file.write_text(json.dumps(ids), "utf-8")
     for tool, lines in judge_all(options, cases).items():
-        row = {"tool": tool, "data": "written_rag", "split": "dev", **row_of(lines)}
-        emit({**row, "model": options.model, "fitted_here": tool == "default"}, ROWS)
+        row = {"tool": tool, "data": "short_answer_statements", "split": "test", **row_of(lines)}
+        emit({**row, "model": options.model}, ROWS)
 
 
 if __name__ == "__main__":

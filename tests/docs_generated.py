@@ -126,7 +126,7 @@ def comparison(path: Path = ROWS / "llm-faithfulness.jsonl") -> str:
         return "Nothing is measured yet."
     rows = {row["tool"]: row for row in map(json.loads, path.read_text("utf-8").splitlines())}
     names = {
-        "default": "`default`, fitted on these questions",
+        "default": "`default`",
         "judge": "`judge:yes_no`",
         "verify": "`verify`",
         "ragas": "RAGAS faithfulness",

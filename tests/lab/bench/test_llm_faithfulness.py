@@ -40,7 +40,7 @@ def test_a_tool_that_judges_nothing_has_no_figures() -> None:
 
 def test_the_table_has_the_last_row_of_each_tool(tmp_path: Path) -> None:
     lines = [line("a", True, 0.9), line("a", False, 0.1), line("b", True, 0.6), line("b", False, 0.8)]
-    about = {"data": "written_rag", "split": "dev", "model": "small", "date": "2026-01-02"}
+    about = {"data": "short_answer_statements", "split": "test", "model": "small", "date": "2026-01-02"}
     rows = [
         {"tool": tool, **llm_faithfulness.row_of(of_tool), **about}
         for tool, of_tool in (("ragas", lines[:2]), ("ragas", lines), ("default", lines))
@@ -49,23 +49,26 @@ def test_the_table_has_the_last_row_of_each_tool(tmp_path: Path) -> None:
     text = docs_generated.comparison(tmp_path / "rows.jsonl")
     assert text.count("RAGAS") == 1
     assert "| RAGAS faithfulness | 0.750 [" in text
-    assert "`default`, fitted on these questions" in text
-    assert "4 answers to 2 questions of written_rag, dev; chat model small" in text
+    assert "| `default` | 0.750 [" in text
+    assert "4 answers to 2 questions of short_answer_statements, test; chat model small" in text
     assert docs_generated.comparison(tmp_path / "none.jsonl") == "Nothing is measured yet."
 
 
 def test_each_question_gets_a_right_and_a_wrong_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     from veridical.records.types import Case, Example, Judgement
 
-    examples = [
-        Example(Case(f"{q}/{i}", "It is so."), Judgement(f"{q}/{i}", "human:me", float(i % 2)), document=str(q))
-        for q in range(5)
-        for i in range(4)
-    ]
-    monkeypatch.setattr("veridical.datasets.read", lambda *_: examples)
+    def read(name: str) -> list[Example]:
+        versions = [(q, v) for q in range(20) for v in ("right", "wrong")]
+        return [
+            Example(Case(f"{q}/{v}", "It is so."), Judgement(f"{q}/{v}", "rule", float(v == "wrong")), f"{name}/{q}")
+            for q, v in versions
+        ]
+
+    monkeypatch.setattr("veridical.datasets.read", read)
     cases = llm_faithfulness.drawn(Path("none"), 3)
     assert cases == llm_faithfulness.drawn(Path("none"), 3)
     assert len({case["document"] for case in cases}) == 3
     for first, second in zip(cases[::2], cases[1::2], strict=True):
         assert first["document"] == second["document"]
+        assert first["id"].split("/")[0] == second["id"].split("/")[0]
         assert {first["wrong"], second["wrong"]} == {False, True}
