@@ -83,7 +83,10 @@ def _weights(graph: onnx.GraphProto) -> Iterator[tuple[str, NDArray[np.float32]]
 def _bias_behind(
     node: onnx.NodeProto, constants: dict[str, onnx.TensorProto], taken_by: dict[str, list[onnx.NodeProto]]
 ) -> str:
-    """Return the name of the first bias that is added to what a product becomes."""
+    """Return the name of the bias that a product adds, or of the first one that is added to what it becomes."""
+    added = [name for name in node.input if name in constants and name.endswith(".bias")]
+    if added:
+        return added[0]
     output = node.output[0]
     for _ in range(4):
         for following in taken_by.get(output, ()):

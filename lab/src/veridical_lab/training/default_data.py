@@ -121,10 +121,10 @@ def part_of(
         examples = draw(split_by_document(read(f"{name}:{data / name}"))[part], 2000)
         sets[f"{name}_swapped"] = _balanced((pair for e in examples for pair in swapped(e)), round(share * most), seed)
     progress(f"{_count(sets)} with labelled sets")
-    answers = in_languages(data, part, seed, languages=languages)
+    answers = in_languages(data, part, seed, share=share, languages=languages)
     placed = {name: answers.pop(name) for name in list(answers) if name.startswith("answers_in_place_")}
     for of_answers, most in ((answers, _ANSWERS), (placed, _PLACED)):
-        portion = min(1.0, share * most / max(1, _count(of_answers))) if part == "train" else share
+        portion = min(1.0, share * most / max(1, _count(of_answers))) if part == "train" else 1.0
         sets |= {name: _draw(examples, seed=seed, share=portion) for name, examples in of_answers.items()}
     progress(f"{_count(sets)} with other languages")
     if parsed is not None:
@@ -139,7 +139,7 @@ def part_of(
         ("plain_text", draw(islice(read_texts(data / "plain" / "plain_text"), 150)), 150),
     ):
         made = training_examples(documents, Recipe(faithful=0.4, rewrite=0.6), name=name, seed=seed)
-        sets[f"{name}_rules"] = draw(split_by_document(made)[part], most)
+        sets[f"{name}_rules"] = some(split_by_document(made)[part], math.ceil(share * most), seed)
     sets["wiki_split"] = _corrupted(draw(_wiki_split(data, part), 600), seed)
     sets["gum_summaries"] = _corrupted(draw(_gum_summaries(data, part)), seed)
     progress(f"{_count(sets)} with errors made by rules")

@@ -5,12 +5,14 @@ The passages of XQuAD are translations of each other, so an answer is also shown
 
 from __future__ import annotations
 
+import math
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from typing import TypeVar
 
 from veridical.datasets import read
 from veridical.datasets.reading import text_id
@@ -25,12 +27,13 @@ from veridical_lab.datasets.rivals import frequent_words, rival
 
 __all__ = ["in_languages"]
 
+_Item = TypeVar("_Item")
 _LONGEST_SENTENCE = 400  # characters
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*+")
 
 
 def in_languages(
-    data: Path, part: str, seed: int, *, languages: Sequence[str] | None = None
+    data: Path, part: str, seed: int, *, share: float = 1.0, languages: Sequence[str] | None = None
 ) -> dict[str, list[Example]]:
     """Return the examples in one part of the split by document, by set.
 
@@ -46,32 +49,44 @@ def in_languages(
         data: The folder with the public sets, including `languages/`, `plain/qa_passages/` and `entailment/pawsx_en/`.
         part: "train" or "valid".
         seed: The random seed.
+        share: The fraction of the questions, passages and pairs to draw.
         languages: The languages to include. Default: all languages.
     """
     draw = random.Random(f"{seed}\0languages")
     files = (data / "languages", data / "plain" / "qa_passages" / "tydiqa.goldp.en.train.json.gz")
-    answers = [example for file in files for example in read(f"short_answers:{file}")]
+
+    def of_part(examples: Iterable[Example]) -> list[Example]:
+        return split_by_document(examples)[part]
+
+    def some(items: Sequence[_Item]) -> list[_Item]:
+        return draw.sample(items, math.ceil(share * len(items)))
+
+    answers = of_part(example for file in files for example in read(f"short_answers:{file}"))
     answers = [e for e in answers if languages is None or dict(e.group)["language"] in languages]
-    sets: dict[str, list[Example]] = {"answers_translated": _translated(answers, draw)}
+    questions = some(list(zip(answers[::2], answers[1::2], strict=True)))
+    sets: dict[str, list[Example]] = {
+        "answers_translated": _translated(list(chain.from_iterable(questions)), answers, draw)
+    }
     if languages is None or "en" in languages:
-        sets["answer_statements"] = [e for file in files for e in read(f"short_answer_statements:{file}")]
-    for example in answers:
-        sets.setdefault(f"answers_{dict(example.group)['language']}", []).append(_asked(example))
-    for right, wrong in zip(answers[::2], answers[1::2], strict=True):
+        statements = of_part(e for file in files for e in read(f"short_answer_statements:{file}"))
+        pairs = some(list(zip(statements[::2], statements[1::2], strict=True)))
+        sets["answer_statements"] = list(chain.from_iterable(pairs))
+    for right, wrong in questions:
         language = dict(right.group)["language"]
+        sets.setdefault(f"answers_{language}", []).extend((_asked(right), _asked(wrong)))
         sets.setdefault(f"exchanged_{language}", []).extend(_exchanged(right, wrong, draw))
         sets.setdefault(f"answers_in_place_{language}", []).extend(_in_place(right, wrong, draw))
     for file in sorted((data / "languages").glob("tydi_dev.*")):  # published without answers
         language = file.name.split(".")[1]
         if languages is not None and language not in languages:
             continue
-        sets.setdefault(f"exchanged_{language}", []).extend(_other_numbers(list(read_texts(file)), language, draw))
-    sets = {name: split_by_document(examples)[part] for name, examples in sets.items()}
-    english = split_by_document(read(f"pawsx_en:{data / 'entailment' / 'pawsx_en'}"))[part]
+        made = _other_numbers(some(list(read_texts(file))), language, draw)
+        sets.setdefault(f"exchanged_{language}", []).extend(of_part(made))
+    english = of_part(read(f"pawsx_en:{data / 'entailment' / 'pawsx_en'}"))
     rows = {example.case.id.rpartition("/")[2] for example in english}
-    for example in read(f"pawsx:{data / 'languages'}"):
+    for example in some([e for e in read(f"pawsx:{data / 'languages'}") if e.document in rows]):
         language = example.case.id.partition("/")[0]
-        if example.document in rows and (languages is None or language in languages):
+        if languages is None or language in languages:
             sets.setdefault(f"pawsx_{language}", []).append(example)
     return {name: examples for name, examples in sets.items() if examples}
 
@@ -108,10 +123,10 @@ def _in_place(right: Example, wrong: Example, draw: random.Random) -> Iterator[E
             yield _asked(_example(example, f"place {n}", response, verdicts, source=Source("passage", text)))
 
 
-def _translated(answers: Sequence[Example], draw: random.Random) -> list[Example]:
-    """Return the answers about XQuAD's passages, each with its passage in another language."""
+def _translated(answers: Sequence[Example], known: Sequence[Example], draw: random.Random) -> list[Example]:
+    """Return the answers about XQuAD's passages, each with its passage in another language, as `known` has them."""
     passages: dict[str, dict[str, Source]] = {}
-    for example in answers:
+    for example in known:
         if dict(example.group)["set"] == "xquad":
             languages = passages.setdefault(_number(example), {})
             languages[dict(example.group)["language"]] = example.case.sources[0]
