@@ -24,7 +24,7 @@ from veridical.records.types import Case, Source
 from veridical.text.segment import words
 from veridical.text.stemmer import stem
 from veridical_lab.models.testing import ENCODERS, tiny
-from veridical_lab.training.token_network import torch_head
+from veridical_lab.training.token_network import eager_attention, torch_head
 
 SOURCE = "The committee met on Monday. The river should be cleaned before summer. Paris is the capital of France."
 CASES = [
@@ -70,6 +70,20 @@ def test_states_do_not_depend_on_the_batch(model: LocalModel, mode: str, attenti
         assert states.response.shape[0] == window.count
         np.testing.assert_allclose(states.response, alone.response, atol=1e-4)
         np.testing.assert_allclose(states.whole, alone.whole, atol=1e-4)
+
+
+def test_states_in_training_are_those_in_use(model: LocalModel) -> None:
+    windows = windows_of(model, CASES)
+    runner = PairRunner(TorchEngine(model), attention="prefix")
+    torch = pytest.importorskip("torch")
+    engine = TorchEngine(model)
+    batch = runner.lay([[windows[i] for i in row] for row in runner.rows(windows)])
+    with torch.inference_mode():
+        in_use = engine.forward(batch)
+        with eager_attention(model, 288):
+            in_training = engine.forward(batch)
+    filled = torch.from_numpy(batch.filled)
+    torch.testing.assert_close(in_training[filled], in_use[filled], atol=1e-4, rtol=1e-3)
 
 
 def test_online_sees_only_what_is_left(model: LocalModel) -> None:

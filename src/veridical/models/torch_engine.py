@@ -101,8 +101,12 @@ class TorchEngine:
         import torch
 
         tensors = {name: torch.from_numpy(a).to(self.model.device) for name, a in inputs_of(self.model, batch).items()}
-        if tensors["attention_mask"].is_floating_point():
-            tensors["attention_mask"] = tensors["attention_mask"].to(self.model.dtype)
+        mask = tensors["attention_mask"]
+        if mask.dtype == torch.bool and self.model.model.config._attn_implementation == "eager":
+            # attention without a kernel adds the mask to its scores, and a true value would count as 1
+            mask = torch.where(mask, 0.0, torch.finfo(self.model.dtype).min)
+        if mask.is_floating_point():
+            tensors["attention_mask"] = mask.to(self.model.dtype)
         return tensors
 
 
