@@ -267,6 +267,16 @@ def test_an_imported_file_is_judged_in_the_background(client: TestClient) -> Non
         assert run["cases"] == {}
 
 
+@pytest.mark.parametrize(
+    "name", [f"a.{'😀' * 90}.csv", "a.\0.csv", "../../a.b/..csv", "a.CSV.GZ"], ids=["long", "nul", "dots", "upper"]
+)
+def test_the_name_of_a_file_may_be_anything(client: TestClient, name: str) -> None:
+    body = gzip.compress(ROWS) if name.endswith("GZ") else ROWS
+    run = import_file(client, name, body)
+    assert run["name"] == name.replace("\0", "\ufffd")
+    assert run["cases"] == {"flagged": 1, "unjudged": 1, "clear": 1}
+
+
 def test_a_small_file_that_grows_is_not_held_in_memory(client: TestClient) -> None:
     row = b'{"response": "%b", "sources": ["It is 4 m."]}\n' % (b"a" * 9_000_000)
     assert import_file(client, "a.jsonl.gz", gzip.compress(row))["cases"] == {"failed": 1}
