@@ -298,7 +298,7 @@ class History:
             is_sampled = select(SAMPLES.c.case).where(SAMPLES.c.case == CASES.c.id).exists()
             yield is_sampled if query.sampled else ~is_sampled
         for kind in ("source", "kind", "label", "detector"):
-            values = list(map(listed_id if kind == "source" else clean, getattr(query, kind)))
+            values = list(map(listed_id, getattr(query, kind)))
             if values:
                 of_case = (FACETS.c.case == CASES.c.id, FACETS.c.kind == kind, FACETS.c.value.in_(values))
                 yield select(FACETS.c.case).where(*of_case).exists()

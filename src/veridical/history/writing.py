@@ -131,7 +131,7 @@ def _facets(checked: Checked, kinds: Sequence[str]) -> Iterator[tuple[str, str]]
     for source in checked.case.sources:
         yield "source", listed_id(source.id)
     for kind in kinds:
-        yield "kind", kind
+        yield "kind", listed_id(kind)
     pairs = zip(checked.judgements, checked.decisions, strict=True)
     for name in {judgement.by for judgement, decision in pairs if decision.outcome.value == "flagged"}:
-        yield "detector", name
+        yield "detector", listed_id(name)
