@@ -99,6 +99,10 @@ def test_everything_is_as_in_sqlite(url: str) -> None:
         assert waiting == case
         history.store(uploaded, [(key, checked(WRONG)[0])])
         assert history.run(uploaded).cases == {"flagged": 1}
+        assert history.cases(uploaded, CaseQuery(outcome=["\0"], cause=["\0"], kind=["\0"], search="\0")).total == 0
+        assert history.runs(name="A\0").runs == ()
+        with pytest.raises(NotKeptError):
+            history.run("a\0")
         history.keep(RUN, checked(*responses(12)))
         assert sum(sum(each.cases.values()) for each in history.runs().runs) == 18
         history.days = 0
