@@ -235,6 +235,7 @@ def test_what_cannot_be_is_refused(client: TestClient) -> None:
         ("a.pdf", {}, 422),
         ("a.csv", {"detector": "none"}, 422),
         ("a.csv", {"encoding": "klingon"}, 422),
+        ("a.csv", {"encoding": "\0"}, 422),
         ("a.csv", {"causes": True}, 422),
         ("a.csv", {"delimiter": ",,"}, 422),
     ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from sqlalchemy import (
@@ -51,11 +52,15 @@ NO_SCORE = -1.0
 
 _METADATA = MetaData()
 _AT_ONCE = 500  # documents that a migration reads at once
+_NOT_HELD = re.compile("[\0\ud800-\udfff]")
 
 
 def clean(text: str) -> str:
-    """Return a text without the character that PostgreSQL cannot hold."""
-    return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    """Return a text without the characters that a database cannot hold.
+
+    PostgreSQL holds no NUL. After half of a surrogate pair, a connection to it would answer further requests wrongly.
+    """
+    return _NOT_HELD.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 class _Clean(TypeDecorator[str]):
