@@ -28,7 +28,7 @@ def main() -> None:
     with TemporaryDirectory() as folder, serving(ServerSettings()) as url, chromium() as browser:
         shown = check_tutorial(Path(folder))
         (DOCS / "tutorial-terminal.svg").write_text(terminal_svg(shown), encoding="utf-8")
-        report = browser.new_page(viewport={"width": 1100, "height": 700}, reduced_motion="reduce")
+        report = browser.new_page(viewport={"width": 1100, "height": 730}, reduced_motion="reduce")
         report.goto((Path(folder) / "report.html").as_uri())
         report.screenshot(path=DOCS / "tutorial-report.png")
 

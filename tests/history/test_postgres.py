@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -99,6 +100,12 @@ def test_everything_is_as_in_sqlite(url: str) -> None:
         assert waiting == case
         history.store(uploaded, [(key, checked(WRONG)[0])])
         assert history.run(uploaded).cases == {"flagged": 1}
+        assert history.cases(uploaded, CaseQuery(outcome=["\0"], cause=["\0"], kind=["\0"], search="\0")).total == 0
+        assert history.runs(name="A\0").runs == ()
+        half = base64.urlsafe_b64encode(b'["\\ud800", 1]').decode()
+        assert history.cases(uploaded, CaseQuery(sort="name", descending=True, cursor=half)).total == 1
+        with pytest.raises(NotKeptError):
+            history.run("a\0")
         history.keep(RUN, checked(*responses(12)))
         assert sum(sum(each.cases.values()) for each in history.runs().runs) == 18
         history.days = 0

@@ -235,6 +235,7 @@ def test_what_cannot_be_is_refused(client: TestClient) -> None:
         ("a.pdf", {}, 422),
         ("a.csv", {"detector": "none"}, 422),
         ("a.csv", {"encoding": "klingon"}, 422),
+        ("a.csv", {"encoding": "\0"}, 422),
         ("a.csv", {"causes": True}, 422),
         ("a.csv", {"delimiter": ",,"}, 422),
     ):
@@ -265,6 +266,16 @@ def test_an_imported_file_is_judged_in_the_background(client: TestClient) -> Non
         assert run["problem"]
         assert "/tmp" not in run["problem"]
         assert run["cases"] == {}
+
+
+@pytest.mark.parametrize(
+    "name", [f"a.{'😀' * 90}.csv", "a.\0.csv", "../../a.b/..csv", "a.CSV.GZ"], ids=["long", "nul", "dots", "upper"]
+)
+def test_the_name_of_a_file_may_be_anything(client: TestClient, name: str) -> None:
+    body = gzip.compress(ROWS) if name.endswith("GZ") else ROWS
+    run = import_file(client, name, body)
+    assert run["name"] == name.replace("\0", "\ufffd")
+    assert run["cases"] == {"flagged": 1, "unjudged": 1, "clear": 1}
 
 
 def test_a_small_file_that_grows_is_not_held_in_memory(client: TestClient) -> None:

@@ -60,9 +60,10 @@ from veridical.history.tables import (
     RUNS,
     SAMPLES,
     UPLOADS,
+    clean,
     prepare,
 )
-from veridical.history.writing import clean, insert_rows, listed_id, store_results
+from veridical.history.writing import insert_rows, listed_id, store_results
 from veridical.io.serialization import decode
 from veridical.records.errors import InputError, UnknownNameError
 from veridical.records.spans import Span
@@ -146,7 +147,7 @@ class History:
         """Store an uploaded file as a run whose rows are still to be read, and return the run's id."""
         with self._write() as connection:
             id = _begin(connection, run, "reading")
-            connection.execute(insert(UPLOADS).values(run=id, file=clean(file), body=body))
+            connection.execute(insert(UPLOADS).values(run=id, file=file, body=body))
         return id
 
     def upload(self, run: str) -> tuple[str, bytes]:
@@ -192,7 +193,7 @@ class History:
         `problem` says what keeps it from continuing.
         """
         with self._write() as connection:
-            connection.execute(update(RUNS).where(RUNS.c.id == run).values(state=state, problem=clean(problem)))
+            connection.execute(update(RUNS).where(RUNS.c.id == run).values(state=state, problem=problem))
 
     def unfinished(self) -> list[str]:
         """Return the runs whose import is not done, oldest first."""
@@ -298,7 +299,7 @@ class History:
             is_sampled = select(SAMPLES.c.case).where(SAMPLES.c.case == CASES.c.id).exists()
             yield is_sampled if query.sampled else ~is_sampled
         for kind in ("source", "kind", "label", "detector"):
-            values = list(map(listed_id if kind == "source" else clean, getattr(query, kind)))
+            values = list(map(listed_id, getattr(query, kind)))
             if values:
                 of_case = (FACETS.c.case == CASES.c.id, FACETS.c.kind == kind, FACETS.c.value.in_(values))
                 yield select(FACETS.c.case).where(*of_case).exists()
@@ -625,7 +626,7 @@ def _of(run: str) -> ColumnElement[bool]:
 
 def _begin(connection: Connection, run: NewRun, state: str) -> str:
     id = secrets.token_hex(6)
-    values = {**asdict(run), "about": json.dumps(run.about), "name": clean(run.name)}
+    values = {**asdict(run), "about": json.dumps(run.about)}
     connection.execute(insert(RUNS).values(id=id, created=now(), state=state, problem="", **values))
     return id
 

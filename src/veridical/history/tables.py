@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from sqlalchemy import (
     Column,
     Connection,
+    Dialect,
     Float,
     ForeignKey,
     Index,
@@ -16,6 +18,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    TypeDecorator,
     bindparam,
     insert,
     inspect,
@@ -40,6 +43,7 @@ __all__ = [
     "RUNS",
     "SAMPLES",
     "UPLOADS",
+    "clean",
     "prepare",
 ]
 
@@ -48,6 +52,25 @@ NO_SCORE = -1.0
 
 _METADATA = MetaData()
 _AT_ONCE = 500  # documents that a migration reads at once
+_NOT_HELD = re.compile("[\0\ud800-\udfff]")
+
+
+def clean(text: str) -> str:
+    """Return a text without the characters that a database cannot hold.
+
+    PostgreSQL holds no NUL. After half of a surrogate pair, a connection to it would answer further requests wrongly.
+    """
+    return _NOT_HELD.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+class _Clean(TypeDecorator[str]):
+    """A text that is cleaned when it is stored, and when it is compared with a stored one."""
+
+    impl = String
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        return None if value is None else clean(value)
 
 
 def _run() -> Column[str]:
@@ -61,13 +84,13 @@ def _case(*, key: bool = False) -> Column[int]:
 RUNS = Table(
     "runs",
     _METADATA,
-    Column("id", String, primary_key=True),
-    Column("created", String, nullable=False),
-    Column("name", String, nullable=False),
-    Column("origin", String, nullable=False),
-    Column("by", String, nullable=False),
-    Column("state", String, nullable=False),
-    Column("problem", String, nullable=False),
+    Column("id", _Clean, primary_key=True),
+    Column("created", _Clean, nullable=False),
+    Column("name", _Clean, nullable=False),
+    Column("origin", _Clean, nullable=False),
+    Column("by", _Clean, nullable=False),
+    Column("state", _Clean, nullable=False),
+    Column("problem", _Clean, nullable=False),
     Column("about", Text, nullable=False),
     Index("runs_by_time", "created", "id"),
 )
@@ -78,18 +101,18 @@ CASES = Table(
     _run(),
     Column("number", Integer, nullable=False),
     Column("row", Integer, nullable=False),
-    Column("name", String, nullable=False),
-    Column("outcome", String, nullable=False),
+    Column("name", _Clean, nullable=False),
+    Column("outcome", _Clean, nullable=False),
     Column("score", Float, nullable=False),
     Column("omission", Float, nullable=False),
     Column("flagged", Integer, nullable=False),
     Column("flagged_sentences", Integer, nullable=False, server_default="0"),
     Column("unflagged_sentences", Integer, nullable=False, server_default="0"),
-    Column("cause", String, nullable=False),
+    Column("cause", _Clean, nullable=False),
     Column("decided", Integer, nullable=False),
     Column("version", Integer, nullable=False),
-    Column("beginning", String, nullable=False),
-    Column("problem", String, nullable=False),
+    Column("beginning", _Clean, nullable=False),
+    Column("problem", _Clean, nullable=False),
     Index("cases_by_number", "run", "number", unique=True),
     Index("cases_by_name", "run", "name", "number"),
     Index("cases_by_outcome", "run", "outcome", "number"),
@@ -102,8 +125,8 @@ FACETS = Table(
     _METADATA,
     _case(),
     _run(),
-    Column("kind", String, nullable=False),
-    Column("value", String, nullable=False),
+    Column("kind", _Clean, nullable=False),
+    Column("value", _Clean, nullable=False),
     Index("facets_by_value", "run", "kind", "value", "case"),
     Index("facets_by_case", "case", "kind", "value"),
 )
@@ -112,10 +135,10 @@ DECISIONS = Table(
     _METADATA,
     Column("id", Integer, primary_key=True),
     _case(),
-    Column("by", String, nullable=False),
-    Column("at", String, nullable=False),
+    Column("by", _Clean, nullable=False),
+    Column("at", _Clean, nullable=False),
     Column("body", Text, nullable=False),
-    Column("drawn", String),
+    Column("drawn", _Clean),
     Column("probability", Float),
     Index("decisions_by_case", "case"),
 )
@@ -127,18 +150,18 @@ SAMPLES = Table(  # unflagged sentences that were drawn at random for review
     Column("sentence", Integer, nullable=False),
     Column("start", Integer, nullable=False),
     Column("end", Integer, nullable=False),
-    Column("by", String, nullable=False),
-    Column("at", String, nullable=False),
+    Column("by", _Clean, nullable=False),
+    Column("at", _Clean, nullable=False),
     Index("samples_by_case", "case", "sentence", unique=True),
 )
 CALIBRATIONS = Table(
     "calibrations",
     _METADATA,
-    Column("name", String, primary_key=True),
-    Column("detector", String, nullable=False),
-    Column("run", String, nullable=False),
-    Column("created", String, nullable=False),
-    Column("by", String, nullable=False),
+    Column("name", _Clean, primary_key=True),
+    Column("detector", _Clean, nullable=False),
+    Column("run", _Clean, nullable=False),
+    Column("created", _Clean, nullable=False),
+    Column("by", _Clean, nullable=False),
     Column("active", Integer, nullable=False),
     Column("body", Text, nullable=False),
     Column("learning", Text, nullable=False),
@@ -147,17 +170,17 @@ UPLOADS = Table(
     "uploads",
     _METADATA,
     Column("run", ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
-    Column("file", String, nullable=False),
+    Column("file", _Clean, nullable=False),
     Column("body", LargeBinary, nullable=False),
 )
 AUDIT = Table(  # outlives what it tells of, so it holds no texts
     "audit",
     _METADATA,
     Column("id", Integer, primary_key=True),
-    Column("at", String, nullable=False),
-    Column("by", String, nullable=False),
-    Column("what", String, nullable=False),
-    Column("run", String, nullable=False),
+    Column("at", _Clean, nullable=False),
+    Column("by", _Clean, nullable=False),
+    Column("what", _Clean, nullable=False),
+    Column("run", _Clean, nullable=False),
     Column("number", Integer),
     Column("start", Integer),
     Column("end", Integer),

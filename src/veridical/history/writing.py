@@ -12,21 +12,16 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 from veridical.history import search
 from veridical.history.records import Row
 from veridical.history.sentences import sentence_counts
-from veridical.history.tables import CASES, DOCUMENTS, FACETS, NO_SCORE
+from veridical.history.tables import CASES, DOCUMENTS, FACETS, NO_SCORE, clean
 from veridical.io.serialization import encode
 from veridical.records.strings import shorten
 from veridical.records.types import Case, Checked
 from veridical.workflows.batch.records import JudgedRow, judged_row
 
-__all__ = ["clean", "insert_rows", "listed_id", "search_text", "store_results"]
+__all__ = ["insert_rows", "listed_id", "search_text", "store_results"]
 
 _LONGEST_ID = 200  # PostgreSQL indexes no value of over 2.7 kB
 _BEGINNING = 160  # characters of a response in the table of cases
-
-
-def clean(text: str) -> str:
-    """Return a text without the character that PostgreSQL cannot hold."""
-    return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 def listed_id(id: str) -> str:
@@ -51,8 +46,8 @@ def insert_rows(connection: Connection, run: str, rows: Sequence[Row], first: in
             "row": row.row,
             "name": listed_id(row.name),
             "outcome": "failed" if row.problem else "waiting",
-            "beginning": clean(shorten(row.text, _BEGINNING)),
-            "problem": clean(row.problem),
+            "beginning": shorten(row.text, _BEGINNING),
+            "problem": row.problem,
         }
         for number, row in enumerate(rows, first)
     ]
@@ -60,12 +55,11 @@ def insert_rows(connection: Connection, run: str, rows: Sequence[Row], first: in
     wanted = select(CASES.c.id).where(CASES.c.run == run, CASES.c.number >= first).order_by(CASES.c.number)
     keyed = list(zip(connection.execute(wanted).scalars(), rows, strict=True))
     documents = [
-        {"case": key, "body": clean(row.body), "fields": json.dumps(row.fields) if row.fields else None}
-        for key, row in keyed
+        {"case": key, "body": row.body, "fields": json.dumps(row.fields) if row.fields else None} for key, row in keyed
     ]
     connection.execute(insert(DOCUMENTS), documents)
     search.add(connection, [(key, row.search) for key, row in keyed if row.search])
-    labels = [{"case": key, "value": clean(shorten(row.label, 100))} for key, row in keyed if row.label is not None]
+    labels = [{"case": key, "value": shorten(row.label, 100)} for key, row in keyed if row.label is not None]
     if labels:
         connection.execute(insert(FACETS).values(run=run, kind="label"), labels)
     return [key for key, _ in keyed]
@@ -88,7 +82,7 @@ def store_results(
         if key not in present:
             continue
         if isinstance(checked, str):
-            failed = update(CASES).where(CASES.c.id == key).values(outcome="failed", problem=clean(checked))
+            failed = update(CASES).where(CASES.c.id == key).values(outcome="failed", problem=checked)
             connection.execute(failed)
             continue
         judged = judged_row(0, None, checked)
@@ -123,7 +117,7 @@ def _columns(checked: Checked, judged: JudgedRow) -> dict[str, Any]:
         "flagged": judged.flagged + judged.left_out,
         **sentence_counts(checked),
         "cause": "" if checked.cause is None else checked.cause.kind.value,
-        "beginning": clean(shorten(checked.case.response, _BEGINNING)),
+        "beginning": shorten(checked.case.response, _BEGINNING),
     }
 
 
@@ -131,7 +125,7 @@ def _facets(checked: Checked, kinds: Sequence[str]) -> Iterator[tuple[str, str]]
     for source in checked.case.sources:
         yield "source", listed_id(source.id)
     for kind in kinds:
-        yield "kind", kind
+        yield "kind", listed_id(kind)
     pairs = zip(checked.judgements, checked.decisions, strict=True)
     for name in {judgement.by for judgement, decision in pairs if decision.outcome.value == "flagged"}:
-        yield "detector", name
+        yield "detector", listed_id(name)

@@ -155,7 +155,7 @@ def check_encoding(encoding: str) -> None:
     """
     try:
         "".encode(encoding)
-    except LookupError:
+    except (LookupError, ValueError):  # the second for a NUL
         raise InputError(f"unknown encoding {encoding!r}", hint="utf-8, latin-1, cp1252 …") from None
 
 

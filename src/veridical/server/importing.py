@@ -52,7 +52,8 @@ def read_upload(history: History, run: str, limits: Limits, stopped: Callable[[]
     done = history.rows_read(run)
     problem = ""
     with tempfile.TemporaryDirectory(prefix="veridical-") as folder:
-        path = Path(folder) / f"file{''.join(Path(file).suffixes[-2:])}"
+        packed = ".gz" if file.lower().endswith(".gz") else ""
+        path = Path(folder) / f"file{ending_of(file)}{packed}"  # a name from a client may be no name of a file here
         path.write_bytes(body)
         columns = Columns(**{**form["columns"], "sources": tuple(form["columns"]["sources"])})
         rows_as = RowForm(columns, form["encoding"] or "utf-8", form["delimiter"], max_bytes=limits.body_bytes)

@@ -20,7 +20,7 @@ import { themeButton } from "./theme.js";
 
 const $ = (selector) => document.querySelector(selector);
 const announce = (text) => {
-  $("#status").textContent = text;
+  $("#status").textContent = visible(text);
 };
 let running = null;
 let offered = []; // the detectors of the server

@@ -8,7 +8,7 @@ import { OUTCOMES, findingsOf } from "./findings.js";
 import { learningPanel } from "./learning.js";
 import { comparisonCases, comparisonFigures, table, trendChart } from "./run_comparison.js";
 import { decisionsOf, storedReview } from "./stored.js";
-import { count, number, visible } from "./text.js";
+import { count, number, shorten, visible } from "./text.js";
 
 const STATES = { ...OUTCOMES, waiting: "Waiting", failed: "Failed" };
 const ORIGINS = { check: "Check", import: "File", proxy: "Chat" };
@@ -56,10 +56,10 @@ export class Desk {
 
   #draw(title, ...children) {
     document.title = `${title} – ${TITLE}`;
-    const focused = this.root.contains(document.activeElement) ? document.activeElement.id : null;
-    replace(this.root, h("h1", { id: "desk-title", tabindex: "-1" }, visible(title)), ...children);
+    const focused = this.root.contains(document.activeElement) ? document.activeElement.id : "";
+    replace(this.root, h("h1", { id: "desk-title", tabindex: "-1" }, title), ...children);
     this.root.hidden = false;
-    const again = focused && this.root.querySelector(`[id="${focused}"]`);
+    const again = focused ? this.root.querySelector(`[id="${focused}"]`) : null;
     again?.focus();
     if (document.activeElement !== again) this.root.querySelector("h1").focus({ preventScroll: true });
   }
@@ -72,7 +72,7 @@ export class Desk {
         "tr",
         {},
         h("td", {}, h("input", { type: "checkbox", "data-run": run.id, "aria-label": `Compare ${nameOf(run)}`, onchange: () => this.#chosenRuns() })),
-        h("th", { scope: "row" }, h("a", { href: addressOf({ run: run.id }) }, visible(nameOf(run)))),
+        h("th", { scope: "row" }, h("a", { href: addressOf({ run: run.id }) }, nameOf(run))),
         h("td", {}, when(run.created)),
         h("td", { class: "number" }, count(total(run), "case")),
         h("td", {}, counts(run)),
@@ -111,7 +111,7 @@ export class Desk {
     const offset = Number(query.get("offset") ?? 0);
     const [found, ...runs] = await Promise.all([api.getComparison(first, second, offset, signal), api.getRun(first, signal), api.getRun(second, signal)]);
     const names = runs.map((run) => `${nameOf(run)}, ${when(run.created)}`);
-    const links = runs.map((run, i) => h("a", { href: addressOf({ run: run.id }) }, visible(names[i])));
+    const links = runs.map((run, i) => h("a", { href: addressOf({ run: run.id }) }, names[i]));
     const shown = offset + found.cases.length;
     const more = (text, from) => h("a", { href: addressOf({ query: new URLSearchParams({ compare: `${first},${second}`, offset: String(from) }) }) }, text);
     this.#draw(
@@ -148,7 +148,7 @@ export class Desk {
     const rows = page.cases.map((one) => this.#caseRow(id, one));
     this.#draw(
       title,
-      h("p", { class: "soft" }, h("a", { href: addressOf() }, "All runs"), ` · ${when(run.created)}`, run.by && ` · ${run.by}`, " · ", visible(run.about.detectors.map((one) => one.name).join(", "))),
+      h("p", { class: "soft" }, h("a", { href: addressOf() }, "All runs"), ` · ${when(run.created)}`, run.by && ` · ${visible(run.by)}`, " · ", visible(run.about.detectors.map((one) => one.name).join(", "))),
       progress,
       run.name ? this.#trend(run) : null,
       learningPanel(run, { role: this.role, busy: this.busy, announce: this.announce, review: () => this.#go(addressOf({ run: id, query: new URLSearchParams({ sampled: "true" }) })) }),
@@ -199,7 +199,7 @@ export class Desk {
 
   #filters(id, query, facets) {
     const choice = (name, text, options) =>
-      h("label", {}, text, h("select", { name, id: `filter-${name}` }, h("option", { value: "" }, "any"), options.map(([value, shown]) => h("option", { value, selected: query.get(name) === value }, visible(shown)))));
+      h("label", {}, text, h("select", { name, id: `filter-${name}` }, h("option", { value: "" }, "any"), options.map(([value, shown]) => h("option", { value, selected: query.get(name) === value }, shown))));
     const has = Object.entries(FACETS).filter(([kind]) => Object.keys(facets[kind]).length);
     const send = () => {
       const next = new URLSearchParams([...new FormData(form)].filter(([, value]) => value !== ""));
@@ -221,7 +221,7 @@ export class Desk {
       choice("score_min", "Score from", ["0.25", "0.5", "0.75", "0.9"].map((value) => [value, value])),
       choice("decided", "Decided", [["true", "yes"], ["false", "no"]]),
       choice("sampled", "Drawn at random", [["true", "yes"], ["false", "no"]]),
-      has.map(([kind, text]) => choice(kind, text, Object.entries(facets[kind]).map(([value, n]) => [value, `${value} (${n})`]))),
+      has.map(([kind, text]) => choice(kind, text, Object.entries(facets[kind]).map(([value, n]) => [value, `${shorten(value, 60)} (${n})`]))),
       h("button", { class: "quiet small" }, "Find"),
     );
     return form;
@@ -359,7 +359,7 @@ export class Desk {
   }
 }
 
-const nameOf = (run) => run.name || `${ORIGINS[run.origin]} ${run.id.slice(0, 6)}`;
+const nameOf = (run) => visible(run.name) || `${ORIGINS[run.origin]} ${run.id.slice(0, 6)}`;
 
 const total = (run) => Object.values(run.cases).reduce((sum, n) => sum + n, 0);
 

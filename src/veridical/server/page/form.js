@@ -87,8 +87,8 @@ export class Form {
         "label",
         { class: "detector" },
         h("input", { type: "checkbox", name: "detector", value: detector.name, checked: ticked.includes(detector.name) }),
-        h("span", { class: "name" }, detector.name),
-        h("span", { class: "soft" }, about.filter(Boolean).join(" ")),
+        h("span", { class: "name" }, visible(detector.name)),
+        h("span", { class: "soft" }, visible(about.filter(Boolean).join(" "))),
       );
     });
     replace(box, rows);
@@ -100,7 +100,7 @@ export class Form {
     const ticked = this.offered.filter((detector) => this.detectors.includes(detector.name));
     const able = ticked.filter((detector) => !detector.needs_sources);
     const said = able.length === ticked.length ? "the response is judged by itself" : able.length ? `only ${able.map((detector) => detector.name).join(", ")} can judge` : "nothing can be judged";
-    this.root.querySelector("#without-sources").textContent = ticked.length ? `without any, ${said}` : "";
+    this.root.querySelector("#without-sources").textContent = ticked.length ? `without any, ${visible(said)}` : "";
   }
 
   /** A further source; gives back its card. */

@@ -6,7 +6,7 @@ import { count, number, shorten, visible } from "./text.js";
 
 const SHOWN = 5; // passages
 const KINDS = { flag: "Not backed", omit: "Left out", backed: "Below the threshold", missed: "Reported error", sample: "Drawn at random: is it right?" };
-const LABELS = { contradiction: "a source says otherwise", absence: "no source speaks of it" };
+const LABELS = new Map([["contradiction", "a source says otherwise"], ["absence", "no source speaks of it"]]);
 
 /** Fill `box` with a finding; `go(key)` shows a passage of a source, `back()` returns to the text, `step(n)` goes on; `actions` are the buttons to decide with. */
 export function showFinding(box, content, finding, total, { go, back, step, actions }) {
@@ -40,7 +40,7 @@ export function showFinding(box, content, finding, total, { go, back, step, acti
       ),
     ),
     h("blockquote", { dir: "auto", class: finding.kind }, finding.words),
-    h("div", { class: "meter-row" }, finding.score == null ? null : meter(finding), finding.label ? h("span", { class: "chip" }, visible(LABELS[finding.label] ?? finding.label)) : null, finding.error ? h("span", { class: "chip" }, visible(finding.error)) : null),
+    h("div", { class: "meter-row" }, finding.score == null ? null : meter(finding), finding.label ? h("span", { class: "chip" }, visible(LABELS.get(finding.label) ?? finding.label)) : null, finding.error ? h("span", { class: "chip" }, visible(finding.error)) : null),
     finding.claim ? row("Claim", finding.claim.text) : null,
     finding.correction !== null && finding.correction !== undefined ? row("The source has", h("ins", {}, visible(finding.correction) || "nothing there")) : null,
     finding.reason ? row("Why", finding.reason) : null,

@@ -52,7 +52,7 @@ export function trendChart(points, current) {
 
 /** A table that scrolls by itself. */
 export function table(name, heads, rows) {
-  return h("div", { class: "table", role: "region", "aria-label": name, tabindex: "0" }, h("table", {}, h("caption", { class: "hidden" }, visible(name)), h("thead", {}, h("tr", {}, heads)), h("tbody", {}, rows)));
+  return h("div", { class: "table", role: "region", "aria-label": name, tabindex: "0" }, h("table", {}, h("caption", { class: "hidden" }, name), h("thead", {}, h("tr", {}, heads)), h("tbody", {}, rows)));
 }
 
 function verdict({ difference, p, judged }) {
