@@ -153,7 +153,6 @@ class Counting(BaseHTTPRequestHandler):
 def drawn(data: Path, questions: int, seed: int = 0) -> list[Row]:
     """Return a right and a wrong answer to each of some questions, in random order within the question."""
     from veridical.datasets import read
-
     from veridical.datasets.split import split_by_document
 
     examples = [each for file in FILES for each in read(f"short_answer_statements:{data / file}")]

@@ -43,4 +43,6 @@ for one in languages/xquad.en plain/qa_passages/tydiqa.goldp.en.train; do
 done
 "$veridical" bench "$@" --data "short_answers:$data/languages" --fit none --sample 600 --group-by language --metrics "$metrics" \
   --out benchmarks/rows/yardsticks-languages.jsonl >/dev/null
-for one in yardsticks-written yardsticks yardsticks-short-answers yardsticks-languages; do "$veridical" bench table "benchmarks/rows/$one.jsonl" --format markdown; done
+"$veridical" bench "$@" --data "rows:benchmarks/data/statements_in_languages.jsonl?group=language,kind" --group-by language --metrics "$metrics" \
+  --out benchmarks/rows/yardsticks-statements-languages.jsonl >/dev/null
+for one in yardsticks-written yardsticks yardsticks-short-answers yardsticks-languages yardsticks-statements-languages; do "$veridical" bench table "benchmarks/rows/$one.jsonl" --format markdown; done

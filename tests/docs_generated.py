@@ -334,23 +334,28 @@ def results(name: str, metrics: str) -> Callable[[], str]:
     return made
 
 
-def short_answers_by_language() -> str:
-    """The default detector's figures for short answers, by language."""
-    from veridical_lab.bench.results import read_result_rows
+def by_language(name: str) -> Callable[[], str]:
+    """Return a maker of the table of the default detector's figures in a file of rows, by language."""
 
-    rows = [row for row in read_result_rows([ROWS / "yardsticks-languages.jsonl"]) if row.detector == "default"]
-    whole = next(row for row in rows if row.group is None)
+    def made() -> str:
+        from veridical_lab.bench.results import read_result_rows
 
-    def cells(row: Any) -> tuple[object, ...]:
-        figures = [row.metrics[name] for name in ("roc_auc", "false_alarms", "recall")]
-        intervals = ["" if each.low is None else f" [{each.low:.2f}, {each.high:.2f}]" for each in figures]
-        shown = (f"{each.value:.2f}{interval}" for each, interval in zip(figures, intervals, strict=True))
-        return (row.group.removeprefix("language="), row.n, row.documents, *shown)
+        rows = [row for row in read_result_rows([ROWS / name]) if row.detector == "default"]
+        whole = next(row for row in rows if row.group is None)
 
-    foot = f"95% intervals by bootstrap over documents; {whole.data}, test part ({whole.data_hash[:12]}); {whole.date}."
-    of_languages = sorted((row for row in rows if row.group is not None), key=lambda row: row.group or "")
-    head = "language | n :| documents :| ROC AUC | right ones flagged | wrong ones found |"
-    return table(head, map(cells, of_languages), foot)
+        def cells(row: Any) -> tuple[object, ...]:
+            figures = [row.metrics[name] for name in ("roc_auc", "false_alarms", "recall")]
+            intervals = ["" if each.low is None else f" [{each.low:.2f}, {each.high:.2f}]" for each in figures]
+            shown = (f"{each.value:.2f}{interval}" for each, interval in zip(figures, intervals, strict=True))
+            language = "all" if row.group is None else row.group.removeprefix("language=")
+            return (language, row.n, row.documents, *shown)
+
+        foot = f"95% intervals by bootstrap over documents; {whole.data} ({whole.data_hash[:12]}); {whole.date}."
+        of_languages = sorted((row for row in rows if row.group is not None), key=lambda row: row.group or "")
+        head = "language | n :| documents :| ROC AUC | right ones flagged | wrong ones found |"
+        return table(head, map(cells, [*of_languages, whole]), foot)
+
+    return made
 
 
 def yardsticks() -> str:
@@ -1317,7 +1322,11 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
         "docs/detectors/default.md",
         results("yardsticks-short-answers.jsonl", "roc_auc false_alarms recall"),
     ),
-    "results-languages": ("docs/detectors/default.md", short_answers_by_language),
+    "results-languages": ("docs/detectors/default.md", by_language("yardsticks-languages.jsonl")),
+    "results-statements-languages": (
+        "docs/detectors/default.md",
+        by_language("yardsticks-statements-languages.jsonl"),
+    ),
     "papers": ("docs/papers.md", papers),
     "corrections": ("docs/explanations.md", corrections),
     "contradictions": ("docs/explanations.md", contradictions),

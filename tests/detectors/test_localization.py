@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from veridical.detectors.default.detector import PACKAGED, Default
-from veridical.detectors.default.localization import AnswerCurve, location_of, windows_of
+from veridical.detectors.default.localization import AnswerCurve, location_of, replacement, windows_of
 from veridical.inference.sentence_encoder import SentenceEncoder
 from veridical.records.types import Case, Source
 from veridical.text.segment import word_forms
@@ -88,6 +88,24 @@ def test_answers_in_scripts_without_spaces_have_places() -> None:
         (around, _) = windows_of(Case("1", answer, (source,), "新图书馆什么时候开放？"))
         assert around == ["新图书馆于1931年开放，馆长是王小明先生。"]
     assert windows_of(Case("1", "图", (Source("1", "library"),), "?"))[0] == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence", "question", "expected"),
+    [
+        ("1913", "新图书馆于1931年开放", "新图书馆什么时候开放？", "1931"),
+        ("80 euros", "The large tent costs 120 euros and sleeps six.", "How much is the large tent?", "120 euros"),
+        ("Otto Hahn", "Lise Meitner explained it in Stockholm.", "Who explained it?", None),
+        ("Hahn", "In 1939, Lise Meitner explained it.", "Who explained it?", "Lise Meitner"),
+        ("1913", "It opened in 1931, or in 1932.", "When did it open?", None),
+        ("1913", "The 1931 library opened in 1935.", "When did the 1931 library open?", "1935"),
+        ("in 1913", "It opened in 1931.", "When did it open?", None),
+        ("red", "The new house is blue.", "What colour is it?", None),
+        ("", "It opened in 1931.", "When?", None),
+    ],
+)
+def test_the_value_that_answers_is_found(answer: str, sentence: str, question: str, expected: str | None) -> None:
+    assert replacement(answer, sentence, question) == expected
 
 
 def test_a_curve_falls_with_the_location_and_rises_with_the_logit() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,9 @@ TABLE = "name: Oslo; people: 709,037\nname: Bergen; people: 285,601\nname: Trond
 CODE = "def area(width, height):\n    size = width * height\n    return size\n\nprint(area(2, 3))"
 
 
-def kinds(response: str, *sources: str, language: str = "en") -> list[str]:
+def kinds(response: str, *sources: str, languages: Sequence[str] = ("en",)) -> list[str]:
     case = Case("1", response, tuple(Source(str(i), text) for i, text in enumerate(sources)))
-    return [limit.kind for limit in limits_of(case, language)]
+    return [limit.kind for limit in limits_of(case, languages)]
 
 
 def test_an_ordinary_case_has_no_limits() -> None:
@@ -63,9 +64,15 @@ def test_an_empty_source_among_others_is_no_reason_for_doubt() -> None:
     assert [limit.lowers_confidence for limit in (*some, *every)] == [False, True]
 
 
-def test_the_language_of_the_detector_counts() -> None:
-    assert kinds(GERMAN, GERMAN, language="de") == []
-    assert kinds(ENGLISH, ENGLISH, language="de") == ["language"]
+def test_the_languages_of_the_detector_count() -> None:
+    assert kinds(GERMAN, GERMAN, languages=["de"]) == []
+    assert kinds(ENGLISH, ENGLISH, languages=["de"]) == ["language"]
+    assert kinds(GERMAN, ENGLISH, languages=["de"]) == ["languages differ"]
+    assert kinds(GERMAN, ENGLISH, languages=["en", "de"]) == []
+    (limit,) = limits_of(Case("1", GERMAN, (Source("a", GERMAN),)), ["en", "fr"])
+    assert (
+        limit.note == "the response looks German; this detector was trained on 2 other languages, its scores mean less"
+    )
 
 
 @pytest.mark.parametrize(

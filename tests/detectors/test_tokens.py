@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from tests.processes import python, without_torch
 from veridical.detectors import load_detector
 from veridical.detectors.tokens.artifact import BACKBONE, TokenScale
 from veridical.detectors.tokens.detector import Tokens
-from veridical.detectors.tokens.scoring import ScoredResponse
+from veridical.detectors.tokens.scoring import PairScorer, ScoredResponse
 from veridical.inference.onnx_runtime import OnnxEngine, open_session
 from veridical.inference.pair_runner import PairRunner
 from veridical.inference.pairs import PairSettings
@@ -39,7 +40,7 @@ from veridical_lab.models.onnx import export_onnx
 from veridical_lab.models.testing import tiny
 from veridical_lab.training.token_evaluation import fit_scales, labelled_logits
 from veridical_lab.training.token_options import TokenTraining
-from veridical_lab.training.tokens import CHECKPOINT, TrainingStopped, train_tokens
+from veridical_lab.training.tokens import CHECKPOINT, TrainingStopped, _Training, train_tokens
 
 
 @pytest.fixture(scope="module")
@@ -518,3 +519,19 @@ except MissingExtraError as error:
     assert said.count("\n") == 1
     assert why in said
     assert "pip install 'veridical[models]'" in said
+
+
+def test_every_validation_sees_the_weights_of_its_step(tmp_path: Path) -> None:
+    pytest.importorskip("torch").set_num_threads(1)
+    model = load(tiny("bert", tmp_path / "base"), dtype="fp32", kinds=("encoder",))
+    options = TokenTraining(learning_rate=1e-3, tokens=256 * 4, batch_tokens=256, evaluate_tokens=256 * 2)
+    valid = examples(12)
+    training = _Training(
+        model, {"set": examples(40)}, options, tmp_path, None, {"set": valid}, lambda step: None, lambda line: None
+    )
+    for step in range(3):
+        training.take_step(step)
+        found = [scored.whole for _, scored in training.judged()["set"]]
+        copy = PairRunner(TorchEngine(deepcopy(model)))
+        scored = PairScorer(copy, training.evaluating, training.network.numpy_head()).score([e.case for e in valid])
+        assert found == pytest.approx([each.whole for each in scored], abs=1e-5)

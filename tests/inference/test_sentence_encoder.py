@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -13,7 +11,6 @@ from veridical.inference.pair_runner import PairRunner  # noqa: E402
 from veridical.inference.sentence_encoder import SentenceEncoder  # noqa: E402
 from veridical.models.load import load  # noqa: E402
 from veridical.models.torch_engine import TorchEngine  # noqa: E402
-from veridical.records.errors import DataError  # noqa: E402
 from veridical_lab.models.testing import tiny  # noqa: E402
 
 TEXTS = ["query: When was the bridge opened?", "passage: The bridge was opened in 1893.", "passage: " + "long " * 500]
@@ -44,6 +41,6 @@ def test_the_same_texts_are_read_once(encoder: SentenceEncoder, monkeypatch: pyt
     assert np.array_equal(encoder.embed(TEXTS), first)
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no int8 export"):
-        SentenceEncoder.of_folder(tmp_path).embed(["query: a"])
+def test_a_reader_with_a_shared_prompt_embeds_texts_alike(encoder: SentenceEncoder) -> None:
+    runner = PairRunner(TorchEngine(encoder.runner.model), attention="prefix")
+    assert SentenceEncoder(lambda: runner).embed(TEXTS) == pytest.approx(encoder.embed(TEXTS), abs=1e-4)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -75,10 +75,10 @@ class _Look:
     words: int
 
 
-def limits_of(case: Case, language: str = "en") -> tuple[Limit, ...]:
-    """Return the ways in which a case is unlike a detector's training data, for a detector trained on `language`.
+def limits_of(case: Case, languages: Collection[str] = ("en",)) -> tuple[Limit, ...]:
+    """Return the ways in which a case is unlike a detector's training data, for a detector trained on `languages`.
 
-    The language is a key of `LANGUAGES`.
+    The languages are keys of `LANGUAGES`.
 
     >>> from veridical.records.types import Source
     >>> tower = Source("a", "The tower is in Paris and was built in 1889.")
@@ -88,7 +88,7 @@ def limits_of(case: Case, language: str = "en") -> tuple[Limit, ...]:
     size = max(_READ // max(len(case.sources), 1), _LEAST_READ)
     sources = [_look(source.text, size) for source in case.sources]
     response = _look(case.response, _READ)
-    limits = _of_languages(response, sources, language)
+    limits = _of_languages(response, sources, languages)
     for form, what in (("code", "code"), ("table", "a table")):
         alike = [source.form == form for source in sources]
         if response.form == form:
@@ -161,21 +161,22 @@ def _is_row(line: str) -> bool:
     return 1 < line.count(",") == len(_CELL.findall(line)) and len(line) < _LINE and line[-1] not in ".!?"
 
 
-def _of_languages(response: _Look, sources: Sequence[_Look], language: str) -> list[Limit]:
+def _of_languages(response: _Look, sources: Sequence[_Look], languages: Collection[str]) -> list[Limit]:
     """Return the limit that the languages of the texts meet, if any."""
-    trained = f"this detector was trained on {LANGUAGES[language]}, its scores mean less"
+    if {text.language for text in (response, *sources)} - {None} <= set(languages):
+        return []
+    which = LANGUAGES[next(iter(languages))] if len(languages) == 1 else f"{len(languages)} other languages"
+    trained = f"this detector was trained on {which}, its scores mean less"
     language_of_response = response.language
     other = next((source.language for source in sources if source.language not in (None, language_of_response)), None)
-    which = _named([source.language == other for source in sources])
+    looks = _named([source.language == other for source in sources])
     if language_of_response is not None and other is not None:
-        subject = which.rsplit(" ", 1)[0]
+        subject = looks.rsplit(" ", 1)[0]
         pair = f"the response looks {LANGUAGES[language_of_response]} and {subject} {LANGUAGES[other]}"
         return [Limit("languages differ", f"{pair}; {trained}")]
-    if language_of_response not in (None, language):
+    if language_of_response is not None:
         return [Limit("language", f"the response looks {LANGUAGES[language_of_response]}; {trained}")]
-    if other not in (None, language):
-        return [Limit("language", f"{which} {LANGUAGES[other]}; {trained}")]
-    return []
+    return [Limit("language", f"{looks} {LANGUAGES[str(other)]}; {trained}")]
 
 
 def _named(selected: Sequence[bool]) -> str:

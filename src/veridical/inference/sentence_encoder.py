@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.inference.artifact import BACKBONE, ONNX
-from veridical.inference.onnx_runtime import load_onnx
 from veridical.inference.pair_runner import PairRunner
 from veridical.inference.pairs import Window
 from veridical.inference.tokenization import special_tokens, tokenize_texts
@@ -31,20 +28,12 @@ class SentenceEncoder:
     The latest embeddings are cached, for each list of texts as a whole.
 
     Args:
-        load: Loads the runner of an encoder with "full" attention. It is called when the first text is embedded.
+        load: Returns the runner of an encoder. It is called when the first text is embedded.
     """
 
     def __init__(self, load: Callable[[], PairRunner]) -> None:
         self._load = load
         self._known: Recent[tuple[str, ...], Floats] = Recent(most=_CACHED)
-
-    @classmethod
-    def of_folder(cls, folder: Path) -> SentenceEncoder:
-        """Return the encoder in int8 in a folder with the subfolders `ONNX` and `BACKBONE`.
-
-        If a file is missing or damaged, embedding the first text raises a `DataError`.
-        """
-        return cls(lambda: PairRunner(load_onnx(folder / ONNX, folder / BACKBONE, None, "int8", "encoder")))
 
     @cached_property
     def runner(self) -> PairRunner:

@@ -1,9 +1,13 @@
-"""The recipe of the sentence encoder: trained on questions, its vocabulary cut, and put into a detector."""
+"""The recipe of the detector for other languages: its vocabulary, its two tasks, and how it joins the English one."""
 
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +17,8 @@ pytest.importorskip("onnxscript")
 
 from tests.detectors.default_artifact import tiny_default  # noqa: E402
 from tests.lab.detectors.feature_examples import contradicted  # noqa: E402
-from veridical.detectors.default.detector import LOCATED, SENTENCE_ENCODER, Default  # noqa: E402
+from tests.lab.detectors.feature_examples import examples as facts  # noqa: E402
+from veridical.detectors.default.detector import LOCATED, OTHER_LANGUAGES, Default  # noqa: E402
 from veridical.detectors.default.second_reader import log_odds_of  # noqa: E402
 from veridical.inference.artifact import DETECTOR  # noqa: E402
 from veridical.inference.fast_tokenizer import FastTokenizer  # noqa: E402
@@ -21,15 +26,17 @@ from veridical.models.load import load  # noqa: E402
 from veridical.records.errors import DataError, InputError  # noqa: E402
 from veridical.records.types import Case, Example, Judgement, Level, Source  # noqa: E402
 from veridical_lab.models.testing import tiny  # noqa: E402
-from veridical_lab.training import sentence_encoder  # noqa: E402
-from veridical_lab.training.default import assemble  # noqa: E402
-from veridical_lab.training.sentence_encoder import (  # noqa: E402
-    SentenceEncoderTraining,
-    add_sentence_encoder,
+from veridical_lab.training import multilingual  # noqa: E402
+from veridical_lab.training.checkpoint import TrainingStopped  # noqa: E402
+from veridical_lab.training.default import DefaultTraining, assemble  # noqa: E402
+from veridical_lab.training.multilingual import (  # noqa: E402
+    LanguagesTraining,
     cut_vocabulary,
-    train,
+    location_loss,
+    train_languages,
 )
 
+GERMAN = "Die Brücke ist sehr alt, und sie wurde von der Stadt gebaut."
 THINGS = ("bridge", "tower", "school", "library", "market", "harbour")
 
 
@@ -56,16 +63,20 @@ def model(tmp_path: Path) -> Path:
 def test_training_brings_questions_nearer_to_their_answers(model: Path) -> None:
     torch.set_num_threads(1)
     loaded = load(model, kinds=("encoder",), dtype="fp32", device="cpu")
-    before = {name: weight.clone() for name, weight in loaded.model.named_parameters()}
-    lines: list[str] = []
-    options = SentenceEncoderTraining(questions=8 * 80, rate=3e-3, frozen=1)
-    train(loaded, questions(60), options, progress=lines.append)
-    losses = [float(line.rpartition(" ")[2]) for line in lines]
-    assert len(losses) == 4
-    assert losses[-1] < losses[0]
-    changed = {name for name, weight in loaded.model.named_parameters() if not torch.equal(weight, before[name])}
-    assert changed
-    assert all("layer.1." in name for name in changed), "embeddings and frozen layers stay"
+    loss = location_loss(loaded, questions(60), LanguagesTraining(reader=DefaultTraining(bf16=False)))
+    loaded.model.requires_grad_(True)
+    optimiser = torch.optim.AdamW(loaded.model.encoder.parameters(), lr=3e-3)
+    losses = []
+    for step in range(400):
+        computed = loss(step)
+        if computed is None:
+            continue
+        computed.backward()
+        optimiser.step()
+        optimiser.zero_grad()
+        losses.append(float(computed.detach()))
+    assert len(losses) == 40, "every tenth step"
+    assert np.mean(losses[-5:]) < np.mean(losses[:5])
 
 
 def test_a_cut_vocabulary_keeps_what_the_texts_need(model: Path, tmp_path: Path) -> None:
@@ -90,36 +101,87 @@ def test_other_tokenizers_are_refused(tmp_path: Path) -> None:
         cut_vocabulary(loaded, ["a"], tmp_path / "cut", least=1)
 
 
-def test_a_detector_gets_the_encoder_and_its_curves(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sentence_encoder, "_questions", lambda data: [])
+def test_a_detector_gets_one_for_other_languages(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.set_num_threads(1)
+    small = DefaultTraining(max_tokens=96, batch_tokens=256, tokens=256 * 6, evaluate_tokens=256 * 3, bf16=False)
+    options = LanguagesTraining(reader=small, least=1)
+    monkeypatch.setattr(multilingual, "_questions", lambda data: [])
     with pytest.raises(InputError, match="too few questions"):
-        add_sentence_encoder(tmp_path, model, tmp_path / "detector", tmp_path / "out")
-    monkeypatch.setattr(sentence_encoder, "_questions", lambda data: questions(60))
-    detector = tiny_default(tmp_path / "detector")
-    out = tmp_path / "out"
-    options = SentenceEncoderTraining(questions=16, frozen=1, least=1)
-    add_sentence_encoder(tmp_path, model, detector, out, options, progress=lambda line: None)
-    document = json.loads((out / DETECTOR).read_text("utf-8"))
-    assert set(document[LOCATED]) == {"en", "other languages"}
-    assert document[LOCATED]["other languages"]["encoder"] == 0.0
-    assert document["training"][SENTENCE_ENCODER]["questions"] == 16
+        train_languages(model, tmp_path, tmp_path / "detector", tmp_path / "out", options)
+    monkeypatch.setattr(multilingual, "_questions", lambda data: questions(60))
+
+    def made(_: Path, part: str = "train", **__: object) -> dict[str, Any]:
+        found = facts(48 if part == "train" else 24)
+        swapped = [replace(e, gold=Judgement(e.case.id, "human:a", float(bool(e.gold.verdicts)))) for e in found]
+        return {"pawsx_de": found, "pairs_swapped": swapped, "answers_de": []}
+
+    monkeypatch.setattr(multilingual, "part_of", made)
+    detector, out = tiny_default(tmp_path / "detector"), tmp_path / "out"
+    asked = iter([False, True])
+    with pytest.raises(TrainingStopped):
+        train_languages(model, tmp_path, detector, out, options, stop=lambda: next(asked))
+    lines: list[str] = []
+    train_languages(model, tmp_path, detector, out, options, progress=lines.append)
+    assert any("continues from step 2" in line for line in lines)
+    english, others = (json.loads((folder / DETECTOR).read_text("utf-8")) for folder in (out, out / OTHER_LANGUAGES))
+    assert others["languages"] == ["de", "en"]
+    assert set(english[LOCATED]) == set(others[LOCATED]) == {"encoder", "location", "intercept"}
+
     right, wrong = (example.case for example in questions(1))
     plain, added = Default(detector).judge([right, wrong]), Default(out).judge([right, wrong])
     assert not np.allclose([each.hallucination for each in plain], [each.hallucination for each in added])
     without = Default(out, without=["location"]).judge([right, wrong])
     assert [each.hallucination for each in without] == [each.hallucination for each in plain]
-    assert SENTENCE_ENCODER in Default(out).fingerprint()
-    assert SENTENCE_ENCODER not in Default(detector).fingerprint()
-    classifier = detector.with_name("detector-classifier")
-    further = assemble(classifier, {"set": contradicted(60)}, tmp_path / "further", base=out)
-    assert (further / SENTENCE_ENCODER / "onnx" / "model.int8.onnx.json").is_file(), "training further keeps it"
-    curve = json.loads((further / DETECTOR).read_text("utf-8"))[LOCATED]["en"]
+    _is_judged_by_its_language(out, detector)
+
+    further = assemble(
+        detector.with_name("detector-classifier"), {"set": contradicted(60)}, tmp_path / "further", base=out
+    )
+    assert (further / OTHER_LANGUAGES / DETECTOR).is_file(), "training further keeps it"
+    curve = json.loads((further / DETECTOR).read_text("utf-8"))[LOCATED]
     thresholds = [Default(folder).thresholds[Level.RESPONSE] for folder in (out, further)]
     change = log_odds_of(thresholds[1], thresholds[0])
-    assert curve["intercept"] == pytest.approx(document[LOCATED]["en"]["intercept"] + change)
-    document[LOCATED]["en"]["location"] = "much"
-    (out / DETECTOR).write_text(json.dumps(document), "utf-8")
+    assert curve["intercept"] == pytest.approx(english[LOCATED]["intercept"] + change)
+    on = train_languages(out / OTHER_LANGUAGES / "encoder", tmp_path, out, tmp_path / "on", options)
+    assert Default(on).judge([right])[0].hallucination is not None, "it can be trained further"
+    _damage_is_reported(out, english)
+
+
+def _is_judged_by_its_language(out: Path, detector: Path) -> None:
+    """Cases in German have the scores of the detector for other languages, on the scale of the English one."""
+    cases = [
+        Case("1", GERMAN, (Source("1", GERMAN.replace("alt", "neu"), must_cover=True),)),
+        Case("2", "The bridge was opened in 1893, and it is long.", (Source("1", "It was opened in 1983."),)),
+    ]
+    both, alone = Default(out), Default(out / OTHER_LANGUAGES)
+    judged, german, english = (each.judge(cases) for each in (both, alone, Default(detector)))
+    assert judged[1].sentences == english[1].sentences
+    assert both.thresholds == Default(detector).thresholds
+    for level, found, expected in (
+        (Level.RESPONSE, judged[0].sentences, german[0].sentences),
+        (Level.SPAN, judged[0].verdicts, german[0].verdicts),
+        (Level.SOURCE, judged[0].omissions, german[0].omissions),
+    ):
+        assert _above(found, both.thresholds[level]) == pytest.approx(_above(expected, alone.thresholds[level]))
+    assert not any("trained on" in note for note in judged[0].notes)
+    assert any("trained on English" in note for note in Default(detector).judge(cases)[0].notes)
+    assert OTHER_LANGUAGES in both.fingerprint()
+    assert both.contradicted(cases)[0] == alone.contradicted(cases)[0]
+
+
+def _above(scores: Iterable[Any], threshold: float) -> list[float]:
+    return [log_odds_of(each.score, threshold) for each in scores]
+
+
+def _damage_is_reported(out: Path, document: dict[str, Any]) -> None:
+    damaged = {**document, LOCATED: {**document[LOCATED], "location": "much"}}
+    (out / DETECTOR).write_text(json.dumps(damaged), "utf-8")
     with pytest.raises(DataError, match="'located short answer' is damaged"):
         Default(out).thresholds  # noqa: B018
+    (out / DETECTOR).write_text(json.dumps({**document, "languages": "de"}), "utf-8")
+    with pytest.raises(DataError, match="list of languages is damaged"):
+        Default(out).thresholds  # noqa: B018
+    shutil.rmtree(out / OTHER_LANGUAGES / "encoder")
+    (out / DETECTOR).write_text(json.dumps(document), "utf-8")
+    with pytest.raises(DataError, match="encoder"):
+        Default(out).judge([Case("1", GERMAN, (Source("1", GERMAN),))])

@@ -15,7 +15,7 @@ from veridical_lab.cli.shared_options import LabelledSets, ModelFolder, Validati
 from veridical_lab.cli.train_classifier import classifier_command
 from veridical_lab.cli.train_default import default_command
 from veridical_lab.cli.train_generator import generator_command
-from veridical_lab.cli.train_sentence_encoder import sentence_encoder_command
+from veridical_lab.cli.train_languages import languages_command
 from veridical_lab.cli.train_summac import summac_command
 from veridical_lab.cli.train_tokens import tokens_command
 from veridical_lab.cli.training_options import FeatureInputOptions, ProbeTrainingOptions
@@ -162,5 +162,5 @@ train_app.command("classifier")(classifier_command)
 train_app.command("generator")(generator_command)
 train_app.command("tokens")(tokens_command)
 train_app.command("default")(default_command)
-train_app.command("sentence-encoder")(sentence_encoder_command)
+train_app.command("languages")(languages_command)
 train_app.command("summac")(summac_command)

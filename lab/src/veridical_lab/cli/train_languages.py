@@ -1,4 +1,4 @@
-"""`veridical train sentence-encoder`: train the second encoder of the default detector."""
+"""`veridical train languages`: train the part of the default detector that judges other languages than English."""
 
 from __future__ import annotations
 
@@ -10,54 +10,89 @@ from typer import Argument, Option
 
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import OutFolder, write_line
+from veridical_lab.cli.signals import stop_asked_for
 
 
 @dataclass(frozen=True, kw_only=True)
-class SentenceEncoderOptions:
-    """Sets how the sentence encoder is trained."""
+class LanguagesOptions:
+    """Sets how the detector for other languages is trained."""
 
     PANEL: ClassVar[str] = "Training"
 
-    questions: Annotated[int, Option(help="Questions to train on. 0 keeps the encoder's weights.", min=0)] = 4000
-    rate: Annotated[float, Option(help="The peak learning rate.")] = 4e-5
+    tokens: Annotated[
+        int,
+        Option(help="Tokens to train on. To end sooner, stop the command and run it again with fewer.", min=1),
+    ] = 3_600_000
+    rate: Annotated[
+        float, Option(help="The peak learning rate of the encoder. The rate of the heads is eight times as high.")
+    ] = 1e-4
+    batch_tokens: Annotated[int, Option(help="Tokens per optimiser step.", min=256)] = 3072
+    parsed: Annotated[Path | None, Option(metavar="FOLDER", help="Parsed texts, as for `veridical train default`.")] = (
+        None
+    )
     least: Annotated[
         int, Option(help="How often a piece of the vocabulary must occur in the passages to be kept.", min=1)
     ] = 20
     words: Annotated[
         Path | None, Option(metavar="FILE", help="Words to keep in the vocabulary, for further languages. One a line.")
     ] = None
+    bf16: Annotated[
+        bool,
+        Option(
+            "--bf16/--no-bf16", help="Compute matrix products in bf16 if the device has it. The weights stay in fp32."
+        ),
+    ] = True
     seed: Annotated[int, Option(help="Random seed.")] = 0
 
 
 @option_groups
-def sentence_encoder_command(
+def languages_command(
     data: Annotated[Path, Argument(metavar="FOLDER", help="The folder with the public data sets.")],
     model: Annotated[
-        Path, Option(metavar="FOLDER", help="The pretrained sentence encoder, such as multilingual-e5-small.")
+        Path,
+        Option(
+            metavar="FOLDER",
+            help="The pretrained multilingual sentence encoder, such as multilingual-e5-small, or the encoder of an "
+            "earlier training, such as DETECTOR/languages/encoder.",
+        ),
     ],
     out: OutFolder,
-    options: SentenceEncoderOptions,
+    options: LanguagesOptions,
     detector: Annotated[
         Path | None, Option(metavar="FOLDER", help="The default detector to copy. Default: the one in the package.")
     ] = None,
 ) -> int:
-    """Train the sentence encoder, with which the default detector finds where the sources answer a question.
+    """Train the part of the default detector that judges other languages than English.
 
-    [bold]veridical train sentence-encoder data --model models/multilingual-e5-small --out detector[/bold]
+    [bold]veridical train languages data --model models/multilingual-e5-small --out detector[/bold]
     [bold]veridical check answers.csv --detector default:detector[/bold]
 
-    FOLDER contains languages/ and plain/qa_passages/. The encoder learns from questions in all languages which sentence
-    of a passage answers them. OUT is a copy of the detector with this encoder, and with curves for short answers that
-    are fitted on validation documents.
+    FOLDER contains the same sets as for `veridical train default`. The encoder learns to read sources and responses in
+    all languages of the data, and which sentence of a passage answers a question. OUT is a copy of the detector with
+    this encoder. If the command is interrupted, run it again and it continues.
     """
+    from dataclasses import replace
+
     from veridical.detectors.default.detector import PACKAGED
     from veridical.io.files import read_text
-    from veridical_lab.training.sentence_encoder import SentenceEncoderTraining, add_sentence_encoder
+    from veridical_lab.training.multilingual import LanguagesTraining, train_languages
 
-    settings = SentenceEncoderTraining(
-        questions=options.questions, rate=options.rate, least=options.least, seed=options.seed
+    defaults = LanguagesTraining()
+    settings = LanguagesTraining(
+        reader=replace(
+            defaults.reader,
+            tokens=options.tokens,
+            rate=options.rate,
+            batch_tokens=options.batch_tokens,
+            bf16=options.bf16,
+            seed=options.seed,
+        ),
+        least=options.least,
+        words=() if options.words is None else tuple(read_text(options.words).split()),
     )
-    words = [] if options.words is None else read_text(options.words).split()
-    add_sentence_encoder(data, model, detector or PACKAGED, out, settings, words=words, progress=write_line)
+    with stop_asked_for() as stop:
+        train_languages(
+            model, data, detector or PACKAGED, out, settings, parsed=options.parsed, stop=stop, progress=write_line
+        )
     write_line(f"wrote {out}; use it as default:{out}")
     return 0

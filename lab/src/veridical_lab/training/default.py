@@ -15,16 +15,16 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from veridical.datasets.split import content_hash
-from veridical.detectors.default.detector import ENCODER, KIND, LOCATED, SENTENCE_ENCODER, Default
+from veridical.detectors.default.detector import ENCODER, KIND, LOCATED, OTHER_LANGUAGES, Default
 from veridical.detectors.default.second_reader import log_odds_of
 from veridical.detectors.tokens.artifact import BACKBONE, ONNX, load_tokens
 from veridical.detectors.tokens.detector import Tokens
 from veridical.inference.artifact import DETECTOR, FORMAT
 from veridical.inference.heads import HeadSettings
-from veridical.inference.local_model import READERS
+from veridical.inference.local_model import READERS, LocalModel
 from veridical.inference.onnx_runtime import split
 from veridical.inference.pairs import PairSettings
 from veridical.inference.saving import versions
@@ -38,7 +38,10 @@ from veridical_lab.training.default_data import Examples, part_of, some_of_each
 from veridical_lab.training.default_levels import SWAPPED, fit_contradiction, fit_levels, fit_short_answers, level_rows
 from veridical_lab.training.tokens import TokenTraining, train_tokens
 
-__all__ = ["DefaultTraining", "assemble", "backbone_of", "train_default"]
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["DefaultTraining", "assemble", "backbone_of", "train_default", "train_encoder"]
 
 _STAGES = "stages"
 _SHARE = 0.1  # of the data that a pass draws
@@ -140,27 +143,63 @@ def train_default(
     data, out = Path(data), Path(out)
     parsed = None if parsed is None else Path(parsed)
     draw = partial(part_of, data, parsed=parsed, languages=options.languages)
-    classifier = out / _STAGES / "encoder"
     validation = some_of_each(draw("valid", seed=options.seed), options.validation, options.seed)
-    if not (classifier / DETECTOR).is_file():
-        head = None
-        if (Path(model) / DETECTOR).is_file():
-            head = load_tokens(Path(model))[2]
-            model = backbone_of(Path(model), out / _STAGES / "restored")
-        elif options.layers is not None:
-            model = first_layers(model, options.layers, out / _STAGES / "pretrained")
-        backbone = load(model, dtype="fp32", kinds=READERS)
-        train_tokens(
-            backbone,
-            lambda pass_i: draw(seed=options.seed + pass_i, share=_SHARE, progress=progress),
-            options.encoder(None if head is None else head.settings),
-            out=classifier,
-            start_from=head,
-            validation={name: examples for name, examples in validation.items() if not name.endswith(SWAPPED)},
-            stop=stop,
-            progress=progress,
-        )
+    classifier = train_encoder(
+        model,
+        lambda pass_i: draw(seed=options.seed + pass_i, share=_SHARE, progress=progress),
+        validation,
+        out,
+        options,
+        stop=stop,
+        progress=progress,
+    )
     return assemble(classifier, validation, out, options, progress=progress)
+
+
+def train_encoder(
+    model: str | Path,
+    draw: Callable[[int], Examples],
+    validation: Examples,
+    out: Path,
+    options: DefaultTraining,
+    *,
+    auxiliary_loss: Callable[[LocalModel], Callable[[int], torch.Tensor | None]] = lambda model: lambda step: None,
+    stop: Callable[[], bool] = lambda: False,
+    progress: Callable[[str], None] = lambda line: None,
+) -> Path:
+    """Train the encoder and return its folder, which is `stages/encoder` in `out`. If it is trained, only return it.
+
+    Args:
+        model: As in `train_default`.
+        draw: A function that returns the training examples of a pass, counted from 0.
+        validation: The validation examples by set.
+        out: The folder of the detector.
+        options: How to train.
+        auxiliary_loss: A function that gets the encoder and returns another loss of it (`training.tokens`).
+        stop: As in `train_default`.
+        progress: As in `train_default`.
+    """
+    classifier = out / _STAGES / "encoder"
+    if (classifier / DETECTOR).is_file():
+        return classifier
+    head = None
+    if (Path(model) / DETECTOR).is_file():
+        head = load_tokens(Path(model))[2]
+        model = backbone_of(Path(model), out / _STAGES / "restored")
+    elif options.layers is not None:
+        model = first_layers(model, options.layers, out / _STAGES / "pretrained")
+    backbone = load(model, dtype="fp32", kinds=READERS)
+    return train_tokens(
+        backbone,
+        draw,
+        options.encoder(None if head is None else head.settings),
+        out=classifier,
+        start_from=head,
+        validation={name: examples for name, examples in validation.items() if not name.endswith(SWAPPED)},
+        auxiliary_loss=auxiliary_loss(backbone),
+        stop=stop,
+        progress=progress,
+    )
 
 
 def backbone_of(classifier: Path, restored: Path) -> Path:
@@ -183,7 +222,7 @@ def assemble(
     """Export an encoder, fit the regressions on validation examples, and write the detector to a folder.
 
     If `validation` has no labels of a level, or no short answers, the regression or curve for them is taken from the
-    detector in the folder `base`. So is its sentence encoder, if it has one.
+    detector in the folder `base`. So is its detector for other languages, if it has one.
     """
     of_each = max(_ROUNDED_FOR, _ROUNDED_IN_ALL // len(validation))
     examples = [example for of_set in some_of_each(validation, of_each).values() for example in of_set]
@@ -205,12 +244,12 @@ def assemble(
         classifier, encoder_folder, ignore=shutil.ignore_patterns("checkpoint", "model.safetensors", "model.onnx*")
     )
     split(encoder_folder / ONNX, "int8")
-    if base is not None and LOCATED in old:
-        shutil.copytree(base / SENTENCE_ENCODER, out / SENTENCE_ENCODER, dirs_exist_ok=True)
+    if base is not None and (base / OTHER_LANGUAGES).is_dir():
+        shutil.copytree(base / OTHER_LANGUAGES, out / OTHER_LANGUAGES, dirs_exist_ok=True)
+    located = old.get(LOCATED)
+    if located is not None:
         change = log_odds_of(threshold, old[Level.RESPONSE.value]["threshold"])
-        located = {name: {**each, "intercept": each["intercept"] + change} for name, each in old[LOCATED].items()}
-    else:
-        located = None
+        located = {**located, "intercept": located["intercept"] + change}
     document = {
         "veridical": f"detector/{FORMAT}",
         "kind": KIND,

@@ -1,8 +1,9 @@
-"""Train the sentence encoder of the default detector on questions and the sentences that answer them.
+"""Train the part of the default detector that judges other languages than English.
 
-The encoder learns that a question is more similar to the sentence with its answer than to other sentences of the
-passage, and to those of other passages (contrastive learning: van den Oord et al. 2018). Then its vocabulary is cut to
-the pieces that the languages need, it is exported, and the curves of short answers are fitted.
+It is a default detector of its own with a multilingual encoder, which has two tasks. As a reader, it is trained like
+the English one, on data in all languages. As a sentence encoder, it learns that a question is more similar to the
+sentence with its answer than to other sentences of the passage, and to those of other passages (contrastive learning:
+van den Oord et al. 2018). Both losses are added up.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import math
 import random
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +22,12 @@ import numpy as np
 
 from veridical.datasets import read
 from veridical.datasets.split import split_by_document
-from veridical.detectors.default.detector import ENGLISH, LOCATED, OTHER, SENTENCE_ENCODER, Default
+from veridical.detectors.default.detector import LOCATED, OTHER_LANGUAGES, Default
 from veridical.detectors.default.localization import TEMPERATURE, AnswerCurve, location_of, windows_of
 from veridical.detectors.default.rules import COPIED, score
-from veridical.inference.artifact import BACKBONE, DETECTOR, ONNX
+from veridical.inference.artifact import DETECTOR
 from veridical.inference.fast_tokenizer import TOKENIZER
 from veridical.inference.local_model import LocalModel
-from veridical.inference.onnx_runtime import OnnxExport, split
 from veridical.inference.pair_runner import PairRunner
 from veridical.inference.sentence_encoder import PASSAGE, QUERY, SentenceEncoder
 from veridical.io.files import write_whole
@@ -35,92 +35,149 @@ from veridical.models.load import load
 from veridical.models.torch_engine import TorchEngine
 from veridical.records.errors import InputError
 from veridical.records.types import Example, Level
-from veridical_lab.models.onnx import export_onnx
+from veridical.text.languages import LANGUAGES
+from veridical_lab.training.default import DefaultTraining, assemble, train_encoder
+from veridical_lab.training.default_data import Examples, part_of, some_of_each
+from veridical_lab.training.tuning import bf16_products
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["SentenceEncoderTraining", "add_sentence_encoder", "cut_vocabulary", "fit_curves", "train"]
+__all__ = ["LanguagesTraining", "cut_vocabulary", "fit_located", "location_loss", "train_languages"]
 
+_SHARE = 0.2  # of the data that a pass draws
+_LONGEST = (600, 1500)  # characters of all sources, by pass
+_EVERY = 10  # steps between two with questions
+_QUESTIONS = 8  # of such a step, in one language
 _OTHER_PASSAGES = 0.3  # weight of the loss that compares with windows of other passages
 _NEGATIVES = 4  # windows of the passage that do not have the answer
-_STEP = 8  # questions of an optimiser step, in one language
-_WARM_UP = 15  # steps
-_ROUNDED_FOR = 200  # texts
 _PER_LANGUAGE = 60  # validation questions; of English ten times as many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SentenceEncoderTraining:
-    """Settings of the training.
+class LanguagesTraining:
+    """Options for training the detector for other languages.
 
     Attributes:
-        questions: The number of questions to train on. 0 leaves the encoder as it is.
-        rate: The peak learning rate.
-        frozen: The number of layers that do not change, counted from the first. The embeddings never change.
+        reader: The options of the reader's training.
         english: The share of English questions, relative to each other language.
         least: How often a piece of the vocabulary must occur in the passages and questions to be kept.
-        seed: The random seed.
+        words: Words of further languages. Their pieces are kept in the vocabulary.
     """
 
-    questions: int = 4000
-    rate: float = 4e-5
-    frozen: int = 6
+    reader: DefaultTraining = field(
+        default_factory=lambda: DefaultTraining(
+            tokens=3_600_000, rate=1e-4, cooldown=0.35, evaluate_tokens=1_500_000, curve=24
+        )
+    )
     english: float = 5.0
     least: int = 20
-    seed: int = 0
+    words: tuple[str, ...] = ()
 
 
-def add_sentence_encoder(
-    data: Path,
+def train_languages(
     model: Path,
+    data: Path,
     detector: Path,
     out: Path,
-    options: SentenceEncoderTraining | None = None,
+    options: LanguagesTraining | None = None,
     *,
-    words: Sequence[str] = (),
+    parsed: Path | None = None,
+    stop: Callable[[], bool] = lambda: False,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Path:
-    """Train a sentence encoder and write a copy of a default detector with it.
+    """Train the detector for other languages and write a copy of a default detector with it.
 
     Args:
-        data: The folder with the public sets, including `languages/` and `plain/qa_passages/`.
-        model: The Hugging Face folder of the pretrained encoder, such as multilingual-e5-small.
+        model: The Hugging Face folder of a pretrained multilingual sentence encoder, such as multilingual-e5-small, or
+            the encoder of an earlier training (`languages/encoder` of a detector), which is trained further.
+        data: The folder with the public data sets.
         detector: The folder of the default detector.
-        out: The folder to write to.
-        options: The settings. Default: those of `SentenceEncoderTraining()`.
-        words: Words of further languages. Their pieces are kept in the vocabulary.
+        out: The folder to write to. Its `languages/stages/` keeps the checkpoints.
+        options: How to train.
+        parsed: As in `training.default.train_default`.
+        stop: A function that is asked after every step. If it returns true, training saves a checkpoint and raises
+            `TrainingStopped`.
         progress: Called with a line about each stage.
+
+    Raises:
+        InputError: A data set is missing or has too few questions, or the tokenizer is not a Unigram model.
+        MissingExtraError: torch, onnx or scikit-learn is not installed.
     """
-    options = options or SentenceEncoderTraining()
+    options = options or LanguagesTraining()
     parts = split_by_document(_questions(data))
     if not all(parts.values()):
         raise InputError("too few questions in the data", hint="give a folder with languages/ or plain/qa_passages/")
-    loaded = load(model, kinds=("encoder",), dtype="fp32", device="cpu")
-    _unigram(loaded)  # before training
-    train(loaded, parts["train"], options, progress=progress)
+    folder = out / OTHER_LANGUAGES
+    if not (model / DETECTOR).is_file():
+        model = _prepared(model, folder / "stages" / "cut", parts, options, progress)
+    seed = options.reader.seed
+    validation = some_of_each(part_of(data, "valid", seed=seed, parsed=parsed), options.reader.validation, seed)
+    classifier = train_encoder(
+        model,
+        lambda i: _to_read(part_of(data, seed=seed + i, share=_SHARE, parsed=parsed, progress=progress), i),
+        validation,
+        folder,
+        options.reader,
+        auxiliary_loss=lambda loaded: location_loss(loaded, parts["train"], options),
+        stop=stop,
+        progress=progress,
+    )
+    assemble(classifier, validation, folder, options.reader, progress=progress)
     if out.resolve() != detector.resolve():
-        shutil.copytree(detector, out, dirs_exist_ok=True, ignore=shutil.ignore_patterns(SENTENCE_ENCODER))
-    final = out / SENTENCE_ENCODER
-    folder = final.with_suffix(".part")  # an earlier encoder stays until this one is complete
-    shutil.rmtree(folder, ignore_errors=True)
-    texts = [text for examples in parts.values() for text in _texts(examples)]
-    cut_vocabulary(loaded, texts, folder / BACKBONE, least=options.least, words=words)
-    progress(f"{loaded.model.config.vocab_size} pieces of the vocabulary")
-    exported = _export(loaded, parts["valid"], folder, random.Random(options.seed))
-    progress(f"int8: {exported.bytes / 1e6:.1f} MB, lowest cosine similarity {exported.cosine:.3f}")
-    (folder / BACKBONE / "model.safetensors").unlink(missing_ok=True)
-    split(folder / ONNX, "int8")
-    curves, figures = fit_curves(Default(out), SentenceEncoder.of_folder(folder), parts["valid"])
-    document = json.loads((out / DETECTOR).read_text("utf-8"))
-    document[LOCATED] = {name: asdict(curve) for name, curve in curves.items()}
-    document["validation"][LOCATED] = figures
-    document["training"][SENTENCE_ENCODER] = asdict(options)
-    shutil.rmtree(final, ignore_errors=True)
-    folder.rename(final)
-    write_whole(out / DETECTOR, json.dumps(document, indent=1, ensure_ascii=False) + "\n", follow_link=False)
-    progress(f"ROC AUC {figures}")
+        shutil.copytree(detector, out, dirs_exist_ok=True, ignore=shutil.ignore_patterns(OTHER_LANGUAGES))
+    others = Default(folder)
+    for each, is_english in ((others, False), (Default(out), True)):
+        chosen = [e for e in parts["valid"] if (dict(e.group)["language"] == "en") == is_english]
+        curve, figures = fit_located(each, SentenceEncoder(lambda: others.scorer.runner), chosen)
+        path = each.path / DETECTOR
+        document = json.loads(path.read_text("utf-8"))
+        document[LOCATED] = asdict(curve)
+        document["validation"][LOCATED] = figures
+        if not is_english:
+            document["languages"] = languages_of(document["training"]["sets"])
+        write_whole(path, json.dumps(document, indent=1, ensure_ascii=False) + "\n", follow_link=False)
+        progress(f"short answers in {'English' if is_english else 'other languages'}: {figures}")
     return out
+
+
+def _to_read(sets: Examples, pass_i: int) -> Examples:
+    """Return the examples of a pass that the encoder learns to read from. The first pass has short sources.
+
+    Short answers are left out: where they stand says more than what is read there.
+    """
+    longest = _LONGEST[min(pass_i, len(_LONGEST) - 1)]
+    return {
+        name: [e for e in examples if sum(len(source.text) for source in e.case.sources) <= longest]
+        for name, examples in sets.items()
+        if not name.startswith("answers_")
+    }
+
+
+def languages_of(sets: Iterable[str]) -> list[str]:
+    """Return the languages of sets by their names, such as "answers_de".
+
+    >>> languages_of(["answers_de", "pawsx_fr", "exchanged_de", "answers_translated", "wice"])
+    ['de', 'en', 'fr']
+    """
+    prefixes = ("answers_", "exchanged_", "pawsx_")
+    return sorted({"en", *(name.rpartition("_")[2] for name in sets if name.startswith(prefixes))} & set(LANGUAGES))
+
+
+def _prepared(
+    model: Path,
+    folder: Path,
+    parts: Mapping[str, Sequence[Example]],
+    options: LanguagesTraining,
+    progress: Callable[[str], None],
+) -> Path:
+    """Write the pretrained model with a smaller vocabulary, unless an earlier run has done so."""
+    if not (folder / TOKENIZER).is_file():
+        loaded = load(model, kinds=("encoder",), dtype="fp32", device="cpu")
+        texts = [text for examples in parts.values() for text in _texts(examples)]
+        cut_vocabulary(loaded, texts, folder, least=options.least, words=options.words)
+        progress(f"{loaded.model.config.vocab_size} pieces of the vocabulary")
+    return folder
 
 
 def _questions(data: Path) -> list[Example]:
@@ -132,47 +189,30 @@ def _texts(examples: Sequence[Example]) -> list[str]:
     return [text for right in examples[::2] for text in (right.case.question or "", right.case.sources[0].text)]
 
 
-def train(
-    model: LocalModel,
-    examples: Sequence[Example],
-    options: SentenceEncoderTraining,
-    *,
-    progress: Callable[[str], None] = lambda line: None,
-) -> None:
-    """Train the model in place. `examples` has a right answer and its rival by turns, as `short_answers` has them."""
-    import torch
+def location_loss(
+    model: LocalModel, examples: Sequence[Example], options: LanguagesTraining
+) -> Callable[[int], torch.Tensor | None]:
+    """Return a function that computes the loss of a step on questions. In most steps, there are none.
 
-    draw = random.Random(options.seed)
+    `examples` has a right answer and its rival by turns, as the set `short_answers` has them.
+    """
     by_language: dict[str, list[tuple[Example, Example]]] = {}
     for right, wrong in zip(examples[::2], examples[1::2], strict=True):
         by_language.setdefault(dict(right.group)["language"], []).append((right, wrong))
     languages = sorted(by_language)
     shares = [options.english if language == "en" else 1.0 for language in languages]
-    network = model.model
-    for parameter in network.parameters():
-        parameter.requires_grad_(False)
-    learned = [each for layer in network.encoder.layer[options.frozen :] for each in layer.parameters()]
-    for parameter in learned:
-        parameter.requires_grad_(True)
-    optimiser = torch.optim.AdamW(learned, lr=options.rate, betas=(0.9, 0.98), weight_decay=0.01)
-    steps = math.ceil(options.questions / _STEP)
-    for step in range(steps):
-        for group in optimiser.param_groups:
-            group["lr"] = options.rate * min(1.0, (step + 1) / _WARM_UP) * max(0.05, 1.0 - step / steps)
+
+    def loss(step: int) -> torch.Tensor | None:
+        if step % _EVERY:
+            return None
+        draw = random.Random(f"{options.reader.seed}\0{step}")
         (language,) = draw.choices(languages, shares)
-        drawn = draw.sample(by_language[language], min(_STEP, len(by_language[language])))
+        drawn = draw.sample(by_language[language], min(_QUESTIONS, len(by_language[language])))
         rows = [row for pair in drawn if (row := _row(*pair, draw))]
-        if not rows:
-            continue
-        loss = _loss(model, rows)
-        loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(learned, 1.0)
-        optimiser.step()
-        optimiser.zero_grad()
-        if step % 20 == 19:
-            progress(f"step {step + 1} of {steps}: loss {loss.item():.3f}")
-    for parameter in learned:
-        parameter.requires_grad_(False)
+        with bf16_products(model, wanted=options.reader.bf16):
+            return _loss(model, rows) if rows else None
+
+    return loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +278,7 @@ def _embedded(model: LocalModel, texts: Sequence[str]) -> torch.Tensor:
 def cut_vocabulary(
     model: LocalModel, texts: Sequence[str], folder: Path, *, least: int, words: Sequence[str] = ()
 ) -> None:
-    """Cut the vocabulary of a model, in place, and write its tokenizer and configuration to a folder.
+    """Cut the vocabulary of a model, in place, and write the model with its tokenizer to a folder.
 
     Kept are special tokens, single characters, pieces that occur at least `least` times in `texts`, and pieces of
     `words`.
@@ -276,7 +316,7 @@ def cut_vocabulary(
     network.embeddings.word_embeddings = torch.nn.Embedding(len(weights), weights.shape[1], _weight=weights)
     network.config.vocab_size = len(order)
     network.config.pad_token_id = number.get(network.config.pad_token_id)
-    network.config.save_pretrained(folder)
+    network.save_pretrained(folder)
     write_whole(folder / TOKENIZER, json.dumps(source, ensure_ascii=False) + "\n", follow_link=False)
     shutil.copy(Path(model.name) / "tokenizer_config.json", folder)
 
@@ -289,26 +329,13 @@ def _unigram(model: LocalModel) -> dict[str, Any]:
     return source
 
 
-def _export(model: LocalModel, examples: Sequence[Example], folder: Path, draw: random.Random) -> OnnxExport:
-    """Write the encoder with its new vocabulary in int8, rounded for texts like those that it will read."""
-    network = model.model
-    network.save_pretrained(folder / BACKBONE)
-    cut = load(folder / BACKBONE, kinds=("encoder",), dtype="fp32", device="cpu")
-    runner = PairRunner(TorchEngine(cut))
-    drawn = draw.sample(list(examples), min(_ROUNDED_FOR // 2, len(examples)))
-    texts = [f"{QUERY}{example.case.question}" for example in drawn]
-    texts += [PASSAGE + draw.choice(parts) for example in drawn if (parts := windows_of(example.case)[1])]
-    windows = SentenceEncoder(lambda: runner).windows(texts)
-    return export_onnx(runner, windows[:: max(1, len(windows) // 16)], folder / ONNX, "int8", rounded_for=windows)
-
-
-def fit_curves(
+def fit_located(
     detector: Default, encoder: SentenceEncoder, examples: Sequence[Example]
-) -> tuple[dict[str, AnswerCurve], dict[str, Any]]:
-    """Fit the curves of short answers in English and in other languages, and return them with their ROC AUC.
+) -> tuple[AnswerCurve, dict[str, Any]]:
+    """Fit the curve of short answers of a detector and return it with its ROC AUC.
 
-    The best cut by balanced accuracy gets the detector's threshold for responses. In other languages, only the place
-    counts, because the detector's encoder does not read them.
+    The best cut by balanced accuracy gets the detector's threshold for responses. `examples` has a right answer and its
+    rival by turns.
     """
     from veridical.metrics.ranking import roc_auc
     from veridical.metrics.thresholding import threshold_for_balanced_accuracy
@@ -317,29 +344,29 @@ def fit_curves(
     chosen = []
     for right, wrong in zip(examples[::2], examples[1::2], strict=True):
         language = dict(right.group)["language"]
-        if counts[language] < _PER_LANGUAGE * (10 if language == "en" else 1):
-            counts[language] += 1
+        counts[language] += 1
+        if counts[language] <= _PER_LANGUAGE * (10 if language == "en" else 1):
             chosen += [right, wrong]
-    threshold = detector.thresholds[Level.RESPONSE]
-    curves, figures = {}, {}
-    for name in (ENGLISH, OTHER):
-        of_language = [each for each in chosen if (dict(each.group)["language"] == "en") == (name == ENGLISH)]
-        located = [(each, location_of(encoder, each.case)) for each in of_language]
-        kept = [(each, location.log_probability) for each, location in located if location is not None]
-        logits = np.zeros(len(kept))
-        if name == ENGLISH:
-            scored = score(detector.scorer, [each.case for each, _ in kept])
-            logits = np.array([each.parts.max() if each.in_place and not each.problem else COPIED for each in scored])
-            kept = [pair for pair, logit in zip(kept, logits, strict=True) if logit > COPIED]
-        rows = [(float(logit), location) for logit, (_, location) in zip(logits[logits > COPIED], kept, strict=True)]
-        labels = [dict(each.group)["version"] == "wrong" for each, _ in kept]
-        curves[name] = curve = _fitted(np.array(rows), np.array(labels))
-        scores = np.array([curve.probability(*row) for row in rows])
-        best = threshold_for_balanced_accuracy(np.array(labels), scores)
-        shift = math.log(threshold / (1 - threshold)) - math.log(best / (1 - best))
-        curves[name] = replace(curve, intercept=curve.intercept + shift)
-        figures[name] = {"n": len(labels), "roc_auc": round(float(roc_auc(labels, scores)), 4)}
-    return curves, figures
+    located = [(each, location_of(encoder, each.case)) for each in chosen]
+    found = [(each, location.log_probability) for each, location in located if location is not None]
+    scored = score(detector.scorer, [each.case for each, _ in found])
+    logits = [float(each.parts.max()) if each.in_place and not each.problem else COPIED for each in scored]
+    kept = [(logit, *pair) for logit, pair in zip(logits, found, strict=True) if logit > COPIED]
+    rows = np.array([(logit, location) for logit, _, location in kept])
+    labels = np.array([dict(each.group)["version"] == "wrong" for _, each, _ in kept])
+    curve = _fitted(rows, labels)
+    scores = np.array([curve.probability(*row) for row in rows])
+    best, threshold = threshold_for_balanced_accuracy(labels, scores), detector.thresholds[Level.RESPONSE]
+    shift = math.log(threshold / (1 - threshold)) - math.log(best / (1 - best))
+    figures = {
+        name: {"n": len(some), "roc_auc": round(float(roc_auc(labels[some], values[some])), 4)}
+        for name, values, some in (
+            ("both", scores, np.arange(len(labels))),
+            ("reader", rows[:, 0], np.arange(len(labels))),
+            ("location", -rows[:, 1], np.arange(len(labels))),
+        )
+    }
+    return replace(curve, intercept=curve.intercept + shift), figures
 
 
 def _fitted(rows: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]) -> AnswerCurve:

@@ -62,6 +62,7 @@ def train_tokens(
     out: str | Path,
     start_from: PairHead | None = None,
     validation: Sets | None = None,
+    auxiliary_loss: Callable[[int], torch.Tensor | None] = lambda step: None,
     checkpoint_minutes: float = 10.0,
     stop: Callable[[], bool] = lambda: False,
     progress: Callable[[str], None] = lambda line: None,
@@ -80,6 +81,8 @@ def train_tokens(
         start_from: The head of an earlier training to begin with. Default: a random head.
         validation: The examples to validate on, by data set, in which case all of `data` is used for training. Default:
             a tenth of the documents of each data set.
+        auxiliary_loss: A function that returns another loss of the backbone for a step, counted from 0. It is added to
+            the loss of the classifier. If a step has no such loss, the function returns None.
         checkpoint_minutes: The time between two checkpoints, in minutes.
         stop: A function that is asked after every step. If it returns true, training saves a checkpoint and raises
             `TrainingStopped`.
@@ -91,7 +94,7 @@ def train_tokens(
     """
     options = options or TokenTraining()
     out = Path(out)
-    training = _Training(model, data, options, out, start_from, validation, progress)
+    training = _Training(model, data, options, out, start_from, validation, auxiliary_loss, progress)
     with eager_attention(model, options.pairs.max_tokens or 0):
         training.run(stop=stop, checkpoint_minutes=checkpoint_minutes)
         return training.finish()
@@ -108,11 +111,13 @@ class _Training(Tuning):
         out: Path,
         start_from: PairHead | None,
         validation: Sets | None,
+        auxiliary_loss: Callable[[int], torch.Tensor | None],
         progress: Callable[[str], None],
     ) -> None:
         import torch
 
         self.options, self.progress, self.model = options, progress, model
+        self._auxiliary_loss = auxiliary_loss
         relevant = replace(options.pairs, evidence="relevant")
         self.encoder, self.evaluating = PairEncoder(model, relevant), PairEncoder(model, options.pairs)
         self.runner = PairRunner(TorchEngine(model), options.mode, options.attention)
@@ -260,16 +265,19 @@ class _Training(Tuning):
         rows = [[self.items[i] for i in row] for row in self._batch(step)]
         self.model.model.train(not self.options.frozen)
         tokens = sum(row_length([item.labelled.window for item in row]) for row in rows)
-        return self.network.loss(rows, self.class_weights), tokens
+        loss, auxiliary = self.network.loss(rows, self.class_weights), self._auxiliary_loss(step)
+        return loss if auxiliary is None else loss + auxiliary, tokens
 
     def judged(self) -> dict[str, list[tuple[Example, ScoredResponse]]]:
         """Score the validation examples of each data set with the network as it is now."""
         self.model.model.train(False)
+        # a new engine: the fused optimiser changes weights unnoticed, and an engine keeps packed copies of them
+        runner = PairRunner(TorchEngine(self.model), self.options.mode, self.options.attention)
         head = self.network.numpy_head()
         judged = {}
         for name, examples in self.validation.items():
             cases, units = [example.case for example in examples], [given_units(example) for example in examples]
-            scored = PairScorer(self.runner, self.evaluating, head).score(cases, units)
+            scored = PairScorer(runner, self.evaluating, head).score(cases, units)
             judged[name] = list(zip(examples, scored, strict=True))
         return judged
 

@@ -13,12 +13,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from veridical.detectors.default.localization import AnswerCurve
+from veridical.detectors.default.localization import AnswerCurve, replacement
 from veridical.detectors.default.regressions import LevelModel, level_models, sentence_rows, source_rows, word_table
 from veridical.detectors.default.rules import COPIED, DENIED, RULES, score
 from veridical.detectors.default.second_reader import best_weight, combined, log_odds_of, with_reader
@@ -30,7 +30,7 @@ from veridical.detectors.scope import Limit, limits_of
 from veridical.detectors.tokens.artifact import BACKBONE, ONNX, load_tokens
 from veridical.detectors.tokens.scoring import PairScorer, ScoredResponse
 from veridical.inference.artifact import DETECTOR, description
-from veridical.inference.onnx_runtime import described, load_onnx
+from veridical.inference.onnx_runtime import load_onnx
 from veridical.inference.pair_runner import PairRunner
 from veridical.inference.pairs import PairEncoder
 from veridical.inference.sentence_encoder import SentenceEncoder
@@ -43,6 +43,7 @@ from veridical.records.spans import Span, complement
 from veridical.records.spec import Spec, parse_spec
 from veridical.records.strings import shorten
 from veridical.records.types import Case, Example, Judgement, Level, Omission, Source, SourceSpan, Verdict
+from veridical.text.languages import LANGUAGES
 from veridical.text.lexical import word_count
 from veridical.text.segment import has_words, word_forms
 
@@ -51,12 +52,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ENCODER",
-    "ENGLISH",
     "KIND",
     "LOCATED",
-    "OTHER",
+    "OTHER_LANGUAGES",
     "PACKAGED",
-    "SENTENCE_ENCODER",
     "Default",
     "coverage_case",
 ]
@@ -64,13 +63,15 @@ __all__ = [
 KIND = "default"
 PACKAGED = Path(__file__).parent / "model"
 ENCODER = "encoder"
-SENTENCE_ENCODER = "sentence_encoder"
-LOCATED, ENGLISH, OTHER = "located short answer", "en", "other languages"
-_LANGUAGE = ("language", "languages differ")  # limits of the encoder, not of the sentence encoder
+OTHER_LANGUAGES = "languages"
+"""The subfolder with the detector for cases that are not in English."""
+LOCATED = "located short answer"
 _ANSWER = 2 / 3  # weight of the answer in a statement, read as a short answer
 _QUOTED = 120  # characters of a source in a reason
 _BATCH = 64  # cases to score at a time while the weight of a reader is fitted
 _PRECISIONS = ("int8", "fp32", "torch")
+_LANGUAGE = ("language", "languages differ")
+_Result = TypeVar("_Result")
 
 
 class Default:
@@ -83,9 +84,9 @@ class Default:
     If a source has `must_cover` set, each of its sentences has an omission score. `omission` is the mean over the
     sentences of the worst perspective.
 
-    The detector was trained on English. It judges short answers in other languages, too: a second, multilingual encoder
-    compares the places of the answer in the sources with the question. You can train both encoders again, with
-    `veridical train default` and `veridical train sentence-encoder`.
+    Cases in other languages than English have an encoder and regressions of their own, in a detector of the same form.
+    Its encoder also compares the places of a short answer in the sources with the question. You can train both
+    encoders again, with `veridical train default` and `veridical train languages`.
 
     Args:
         path: A folder that `veridical train default` wrote. Default: the folder in the package.
@@ -95,6 +96,8 @@ class Default:
             Default: the encoder alone.
         weight: The weight of the reader in the combined score, from 0 to 1. Default: 0.5.
         without: The names of rules to leave out, joined by "+" in a spec. Default: none.
+        thresholds: Thresholds to use in place of the fitted ones. All scores are shifted with them, so that the
+            decisions stay the same. Default: the fitted thresholds.
         name: The detector's name. Default: "default" or "default:PATH".
     """
 
@@ -110,6 +113,7 @@ class Default:
         reader: Detector | None = None,
         weight: float | None = None,
         without: Collection[str] = (),
+        thresholds: Mapping[Level, float] | None = None,
         name: str | None = None,
     ) -> None:
         if precision not in _PRECISIONS:
@@ -124,6 +128,7 @@ class Default:
         self.reader = reader
         self.weight = weight
         self.without = frozenset(without)
+        self._given = thresholds
         self.path = PACKAGED if path is None else Path(path)
         self.precision = precision
         self.name = name or ("default" if path is None else f"default:{path}")
@@ -156,8 +161,14 @@ class Default:
         return description(self.path, KIND)
 
     @cached_property
-    def _levels(self) -> dict[Level, LevelModel]:
+    def _fitted(self) -> dict[Level, LevelModel]:
         return level_models(self._document, self.path / DETECTOR)
+
+    @cached_property
+    def _levels(self) -> dict[Level, LevelModel]:
+        if self._given is None:
+            return self._fitted
+        return {level: model.with_threshold(self._given[level]) for level, model in self._fitted.items()}
 
     @cached_property
     def _contradiction(self) -> Platt | Isotonic | None:
@@ -168,20 +179,46 @@ class Default:
         return self._curve("short answer")
 
     @cached_property
-    def _located(self) -> Mapping[str, AnswerCurve]:
-        """The curves of short answers whose places the sentence encoder has compared with the question."""
+    def _located(self) -> AnswerCurve | None:
+        """The curve of short answers whose places the sentence encoder has compared with the question."""
         numbers = self._document.get(LOCATED)
-        if numbers is None:
-            return {}
         try:
-            return {name: AnswerCurve.read(numbers[name]) for name in (ENGLISH, OTHER)}
+            return None if numbers is None else AnswerCurve.read(numbers)
         except (KeyError, TypeError, ValueError) as error:
             message = f"the calibration {LOCATED!r} is damaged"
             raise DataError(message, path=self.path / DETECTOR, hint="copy or train it again") from error
 
     @cached_property
-    def _sentence_encoder(self) -> SentenceEncoder | None:
-        return SentenceEncoder.of_folder(self.path / SENTENCE_ENCODER) if self._located else None
+    def _languages(self) -> tuple[str, ...]:
+        """The languages that the detector was trained on."""
+        languages = self._document.get("languages", ["en"])
+        if not isinstance(languages, list) or not languages or not LANGUAGES.keys() >= set(map(str, languages)):
+            raise DataError(
+                "the list of languages is damaged", path=self.path / DETECTOR, hint="copy or train it again"
+            )
+        return tuple(languages)
+
+    @cached_property
+    def _other_languages(self) -> Default | None:
+        """The detector for cases that are not in English, if the folder has one."""
+        folder = self.path / OTHER_LANGUAGES
+        if not (folder / DETECTOR).is_file():
+            return None
+        return Default(
+            folder,
+            reader=self.reader,
+            weight=self.weight,
+            without=self.without,
+            thresholds=self.thresholds,
+            name=self.name,
+        )
+
+    @cached_property
+    def sentence_encoder(self) -> SentenceEncoder | None:
+        """The encoder that compares the places of a short answer with its question: that for other languages."""
+        if self._located is None:
+            return None
+        return SentenceEncoder(lambda: (self._other_languages or self).scorer.runner)
 
     def _curve(self, name: str) -> Platt | Isotonic | None:
         parameters = self._document.get(name)
@@ -212,9 +249,9 @@ class Default:
 
     @property
     def thresholds(self) -> dict[Level, float]:
-        """The thresholds fitted on validation data."""
+        """The thresholds fitted on validation data, or those given."""
         thresholds = {level: model.threshold for level, model in self._levels.items()}
-        self._contradiction, self._short_answer, self._located  # noqa: B018 - report a damaged calibration before judging anything
+        self._contradiction, self._short_answer, self._located, self._languages  # noqa: B018 - report a damaged file before judging anything
         return {**thresholds, Level.COVERAGE: thresholds[Level.SOURCE]}
 
     def fingerprint(self) -> dict[str, Any]:
@@ -222,8 +259,8 @@ class Default:
         encoder = self._encoder().fingerprint()
         digest = hashlib.sha256((self.path / DETECTOR).read_bytes()).hexdigest()[:16]
         own: dict[str, Any] = {"default": digest, "encoder": encoder}
-        if self._located:
-            own[SENTENCE_ENCODER] = described(self.path / SENTENCE_ENCODER / ONNX, "int8").sha256[:16]
+        if self._other_languages is not None:
+            own[OTHER_LANGUAGES] = self._other_languages.fingerprint()
         if self.without:
             own["without"] = sorted(self.without)
         return (
@@ -238,6 +275,22 @@ class Default:
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """Judge each case. The responses of all cases are batched together, and so are the sources to cover."""
+        return self._by_language(cases, Default._judge)
+
+    def _by_language(
+        self, cases: Sequence[Case], method: Callable[[Default, Sequence[Case]], Sequence[_Result]]
+    ) -> list[_Result]:
+        """Return the results of a method for all cases. It is called for cases in English and for all others."""
+        others = self._other_languages
+        is_other = [others is not None and any(each.kind in _LANGUAGE for each in limits_of(case)) for case in cases]
+        results: dict[int, _Result] = {}
+        for detector, wanted in ((self, False), (others, True)):
+            chosen = [i for i, other in enumerate(is_other) if other == wanted]
+            if detector is not None and chosen:
+                results |= zip(chosen, method(detector, [cases[i] for i in chosen]), strict=True)
+        return [results[i] for i in range(len(cases))]
+
+    def _judge(self, cases: Sequence[Case]) -> list[Judgement]:
         of_response, judgements = self._scored(cases)
         if self.reader is not None:
             judgements = self._with_reader(cases, of_response, judgements, self._reader_weight)
@@ -258,8 +311,7 @@ class Default:
         scored: list[tuple[Judgement, Judgement]] = []
         for start in range(0, len(examples), _BATCH):
             cases = [example.case for example in examples[start : start + _BATCH]]
-            of_response, own = self._scored(cases)
-            scored += zip(own, self._with_reader(cases, of_response, own, 1.0), strict=True)
+            scored += self._by_language(cases, Default._alone_and_read)
         weight = best_weight(examples, scored)
         if weight is None:
             return self
@@ -270,6 +322,11 @@ class Default:
         )
         fitted.scorer = self.scorer
         return fitted
+
+    def _alone_and_read(self, cases: Sequence[Case]) -> list[tuple[Judgement, Judgement]]:
+        """Return the judgement of each case without the reader, and with the reader alone."""
+        of_response, own = self._scored(cases)
+        return list(zip(own, self._with_reader(cases, of_response, own, 1.0), strict=True))
 
     def _scored(self, cases: Sequence[Case]) -> tuple[dict[int, ScoredResponse], list[Judgement]]:
         """Return the encoder's logits of responses by the index of the case, and each case's judgement from them."""
@@ -303,6 +360,9 @@ class Default:
         The probability assumes that the sentence is unsupported. The result is empty for a case without sources, and
         for every case if the detector was not trained to tell contradiction from absence.
         """
+        return self._by_language(cases, Default._sentences_contradicted)
+
+    def _sentences_contradicted(self, cases: Sequence[Case]) -> list[list[tuple[Span, float]]]:
         of_response = self._read(cases)
         return [self._contradicted(of_response.get(i)) for i in range(len(cases))]
 
@@ -313,7 +373,7 @@ class Default:
             self.scorer,
             [cases[i] for i in to_read],
             without=self.without,
-            sentence_encoder=self._sentence_encoder,
+            sentence_encoder=self.sentence_encoder,
         )
         return dict(zip(to_read, scored, strict=True))
 
@@ -335,7 +395,7 @@ class Default:
         verdicts: tuple[Verdict, ...] = ()
         sentences: tuple[Verdict, ...] = ()
         judged: tuple[Span, ...] | None = None
-        limits: Sequence[Limit] = limits_of(case)
+        limits: Sequence[Limit] = limits_of(case, self._languages)
         trained_on: tuple[str, ...] = ("table", "empty source")
         if scored is None:
             notes.append("no sources to compare with" if not case.sources else "the sources have no words")
@@ -351,13 +411,13 @@ class Default:
             verdicts = tuple(Verdict(word, float(p)) for word, p in zip(words, probabilities, strict=True))
             rows = sentence_rows(scored, table, word_count(source.text for source in case.sources))
             of_sentences = self._levels[Level.RESPONSE].probabilities(rows).tolist()
-            of_answer = self._short_answer_probability(scored, limits)
+            of_answer = self._short_answer_probability(scored)
             if of_answer is not None:
                 of_sentences = [of_answer] * len(scored.parts)
                 verdicts = self._answered_elsewhere(case, scored, of_answer, verdicts)
-                trained_on = (*trained_on, "one-word response", *(_LANGUAGE if scored.location is not None else ()))
+                trained_on = (*trained_on, "one-word response")
             elif scored.answer is not None and scored.whole > COPIED:
-                of_sentences, verdicts = self._with_answer(case, *scored.answer, limits, of_sentences, verdicts)
+                of_sentences, verdicts = self._with_answer(case, *scored.answer, of_sentences, verdicts)
             sentences = tuple(
                 Verdict(_span_of(scored, units), probability)
                 for units, probability in zip(scored.units_of_parts(), of_sentences, strict=True)
@@ -406,7 +466,7 @@ class Default:
             no_claim=NO_CLAIM in notes,
         )
 
-    def _short_answer_probability(self, scored: ScoredResponse, limits: Sequence[Limit]) -> float | None:
+    def _short_answer_probability(self, scored: ScoredResponse) -> float | None:
         """Return the probability that a short answer is wrong. None if it was not read in its places.
 
         It is also None if the question has several sentences and the places were not compared with it: the curve was
@@ -415,22 +475,25 @@ class Default:
         if not scored.in_place or (scored.location is None and len(scored.parts) > 1):
             return None
         logit = float(scored.parts[scored.part_of.max()])
-        if scored.location is not None and logit > COPIED:
-            language = OTHER if any(limit.kind in _LANGUAGE for limit in limits) else ENGLISH
-            return self._located[language].probability(logit, scored.location)
-        return None if self._short_answer is None else float(self._short_answer.apply([logit])[0])
+        if scored.location is not None and self._located is not None and logit > COPIED:
+            probability = self._located.probability(logit, scored.location)
+        elif self._short_answer is None:
+            return None
+        else:
+            probability = float(self._short_answer.apply([logit])[0])
+        fitted, used = (levels[Level.RESPONSE].threshold for levels in (self._fitted, self._levels))
+        return probability if fitted == used else combined(used, log_odds_of(probability, fitted), used, 1.0)
 
     def _with_answer(
         self,
         case: Case,
         span: Span,
         answer: ScoredResponse,
-        limits: Sequence[Limit],
         of_sentences: list[float],
         verdicts: tuple[Verdict, ...],
     ) -> tuple[list[float], tuple[Verdict, ...]]:
         """Return the scores of a statement and of its words, combined with the score of its part that answers."""
-        of_answer = self._short_answer_probability(answer, limits)
+        of_answer = self._short_answer_probability(answer)
         if of_answer is None:
             return of_sentences, verdicts
         threshold = self._levels[Level.RESPONSE].threshold
@@ -454,15 +517,20 @@ class Default:
     ) -> tuple[Verdict, ...]:
         """Add the sentence that is closer to the question to the words of an answer that is flagged.
 
-        `span` is the part of the response that answers. Default: all of it.
+        If this sentence clearly has the right answer, it becomes the correction. `span` is the part of the response
+        that answers. Default: all of it.
         """
         closest = answer.closest
         if closest is None or score < self._levels[Level.RESPONSE].threshold:
             return verdicts
-        source = next(source for source in case.sources if source.id == closest.source_id)
-        reason = f"the question is closer to “{shorten(closest.span.of(source.text), _QUOTED)}”"
+        span = span or Span(0, len(case.response))
+        sentence = closest.span.of(case.source(closest.source_id).text)
+        reason = f"the question is closer to “{shorten(sentence, _QUOTED)}”"
+        correction = replacement(span.of(case.response), sentence, case.question or "")
         return tuple(
-            replace(word, evidence=(closest,), reason=reason) if span is None or span.contains(word.span) else word
+            replace(word, evidence=(closest,), reason=reason, correction=correction)
+            if span.contains(word.span)
+            else word
             for word in verdicts
         )
 

@@ -17,9 +17,10 @@ from veridical.detectors.default.short_answers import places
 from veridical.inference.sentence_encoder import PASSAGE, QUERY, SentenceEncoder
 from veridical.records.spans import Span
 from veridical.records.types import Case, Evidence
+from veridical.text.mentions import Mention, read_sentences
 from veridical.text.segment import sentences, word_forms
 
-__all__ = ["TEMPERATURE", "AnswerCurve", "Location", "location_of", "windows_of"]
+__all__ = ["TEMPERATURE", "AnswerCurve", "Location", "location_of", "replacement", "windows_of"]
 
 _AROUND = 120  # characters on each side of an answer
 _LONGEST = 200  # characters of a part of a sentence
@@ -95,6 +96,32 @@ def _evidence(case: Case, window: str) -> Evidence | None:
         return None
     starts = ((source.id, source.text.find(window)) for source in case.sources)
     return next((Evidence(id, Span(start, start + len(window))) for id, start in starts if start >= 0), None)
+
+
+def replacement(answer: str, sentence: str, question: str) -> str | None:
+    """Return the only value or name of a sentence that could stand in place of a short answer.
+
+    It has the kind of the answer and is not in the question. If there is none, or more than one, return None.
+
+    >>> replacement("1913.", "The new library opened in 1931 for 80,000 euros.", "When did the library open?")
+    '1931'
+    """
+    text = answer.strip(" .,;:!?\"'“”")
+    said = [mention for mention in _mentions(text) if mention.span == Span(0, len(text))]
+    if not said:
+        return None
+    asked = list(_mentions(question))
+    others = {
+        each.span.of(sentence)
+        for each in _mentions(sentence)
+        if (each.kind == said[0].kind or {each.kind, said[0].kind} == {"year", "number"})
+        and not any(each.same(other) for other in (*said, *asked))
+    }
+    return others.pop() if len(others) == 1 else None
+
+
+def _mentions(text: str) -> Iterator[Mention]:
+    return chain.from_iterable(sentence.mentions for sentence, _ in read_sentences(text))
 
 
 def windows_of(case: Case) -> tuple[list[str], list[str]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veridical.detectors.default.rules import COPIED, misplaced_mentions
+from veridical.detectors.default.second_reader import log_odds_of
 from veridical.detectors.tokens.scoring import ScoredResponse
 from veridical.inference.heads import LinearClassifier
 from veridical.records.errors import DataError
@@ -183,6 +184,11 @@ class LevelModel:
         *Shape:* `rows` is (n, columns), and the result is (n,).
         """
         return np.asarray(np.exp(-np.logaddexp(0.0, -self.classifier.decide(rows))))
+
+    def with_threshold(self, threshold: float) -> LevelModel:
+        """Return a regression with another threshold that makes the same decisions: all its log-odds are shifted."""
+        change = log_odds_of(threshold, self.threshold)
+        return LevelModel(replace(self.classifier, intercept=self.classifier.intercept + change), threshold)
 
     def to_json(self) -> dict[str, Any]:
         """Return the coefficients and the threshold as JSON."""
