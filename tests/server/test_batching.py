@@ -409,10 +409,10 @@ def test_a_time_limit_that_ends_together_with_the_reading_is_504(monkeypatch: py
     monkeypatch.setattr(batching, "_SECONDS", 0.05)
 
     async def test() -> None:
-        reading = asyncio.ensure_future(batching.in_thread(lambda: 1))
+        reading = asyncio.ensure_future(batching.in_thread(lambda: time.sleep(0.1)))
         for _ in range(3):
             await asyncio.sleep(0)
-        time.sleep(0.2)
+        time.sleep(0.3)  # the event loop finds that both have ended
         with pytest.raises(Refused) as late:
             await reading
         assert late.value.status == 504
