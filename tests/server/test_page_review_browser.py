@@ -382,6 +382,7 @@ def test_the_turns_of_a_conversation_are_shown_with_each_answer(opened: Opened, 
     check_row(page)
     page.click("#next-row")
     page.get_by_text("Earlier turns (3)").click()
+    page.locator("#view .turns b").nth(2).wait_for()
     assert page.locator("#view .turns b").all_text_contents() == ["user", "assistant", "user"]
     assert page.locator("#view .turns p").all_text_contents() == ["A cat.", "So wrong.", "And⟨U+202E⟩?"]
     page.locator("#result").focus()
