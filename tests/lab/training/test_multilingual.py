@@ -185,3 +185,6 @@ def _damage_is_reported(out: Path, document: dict[str, Any]) -> None:
     (out / DETECTOR).write_text(json.dumps(document), "utf-8")
     with pytest.raises(DataError, match="encoder"):
         Default(out).judge([Case("1", GERMAN, (Source("1", GERMAN),))])
+    shutil.rmtree(out / OTHER_LANGUAGES)
+    with pytest.raises(DataError, match="no folder 'languages'"):
+        Default(out).judge([questions(1)[0].case])

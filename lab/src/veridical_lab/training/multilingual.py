@@ -359,12 +359,8 @@ def fit_located(
     best, threshold = threshold_for_balanced_accuracy(labels, scores), detector.thresholds[Level.RESPONSE]
     shift = math.log(threshold / (1 - threshold)) - math.log(best / (1 - best))
     figures = {
-        name: {"n": len(some), "roc_auc": round(float(roc_auc(labels[some], values[some])), 4)}
-        for name, values, some in (
-            ("both", scores, np.arange(len(labels))),
-            ("reader", rows[:, 0], np.arange(len(labels))),
-            ("location", -rows[:, 1], np.arange(len(labels))),
-        )
+        name: {"n": len(labels), "roc_auc": round(float(roc_auc(labels, values)), 4)}
+        for name, values in (("both", scores), ("reader", rows[:, 0]), ("location", -rows[:, 1]))
     }
     return replace(curve, intercept=curve.intercept + shift), figures
 

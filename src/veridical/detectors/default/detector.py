@@ -218,6 +218,10 @@ class Default:
         """The encoder that compares the places of a short answer with its question: that for other languages."""
         if self._located is None:
             return None
+        if self._other_languages is None and self._languages == ("en",):  # its own encoder was not trained for this
+            raise DataError(
+                f"there is no folder {OTHER_LANGUAGES!r} in it", path=self.path, hint="copy or train it again"
+            )
         return SentenceEncoder(lambda: (self._other_languages or self).scorer.runner)
 
     def _curve(self, name: str) -> Platt | Isotonic | None:
