@@ -50,7 +50,7 @@ def test_the_default_detector_is_in_the_wheel_and_in_the_sdist() -> None:
 
 def test_the_default_detector_is_small_and_has_no_weights_for_torch() -> None:
     files = [path for path in PACKAGED.rglob("*") if path.is_file()]
-    # 82 MB for English, 49 MB for other languages
+    # 82 MB for English, 47 MB for other languages
     assert sum(path.stat().st_size for path in files) < 135e6
     assert not [path for path in files if path.name in ("model.safetensors", "model.onnx", "pytorch_model.bin")]
 
