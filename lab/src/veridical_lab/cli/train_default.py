@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from typer import Argument, Option
 
@@ -12,42 +12,18 @@ from veridical.cli.comma_lists import parse_names
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import OutFolder, write_line
 from veridical_lab.cli.signals import stop_asked_for
+from veridical_lab.cli.training_options import EncoderOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class DefaultTrainingOptions:
+class DefaultTrainingOptions(EncoderOptions):
     """Sets how the default detector is trained."""
 
-    PANEL: ClassVar[str] = "Training"
-
     max_tokens: Annotated[int, Option(help="Maximum tokens per window.", min=64)] = 288
-    batch_tokens: Annotated[int, Option(help="Tokens per optimiser step.", min=256)] = 3072
-    rate: Annotated[
-        float, Option(help="The peak learning rate of the encoder. The rate of the heads is eight times as high.")
-    ] = 1e-4
-    tokens: Annotated[
-        int,
-        Option(help="Tokens to train on. To end sooner, stop the command and run it again with fewer.", min=1),
-    ] = 30_000_000
-    parsed: Annotated[
-        Path | None,
-        Option(
-            metavar="FOLDER",
-            help="Parsed texts, which `veridical data parse` writes: adds pairs of statements that differ only in how "
-            "things relate.",
-        ),
-    ] = None
     languages: Annotated[
         str | None,
         Option(metavar="LIST", help="Languages of questions and paraphrases, such as en,de. Default: all in FOLDER."),
     ] = None
-    bf16: Annotated[
-        bool,
-        Option(
-            "--bf16/--no-bf16", help="Compute matrix products in bf16 if the device has it. The weights stay in fp32."
-        ),
-    ] = True
-    seed: Annotated[int, Option(help="Random seed.")] = 0
 
 
 @option_groups
@@ -77,15 +53,8 @@ def default_command(
     """
     from veridical_lab.training.default import DefaultTraining, train_default
 
-    settings = DefaultTraining(
-        max_tokens=options.max_tokens,
-        rate=options.rate,
-        batch_tokens=options.batch_tokens,
-        tokens=options.tokens,
-        languages=None if options.languages is None else tuple(parse_names(options.languages)),
-        bf16=options.bf16,
-        seed=options.seed,
-    )
+    languages = None if options.languages is None else tuple(parse_names(options.languages))
+    settings = options.training(DefaultTraining(max_tokens=options.max_tokens, languages=languages))
     with stop_asked_for() as stop:
         train_default(model, data, out, settings, parsed=options.parsed, stop=stop, progress=write_line)
     write_line(f"wrote {out}; use it as default:{out}")

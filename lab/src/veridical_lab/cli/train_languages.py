@@ -4,45 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from typer import Argument, Option
 
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import OutFolder, write_line
 from veridical_lab.cli.signals import stop_asked_for
+from veridical_lab.cli.training_options import EncoderOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class LanguagesOptions:
+class LanguagesOptions(EncoderOptions):
     """Sets how the detector for other languages is trained."""
-
-    PANEL: ClassVar[str] = "Training"
 
     tokens: Annotated[
         int,
         Option(help="Tokens to train on. To end sooner, stop the command and run it again with fewer.", min=1),
     ] = 3_600_000
-    rate: Annotated[
-        float, Option(help="The peak learning rate of the encoder. The rate of the heads is eight times as high.")
-    ] = 1e-4
-    batch_tokens: Annotated[int, Option(help="Tokens per optimiser step.", min=256)] = 3072
-    parsed: Annotated[Path | None, Option(metavar="FOLDER", help="Parsed texts, as for `veridical train default`.")] = (
-        None
-    )
     least: Annotated[
         int, Option(help="How often a piece of the vocabulary must occur in the passages to be kept.", min=1)
     ] = 20
     words: Annotated[
         Path | None, Option(metavar="FILE", help="Words to keep in the vocabulary, for further languages. One a line.")
     ] = None
-    bf16: Annotated[
-        bool,
-        Option(
-            "--bf16/--no-bf16", help="Compute matrix products in bf16 if the device has it. The weights stay in fp32."
-        ),
-    ] = True
-    seed: Annotated[int, Option(help="Random seed.")] = 0
 
 
 @option_groups
@@ -71,22 +56,12 @@ def languages_command(
     all languages of the data, and which sentence of a passage answers a question. OUT is a copy of the detector with
     this encoder. If the command is interrupted, run it again and it continues.
     """
-    from dataclasses import replace
-
     from veridical.detectors.default.detector import PACKAGED
     from veridical.io.files import read_text
     from veridical_lab.training.multilingual import LanguagesTraining, train_languages
 
-    defaults = LanguagesTraining()
     settings = LanguagesTraining(
-        reader=replace(
-            defaults.reader,
-            tokens=options.tokens,
-            rate=options.rate,
-            batch_tokens=options.batch_tokens,
-            bf16=options.bf16,
-            seed=options.seed,
-        ),
+        reader=options.training(LanguagesTraining().reader),
         least=options.least,
         words=() if options.words is None else tuple(read_text(options.words).split()),
     )

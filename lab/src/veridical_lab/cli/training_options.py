@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -16,10 +16,12 @@ from veridical_lab.cli.shared_options import LocalModelOptions
 if TYPE_CHECKING:
     from veridical_lab.detectors.features.extraction import FeatureSettings
     from veridical_lab.probes.options import ProbeOptions
+    from veridical_lab.training.default import DefaultTraining
     from veridical_lab.training.features import Inputs
 
 __all__ = [
     "CheckpointMinutes",
+    "EncoderOptions",
     "FeatureInputOptions",
     "Patience",
     "ProbeTrainingOptions",
@@ -46,6 +48,48 @@ class TuningOptions(LocalModelOptions):
     patience: Patience = 5
     per_topic: Annotated[int, Option(help="Draws of arguments per topic, where the data are topics.", min=1)] = 4
     checkpoint_minutes: CheckpointMinutes = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderOptions:
+    """Sets how an encoder of the default detector is trained."""
+
+    PANEL: ClassVar[str] = "Training"
+
+    tokens: Annotated[
+        int,
+        Option(help="Tokens to train on. To end sooner, stop the command and run it again with fewer.", min=1),
+    ] = 30_000_000
+    rate: Annotated[
+        float, Option(help="The peak learning rate of the encoder. The rate of the heads is eight times as high.")
+    ] = 1e-4
+    batch_tokens: Annotated[int, Option(help="Tokens per optimiser step.", min=256)] = 3072
+    parsed: Annotated[
+        Path | None,
+        Option(
+            metavar="FOLDER",
+            help="Parsed texts, which `veridical data parse` writes: adds pairs of statements that differ only in how "
+            "things relate.",
+        ),
+    ] = None
+    bf16: Annotated[
+        bool,
+        Option(
+            "--bf16/--no-bf16", help="Compute matrix products in bf16 if the device has it. The weights stay in fp32."
+        ),
+    ] = True
+    seed: Annotated[int, Option(help="Random seed.")] = 0
+
+    def training(self, defaults: DefaultTraining) -> DefaultTraining:
+        """Return the settings of the training: these options, and `defaults` for all others."""
+        return replace(
+            defaults,
+            tokens=self.tokens,
+            rate=self.rate,
+            batch_tokens=self.batch_tokens,
+            bf16=self.bf16,
+            seed=self.seed,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
