@@ -138,7 +138,7 @@ def test_outside_of_what_it_was_trained_on_it_is_less_sure_and_says_so(detector:
     assert any("looks German" in note for note in judgement.notes)
     (own,) = score(detector.scorer, [german])
     table = word_table(german, own)
-    before = detector._levels[Level.SPAN].probabilities(table.rows)
+    before = detector.fitted.levels[Level.SPAN].probabilities(table.rows)
     threshold = detector.thresholds[Level.SPAN]
     assert [v.score for v in judgement.verdicts] == pytest.approx(((before + threshold) / 2).tolist())
     (plain,) = detector.judge([Case("1", "The bridge was opened in 1893 by the king.", (ARTICLE,))])
@@ -247,7 +247,7 @@ def test_each_sentence_has_a_probability_and_the_worst_one_counts(detector: Defa
     scores = [sentence.score for sentence in judgement.sentences]
     assert judgement.hallucination == max(scores)
     rows = sentence_rows(own, word_table(case, own), len(words(ARTICLE.text)))
-    assert scores == pytest.approx(detector._levels[Level.RESPONSE].probabilities(rows).tolist(), abs=1e-6)
+    assert scores == pytest.approx(detector.fitted.levels[Level.RESPONSE].probabilities(rows).tolist(), abs=1e-6)
     columns = COLUMNS[Level.RESPONSE]
     inside = own.units_of_parts()[1]
     assert rows[1, columns.index("sentence")] == own.parts[1]

@@ -18,7 +18,8 @@ pytest.importorskip("onnxscript")
 from tests.detectors.default_artifact import tiny_default  # noqa: E402
 from tests.lab.detectors.feature_examples import contradicted  # noqa: E402
 from tests.lab.detectors.feature_examples import examples as facts  # noqa: E402
-from veridical.detectors.default.detector import LOCATED, OTHER_LANGUAGES, Default  # noqa: E402
+from veridical.detectors.default.detector import OTHER_LANGUAGES, Default  # noqa: E402
+from veridical.detectors.default.fitted import LOCATED  # noqa: E402
 from veridical.detectors.default.second_reader import log_odds_of  # noqa: E402
 from veridical.inference.artifact import DETECTOR  # noqa: E402
 from veridical.inference.fast_tokenizer import FastTokenizer  # noqa: E402

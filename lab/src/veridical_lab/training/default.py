@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from veridical.datasets.split import content_hash
-from veridical.detectors.default.detector import ENCODER, KIND, LOCATED, OTHER_LANGUAGES, Default
+from veridical.detectors.default.detector import ENCODER, KIND, OTHER_LANGUAGES, Default
+from veridical.detectors.default.fitted import LOCATED
 from veridical.detectors.default.second_reader import log_odds_of
 from veridical.detectors.tokens.artifact import BACKBONE, ONNX, load_tokens
 from veridical.detectors.tokens.detector import Tokens

@@ -169,7 +169,7 @@ def fit_level(level: Level, items: LevelRows) -> LevelModel:
 
     The threshold maximises balanced accuracy, or F1 at the level of words. Which row is the highest depends on the
     regression, so the two are found in turns, as in multiple-instance learning (Andrews et al. 2002). If a column is
-    known to speak for or against an error, its weight never has the opposite sign (`combining.SIGNS`). Every set has
+    known to speak for or against an error, its weight never has the opposite sign (`regressions.SIGNS`). Every set has
     the same weight.
     """
     try:

@@ -22,7 +22,8 @@ import numpy as np
 
 from veridical.datasets import read
 from veridical.datasets.split import split_by_document
-from veridical.detectors.default.detector import LOCATED, OTHER_LANGUAGES, Default
+from veridical.detectors.default.detector import OTHER_LANGUAGES, Default
+from veridical.detectors.default.fitted import LOCATED
 from veridical.detectors.default.localization import TEMPERATURE, AnswerCurve, location_of, windows_of
 from veridical.detectors.default.rules import COPIED, score
 from veridical.inference.artifact import DETECTOR

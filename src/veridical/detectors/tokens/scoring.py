@@ -86,6 +86,10 @@ class ScoredResponse:
         order = np.argsort(self.part_of, kind="stable")
         return np.split(order, np.searchsorted(self.part_of[order], np.arange(len(self.parts) + 1)))[1:-1]
 
+    def span_of(self, units: NDArray[np.int64]) -> Span:
+        """Return the span from the first to the last of `units`, which are indices."""
+        return Span(self.units[units[0]].start, self.units[units[-1]].end)
+
 
 def label_windows(
     encoding: PairEncoding, units: Sequence[Span], features: NDArray[np.float32] | None
