@@ -30,7 +30,7 @@ from veridical_lab.datasets.topics import read_topics
 from veridical_lab.detectors.classifier.artifact import ClassifierSettings
 from veridical_lab.detectors.classifier.network import ClassifierNetwork
 from veridical_lab.detectors.classifier.presentation import EncodedPart, case_parts
-from veridical_lab.models.tuning import with_soft_prompt
+from veridical_lab.models.adapters import with_soft_prompt
 
 BATCH = 16
 

@@ -297,7 +297,7 @@ def test_one_new_token_a_row_takes_the_kernel_that_is_fast_for_grouped_keys(
 def test_a_batch_does_not_copy_the_weights_of_the_head_for_each_row(tmp_path: Path, dtype: str) -> None:
     from torch.profiler import profile
 
-    from veridical_lab.models.tuning import last_logits
+    from veridical_lab.models.adapters import last_logits
 
     model = load(tiny("llama", tmp_path), dtype=dtype)
     vocabulary = model.model.get_output_embeddings().weight.shape[0]

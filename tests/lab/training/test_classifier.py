@@ -26,8 +26,8 @@ from veridical.text.segment import sentences  # noqa: E402
 from veridical_lab.detectors.classifier.artifact import TUNING_METHODS, ClassifierSettings  # noqa: E402
 from veridical_lab.detectors.classifier.network import ClassifierNetwork, label_tokens  # noqa: E402
 from veridical_lab.detectors.classifier.presentation import EncodedPart, case_parts  # noqa: E402
+from veridical_lab.models.adapters import frequent_tokens  # noqa: E402
 from veridical_lab.models.testing import tiny  # noqa: E402
-from veridical_lab.models.tuning import frequent_tokens  # noqa: E402
 from veridical_lab.training.checkpoint import CHECKPOINT, TrainingStopped  # noqa: E402
 from veridical_lab.training.classifier import ClassifierTraining, train_classifier  # noqa: E402
 

@@ -20,9 +20,9 @@ from veridical.models.load import load  # noqa: E402
 from veridical.records.errors import DataError, InputError  # noqa: E402
 from veridical.records.types import Case, Source  # noqa: E402
 from veridical_lab.corrupt.argument_responses import composed  # noqa: E402
+from veridical_lab.models.adapters import with_soft_prompt  # noqa: E402
 from veridical_lab.models.testing import tiny  # noqa: E402
 from veridical_lab.models.tuned import TunedChat, reads_bare_tasks, task_tokens  # noqa: E402
-from veridical_lab.models.tuning import with_soft_prompt  # noqa: E402
 from veridical_lab.tasks.perspectives.answering import answer_cases  # noqa: E402
 from veridical_lab.tasks.perspectives.task_format import read_target  # noqa: E402
 from veridical_lab.training.generator import (  # noqa: E402

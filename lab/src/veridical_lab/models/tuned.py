@@ -16,7 +16,7 @@ from veridical.llm.local import LocalChat
 from veridical.llm.protocol import ChatModel, Request, model_fingerprint
 from veridical.models.base_model import load_base
 from veridical.records.errors import DataError
-from veridical_lab.models.tuning import virtual_tokens
+from veridical_lab.models.adapters import virtual_tokens
 
 __all__ = ["GENERATOR", "PROMPT", "TunedChat", "reads_bare_tasks", "task_tokens"]
 

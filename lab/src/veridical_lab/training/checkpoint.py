@@ -22,7 +22,6 @@ __all__ = [
     "remaining_steps",
     "resume_checkpoint",
     "save_checkpoint",
-    "scale_at",
 ]
 
 CHECKPOINT = "checkpoint"
@@ -75,21 +74,6 @@ def remaining_steps(
         if time.monotonic() - saved > 60 * checkpoint_minutes:
             save()
             saved = time.monotonic()
-
-
-def scale_at(step: int, steps: int, warmup: float, cooldown: float = 1.0) -> float:
-    """Return the factor by which the peak learning rate is multiplied at a step.
-
-    It rises to 1 during the fraction `warmup` of all steps. During the last fraction `cooldown` of all steps, it falls
-    to 0. If there are fewer steps after the rise, it falls during all of these.
-
-    >>> [round(scale_at(step, 10, 0.2), 2) for step in (0, 1, 6)]
-    [0.5, 1.0, 0.5]
-    >>> [round(scale_at(step, 10, 0.2, cooldown=0.4), 2) for step in (0, 1, 5, 8)]
-    [0.5, 1.0, 1.0, 0.5]
-    """
-    warm = max(1, round(warmup * steps))
-    return min(1.0, (step + 1) / warm, (steps - step) / max(1, min(steps - warm, round(cooldown * steps))))
 
 
 def save_checkpoint(

@@ -29,8 +29,9 @@ from veridical_lab.detectors.classifier.artifact import ClassifierSettings, save
 from veridical_lab.detectors.classifier.network import ClassifierNetwork
 from veridical_lab.detectors.classifier.presentation import CasePart, EncodedPart, case_parts
 from veridical_lab.training.checkpoint import CHECKPOINT
+from veridical_lab.training.loop import TrainingLoop, bf16_products
+from veridical_lab.training.schedule import Schedule
 from veridical_lab.training.token_evaluation import fit_or_keep, response_target
-from veridical_lab.training.tuning import Schedule, Tuning, bf16_products
 
 if TYPE_CHECKING:
     import torch
@@ -133,7 +134,7 @@ class _Item:
         return sum(len(reading.ids) for reading in self.encoded)
 
 
-class _Training(Tuning):
+class _Training(TrainingLoop):
     """The data and network of one training."""
 
     def __init__(

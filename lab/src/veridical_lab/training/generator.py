@@ -27,12 +27,19 @@ from veridical.records.errors import InputError
 from veridical.records.types import Example
 from veridical_lab.corrupt.argument_responses import composed
 from veridical_lab.datasets.topics import Topic
+from veridical_lab.models.adapters import (
+    last_logits,
+    set_tuned_weights,
+    tuned_weights,
+    virtual_tokens,
+    with_soft_prompt,
+)
 from veridical_lab.models.saving import save_artifact
 from veridical_lab.models.tuned import GENERATOR, PROMPT, task_tokens
-from veridical_lab.models.tuning import last_logits, set_tuned_weights, tuned_weights, virtual_tokens, with_soft_prompt
 from veridical_lab.tasks.perspectives.task_format import Passages, perspectives_of, task_input, task_target
 from veridical_lab.training.checkpoint import CHECKPOINT
-from veridical_lab.training.tuning import Schedule, Tuning
+from veridical_lab.training.loop import TrainingLoop
+from veridical_lab.training.schedule import Schedule
 
 if TYPE_CHECKING:
     import torch
@@ -165,7 +172,7 @@ class _Item:
     target: list[int]
 
 
-class _Training(Tuning):
+class _Training(TrainingLoop):
     """The data and soft prompt of one training."""
 
     def __init__(

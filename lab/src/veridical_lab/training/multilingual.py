@@ -39,7 +39,7 @@ from veridical.records.types import Example, Level
 from veridical.text.languages import LANGUAGES
 from veridical_lab.training.default import DefaultTraining, assemble, train_encoder
 from veridical_lab.training.default_data import Examples, part_of, some_of_each
-from veridical_lab.training.tuning import bf16_products
+from veridical_lab.training.loop import bf16_products
 
 if TYPE_CHECKING:
     import torch

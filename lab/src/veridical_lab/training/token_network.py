@@ -19,8 +19,8 @@ from veridical.models.torch_engine import TorchEngine
 from veridical.records.errors import InputError
 from veridical.records.types import GOLD_THRESHOLD
 from veridical.text.lexical import FEATURES
+from veridical_lab.training.loop import bf16_products
 from veridical_lab.training.token_options import TokenTraining
-from veridical_lab.training.tuning import bf16_products
 
 if TYPE_CHECKING:
     import torch

@@ -35,6 +35,8 @@ from veridical.text.lexical import lexical_features
 from veridical_lab.metrics.unit_labels import labelled_phrase, unit_labels
 from veridical_lab.models.saving import save_artifact
 from veridical_lab.training.checkpoint import CHECKPOINT, TrainingStopped
+from veridical_lab.training.loop import TrainingLoop
+from veridical_lab.training.schedule import Schedule
 from veridical_lab.training.token_evaluation import (
     contradiction_target,
     fit_scales,
@@ -43,7 +45,6 @@ from veridical_lab.training.token_evaluation import (
 )
 from veridical_lab.training.token_network import Item, TokenNetwork, eager_attention
 from veridical_lab.training.token_options import TokenTraining
-from veridical_lab.training.tuning import Schedule, Tuning
 
 if TYPE_CHECKING:
     import torch
@@ -100,7 +101,7 @@ def train_tokens(
         return training.finish()
 
 
-class _Training(Tuning):
+class _Training(TrainingLoop):
     """The data and network of one training."""
 
     def __init__(

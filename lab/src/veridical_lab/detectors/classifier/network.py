@@ -20,7 +20,7 @@ from veridical.models.cached_forward import CachedForward, read_prompts
 from veridical.records.errors import InputError
 from veridical_lab.detectors.classifier.artifact import ClassifierSettings
 from veridical_lab.detectors.classifier.presentation import CasePart, EncodedPart, encode_reading
-from veridical_lab.models.tuning import (
+from veridical_lab.models.adapters import (
     last_logits,
     own_copy,
     rectangle,

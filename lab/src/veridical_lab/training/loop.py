@@ -9,7 +9,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,45 +21,17 @@ from veridical_lab.training.checkpoint import (
     remaining_steps,
     resume_checkpoint,
     save_checkpoint,
-    scale_at,
 )
+from veridical_lab.training.schedule import Schedule
 
 if TYPE_CHECKING:
     import torch
 
     from veridical.inference.local_model import LocalModel
 
-__all__ = ["Schedule", "Tuning", "bf16_products"]
+__all__ = ["TrainingLoop", "bf16_products"]
 
 _REPORTED = 10  # steps between two lines of progress
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
-    """The steps of a training.
-
-    Attributes:
-        steps: The largest number of steps.
-        warmup: The number of steps until the peak learning rate, at most half of all steps.
-        evaluate_every: The number of steps between two evaluations.
-        patience: The number of evaluations without a new best before training ends.
-        seed: The random seed.
-        cooldown: The fraction of the steps, at the end, over which the learning rate falls to 0.
-    """
-
-    steps: int
-    warmup: int
-    evaluate_every: int
-    patience: int
-    seed: int
-    cooldown: float = 1.0
-
-    @classmethod
-    def of(cls, options: Any) -> Schedule:
-        """Return the schedule in `options`, an object with attributes of the same names."""
-        return cls(
-            **{field.name: getattr(options, field.name) for field in fields(cls) if hasattr(options, field.name)}
-        )
 
 
 def bf16_products(model: LocalModel, *, wanted: bool) -> AbstractContextManager[object]:
@@ -72,7 +43,7 @@ def bf16_products(model: LocalModel, *, wanted: bool) -> AbstractContextManager[
     return torch.autocast(model.device.type, dtype=torch.bfloat16)
 
 
-class Tuning(ABC):
+class TrainingLoop(ABC):
     """Runs a training loop. Subclasses provide weights, loss and validation figures.
 
     Args:
@@ -146,8 +117,7 @@ class Tuning(ABC):
         import torch
 
         started = time.monotonic()
-        warmup = min(self.schedule.warmup / self.schedule.steps, 0.5)
-        scale = scale_at(step, self.schedule.steps, warmup, self.schedule.cooldown)
+        scale = self.schedule.scale_at(step)
         for group, peak in zip(self.optimiser.param_groups, self.rates, strict=True):
             group["lr"] = peak * scale
         torch.manual_seed(self.schedule.seed * 1_000_003 + step)
