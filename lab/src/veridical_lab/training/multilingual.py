@@ -48,7 +48,7 @@ __all__ = ["LanguagesTraining", "cut_vocabulary", "fit_located", "location_loss"
 
 _SHARE = 0.2  # of the data that a pass draws
 _LONGEST = (600, 1500)  # characters of all sources, by pass
-_EVERY = 10  # steps between two with questions
+_EVERY = 5  # steps between two with questions
 _QUESTIONS = 8  # of such a step, in one language
 _OTHER_PASSAGES = 0.3  # weight of the loss that compares with windows of other passages
 _NEGATIVES = 4  # windows of the passage that do not have the answer
@@ -110,13 +110,14 @@ def train_languages(
     if not all(parts.values()):
         raise InputError("too few questions in the data", hint="give a folder with languages/ or plain/qa_passages/")
     folder = out / OTHER_LANGUAGES
-    if not (model / DETECTOR).is_file():
+    passes = int((model / DETECTOR).is_file())  # before this training: short sources come only once
+    if not passes:
         model = _prepared(model, folder / "stages" / "cut", parts, options, progress)
     seed = options.reader.seed
     validation = some_of_each(part_of(data, "valid", seed=seed, parsed=parsed), options.reader.validation, seed)
     classifier = train_encoder(
         model,
-        lambda i: _to_read(part_of(data, seed=seed + i, share=_SHARE, parsed=parsed, progress=progress), i),
+        lambda i: _to_read(part_of(data, seed=seed + i, share=_SHARE, parsed=parsed, progress=progress), i + passes),
         validation,
         folder,
         options.reader,
