@@ -47,8 +47,8 @@ class Base:
         name: The user's name for the model. It says where to look for the model, but does not identify it.
         tokenizer: A hash of the tokenizer.
         config: A hash of the configuration and the tokenizer together.
-        weights: A hash of numbers from all matrices. They are rounded to bf16 first, so that fp32 and bf16 copies of a
-            model have the same hash. None for a model in fp16, which rounds differently.
+        weights: A hash of numbers from all weight matrices. The numbers are rounded to bf16 first, so that fp32 and
+            bf16 copies of a model have the same hash. None for a model in fp16, which rounds differently.
     """
 
     name: str

@@ -1,6 +1,6 @@
 """List the checkpoints that `veridical models` recommends (`catalogue.json`), and tell what their licences allow.
 
-If the list has no revision or no hash for a checkpoint, the first download records it.
+If the list has no revision or no hash for a checkpoint, the first download records what is missing.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ class Checkpoint:
         onnx: Whether its publisher offers an ONNX file, which runs without torch.
         figures: The publisher's measurements. "" if they are only in the source.
         source: Where the measurements are published.
-        inside: The repository whose files with a hash are put into a folder inside, because the checkpoint needs them.
+        inside: Another repository that the checkpoint needs. Those of its files that have a hash in the list go into a
+            subfolder.
     """
 
     part: Part
@@ -89,7 +90,7 @@ def catalogue() -> dict[str, Checkpoint]:
 
 
 def repository_of(name: str) -> str:
-    """Return the repository of a name in the catalogue. Any other name is returned unchanged.
+    """Look up the repository of a name in the catalogue. Any other name is returned unchanged.
 
     >>> repository_of("hhem-2.1-open"), repository_of("owner/model")
     ('vectara/hallucination_evaluation_model', 'owner/model')

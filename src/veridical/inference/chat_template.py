@@ -1,4 +1,4 @@
-"""Render conversations with a tokenizer's own chat template, and find each message in the text."""
+"""Render conversations with a tokenizer's own chat template, and find each message in the rendered text."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ _TOKENIZERS = ("tokenizer.json", "vocab.*", "*.model", "merges.txt")
 
 
 def checkpoint_folder(name: str | Path, *, revision: str | None = None) -> Path:
-    """Return the folder of a model that is on this machine, without using the network.
+    """Find the folder of a model on this machine, without using the network.
 
     The model can be in a folder of your own, in the folder of `veridical models get`, or in the cache of the hub.
 
@@ -131,7 +131,7 @@ def parse_config(folder: Path) -> dict[str, Any]:
 
 
 def role_of(name: str) -> Role | None:
-    """Return the role that the name of a class stands for, or None if the name does not say.
+    """Tell which role the name of a class stands for, or None if the name does not say.
 
     The roles are "entailment", "neutral", "contradiction" and "unsupported". Letter case and prefixes are ignored.
 
@@ -162,7 +162,7 @@ def label_names(config: Mapping[str, Any]) -> list[str]:
 
 
 def class_roles(names: Sequence[str], given: str | None, place: object) -> tuple[Role, ...]:
-    """Return the role of each class of a classifier.
+    """Tell the role of each class of a classifier from its name.
 
     If the classes have no names, the usual order is assumed: a single class is the probability of consistency, and the
     second of two classes means supported (as in MiniCheck).

@@ -1,7 +1,7 @@
 """Read a tokenizer from `tokenizer.json` without transformers.
 
-It has only the methods that are needed for reading pairs. If `matches` is True, its ids, offsets and segment ids are
-the same as those of the Hugging Face class.
+The class here has only the methods that are needed to read pairs. If its method `matches` returns True, it gives the
+same ids, offsets and segment ids as the Hugging Face class.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class FastTokenizer:
         folder: A folder with `tokenizer.json`. It also needs `tokenizer_config.json` if special tokens have a role.
 
     Attributes:
-        model_max_length: The largest number of tokens that the model reads. A huge number if the folder does not say.
+        model_max_length: How many tokens the model can read. A huge number if the folder does not say.
         chat_template: The chat template, or None.
-        bos_token_id: The token that begins a text, or None. `eos_token_id`, `pad_token_id` and `sep_token_id` are
-            similar.
+        bos_token_id: The id of the token that begins a text, or None. `eos_token_id` (end), `pad_token_id` (padding)
+            and `sep_token_id` (separator) are similar.
 
     Raises:
         DataError: A file is missing or cannot be read.
@@ -101,7 +101,7 @@ class FastTokenizer:
         split_special_tokens: bool = False,
         **_: Any,
     ) -> dict[str, Any]:
-        """Tokenise a text, a pair, or several texts; return the result as a Hugging Face tokenizer does.
+        """Tokenise a text, a pair, or several texts, and return the result as a Hugging Face tokenizer does.
 
         Args:
             text: One text, or several.
@@ -156,14 +156,14 @@ class FastTokenizer:
     def matches(self, tokenizer: Any) -> bool:
         """Check whether a Hugging Face tokenizer gives the same results.
 
-        Some classes do not do exactly what `tokenizer.json` says.
+        The results can differ because some Hugging Face classes do not do exactly what `tokenizer.json` says.
         """
         roles = all(getattr(self, name) == getattr(tokenizer, name) for name in _SPECIAL)
         return roles and self._backend.to_str() == plain_backend(tokenizer.backend_tokenizer.to_str()).to_str()
 
 
 def plain_backend(document: str) -> Tokenizer:
-    """Make a tokenizer from a JSON document, without any truncation or padding that was saved in it."""
+    """Build a tokenizer from a JSON document, and switch off any truncation or padding that was saved in it."""
     from tokenizers import Tokenizer
 
     backend = Tokenizer.from_str(document)
@@ -173,5 +173,5 @@ def plain_backend(document: str) -> Tokenizer:
 
 
 def _object(path: Path) -> dict[str, Any]:
-    """Read the JSON object in a file; return an empty one if there is no file."""
+    """Read the JSON object in a file, or return an empty one if there is no file."""
     return read_object(path) if path.is_file() else {}

@@ -1,7 +1,7 @@
-"""Manage the checkpoints that `veridical models get` has downloaded, in one folder with a record for each.
+"""Manage the checkpoints that `veridical models get` has downloaded. Each has its own folder with a record.
 
-The record (`veridical.json`) contains the repository, the commit, the licence, and the size and hash of every file.
-`verify` compares the files with it. To read a model, you need neither the record nor the network.
+The record (`veridical.json`) contains the repository, the commit, the licence, and the hash of every file. `verify`
+compares the files with the record. To read a model from its folder, you need neither the record nor the network.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
 
 RECORD = "veridical.json"
 FILES = ("*.json", "*.safetensors", "*.txt", "*.model")
-"""The files of a checkpoint that are read: neither pickles nor code."""
+"""Patterns for the files of a checkpoint that are read. They match neither pickles nor code."""
 _ONNX = (PUBLISHED, f"{PUBLISHED}_data")
 _SPARE = 50_000_000  # bytes of the disk that stay free
 
@@ -72,7 +72,7 @@ class Fetched:
 
     @property
     def name(self) -> str:
-        """Its name in the catalogue, or else the name of its repository."""
+        """The model's name in the catalogue, or else the name of its repository."""
         names = [name for name, entry in catalogue().items() if entry.part.repository == self.repository]
         return names[0] if names else self.repository
 
@@ -83,18 +83,18 @@ class Fetched:
 
     @property
     def bytes(self) -> int:
-        """The size of its files that are there."""
+        """The size of those of its files that exist, in bytes."""
         return sum(path.stat().st_size for name in self.files if (path := self.folder / name).is_file())
 
 
 def fetched() -> Iterator[Fetched]:
-    """Yield the fetched models, by name of their folders."""
+    """Yield the downloaded models, sorted by the names of their folders."""
     for path in sorted(models_folder().glob(f"*/{RECORD}")):
         yield _read(path)
 
 
 def find_fetched(name: str) -> Fetched | None:
-    """Return the downloaded model for a name in the catalogue or a repository, or None if there is no such model."""
+    """Find the downloaded model for a name in the catalogue or a repository, or None if there is no such model."""
     path = _folder(repository_of(name)) / RECORD
     return _read(path) if path.is_file() else None
 
@@ -114,7 +114,7 @@ def _read(path: Path) -> Fetched:
 
 
 def remove(name: str) -> list[Path]:
-    """Delete a model, and the remains of interrupted downloads of it, and return the deleted folders.
+    """Delete a model and the remains of its interrupted downloads, and return the deleted folders.
 
     Raises:
         UnknownNameError: There is no model of this name.
@@ -133,12 +133,12 @@ def remove(name: str) -> list[Path]:
 
 
 def _parts(target: Path) -> list[Path]:
-    """Return the folders of unfinished downloads of the model with the folder `target`."""
+    """Find the folders of unfinished downloads of the model with the folder `target`."""
     return sorted(target.parent.glob(f".{escape(target.name)}.*.part"))
 
 
 def verify(model: Fetched) -> list[str]:
-    """Return what is wrong with the files of a model, as one line per problem.
+    """Compare the files of a model with its record, and return one line per problem.
 
     The result is empty if the files are as they were downloaded.
     """
@@ -154,9 +154,9 @@ def verify(model: Fetched) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Lists the files of a model that `fetch` downloads.
+    """Lists the files of a model for `fetch` to download.
 
-    Each file has its place in the folder of the model, its repository and its commit.
+    `files` has the repository, the commit and the hub's file for each path in the folder of the model.
     """
 
     repository: str
@@ -166,7 +166,7 @@ class Plan:
 
     @property
     def bytes(self) -> int:
-        """The size of the files."""
+        """The size of the files together, in bytes."""
         return sum(file.size for _, _, file in self.files.values())
 
 
@@ -181,7 +181,8 @@ def plan(name: str, revision: str | None = None, *, hub: Hub, onnx: bool = False
 
     Raises:
         UnknownNameError: The name is neither in the catalogue nor the name of a repository.
-        InputError: The hub cannot be reached, does not have the model, or does not have such weights of it.
+        InputError: The hub cannot be reached, has no such model, has no such weights for the model, or lists another
+            hash for a file than the catalogue.
     """
     repository = repository_of(name)
     if not HUB_NAME.fullmatch(repository):
@@ -216,7 +217,7 @@ def plan(name: str, revision: str | None = None, *, hub: Hub, onnx: bool = False
 
 
 def _is_wanted(path: str, onnx: bool) -> bool:
-    """Check whether the file at `path` of a repository is downloaded."""
+    """Check whether to download the file at `path` of a repository."""
     if path in _ONNX:
         return onnx
     if path == RECORD or re.search(r"[/\\]", path) or (onnx and path.endswith(".safetensors")):
@@ -225,7 +226,7 @@ def _is_wanted(path: str, onnx: bool) -> bool:
 
 
 def _pinned(file: HubFile, known: Mapping[str, str], repository: str) -> HubFile:
-    """Return `file` with the hash that is known here; raise `InputError` if the hub lists another one."""
+    """Give `file` the hash in the catalogue, or raise `InputError` if the hub lists another hash."""
     sha256 = known.get(file.path)
     if sha256 is None:
         return file

@@ -33,14 +33,14 @@ class HeadSettings:
     """The form of the heads in a `PairHead`.
 
     Attributes:
-        unit: The unit to score: "word" (with its tokens pooled) or "token".
-        pooling: The pooling over the tokens of a unit: "max" or "mean".
-        hidden: The number of hidden units of the perceptron. With 0, the head is linear.
-        features: The number of features of each unit that are appended to its pooled state.
-        contradiction: Whether there is a head that tells contradiction from absence.
-        whole: The input of the heads for the whole response: "state" for its own state, or "both" for this state and
-            the mean of its tokens' states.
-        whole_hidden: The number of hidden units in the tanh layer that these heads share. With 0, they are linear.
+        unit: What to score: each "word" (its tokens are pooled) or each "token".
+        pooling: How to pool the tokens of a unit: "max" or "mean".
+        hidden: How many hidden units the perceptron has. With 0, the head is linear.
+        features: How many features of each unit are appended to its pooled state.
+        contradiction: Whether a head tells if the sources contradict the response or say nothing about it.
+        whole: What the heads for the whole response read: "state" for the response's own state, or "both" for this
+            state and the mean of its tokens' states.
+        whole_hidden: How many hidden units the tanh layer has that these heads share. With 0, the heads are linear.
     """
 
     unit: Literal["word", "token"] = "word"
@@ -111,7 +111,7 @@ class PairHead:
     transform: Callable[[States], States] | None = None
 
     def unit_logits(self, states: States, units: Sequence[tuple[int, int]], features: States | None) -> States:
-        """Return the logit of each unit. A high logit means that the unit is hallucinated.
+        """Compute the logit of each unit. A high logit means that the unit is hallucinated.
 
         *Shape:* `states` is (tokens, width), and the result is (units,).
         """
@@ -124,10 +124,10 @@ class PairHead:
         return logits
 
     def whole_logits(self, whole: States, tokens: States, features: States | None) -> tuple[float, float]:
-        """Return the two logits of a whole response.
+        """Compute the two logits of a whole response.
 
-        The first one says how likely the response is hallucinated. The second one says how likely the sources
-        contradict it, given that it is hallucinated. The second logit is NaN if there is no contradiction head.
+        The first one says how likely the response is to be hallucinated. The second one says how likely the sources are
+        to contradict a hallucinated response, and is NaN if there is no contradiction head.
 
         Args:
             whole: The state of the whole response. *Shape:* (width,)
@@ -147,13 +147,13 @@ class PairHead:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LogisticLayer:
-    """A logistic classifier with `weight` (features,) and `bias`, on raw features."""
+    """A logistic classifier on raw features, with `weight` of *shape* (features,) and `bias`."""
 
     weight: Floats
     bias: float
 
     def scores(self, rows: Floats) -> Floats:
-        """Return the probability for each row of features. *Shape:* (rows,)"""
+        """Compute the probability for each row of features. *Shape:* (rows,)"""
         logits = np.clip(rows @ self.weight + self.bias, -500.0, 500.0)
         probability: Floats = 1.0 / (1.0 + np.exp(-logits))
         return probability
@@ -174,7 +174,7 @@ class LinearClassifier:
 
     @classmethod
     def standardising(cls, rows: Floats) -> LinearClassifier:
-        """Make a classifier with the means and deviations of `rows`, and with weights of 0.
+        """Build a classifier with the means and deviations of `rows`, and with weights of 0.
 
         *Shape:* `rows` is (n, features).
         """
@@ -186,20 +186,20 @@ class LinearClassifier:
         return cls(mean, np.where(deviation > 1e-9, deviation, 1.0), zero, np.zeros(1))
 
     def standardise(self, rows: Floats) -> Floats:
-        """Return the distance of each value from the mean in deviations, limited to -5 and 5.
+        """Compute how many deviations each value lies from the mean, limited to the range from -5 to 5.
 
-        Missing values have the distance 0.
+        A missing value gives 0.
         """
         values: Floats = np.clip(np.nan_to_num((rows - self.mean) / self.scale, nan=0.0), -_FARTHEST, _FARTHEST)
         return values
 
     def contributions(self, rows: Floats) -> Floats:
-        """Return how much each feature adds to the distance of each row, in the shape of `rows`."""
+        """Compute how much each feature adds to the result of `decide` for each row, in the shape of `rows`."""
         parts: Floats = self.standardise(rows) * self.weights
         return parts
 
     def decide(self, rows: Floats) -> Floats:
-        """Return the signed distance of each row from the boundary, in the unit of the loss.
+        """Compute the signed distance of each row from the boundary, in the unit of the loss.
 
         A positive distance means hallucinated.
         """
@@ -212,7 +212,7 @@ class LinearClassifier:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], features: int, path: Path) -> LinearClassifier:
-        """Make a classifier from arrays by name. Errors name `path`.
+        """Build a classifier from arrays by name. Errors name `path`.
 
         Raises:
             DataError: An array is missing, not finite, or has the wrong shape.

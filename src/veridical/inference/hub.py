@@ -1,4 +1,4 @@
-"""Ask a Hugging Face hub, or a mirror of it, for the files of a model, and download them in a resumable way.
+"""List the files of a model on a Hugging Face hub or a mirror, and download them. Interrupted downloads can be resumed.
 
 This module uses only the standard library, because huggingface_hub does not check hashes and discards the downloads of
 interrupted processes. You can set `HF_ENDPOINT` to a mirror and `HF_TOKEN` to a key for gated models. Proxies are set
@@ -63,9 +63,9 @@ class Hub:
     Attributes:
         endpoint: The address of the hub.
         token: A key for gated models.
-        timeout: The time to wait for the next bytes, in seconds.
-        attempts: How often in a row a request may bring nothing before it fails.
-        pause: The time before the second attempt, in seconds. It doubles with each further attempt.
+        timeout: How many seconds to wait for the next bytes.
+        attempts: A request fails after this many attempts in a row that bring no data.
+        pause: How many seconds to wait before the second attempt. This time doubles with each further attempt.
     """
 
     endpoint: str = field(default_factory=lambda: os.environ.get("HF_ENDPOINT") or "https://huggingface.co")
@@ -75,7 +75,7 @@ class Hub:
     pause: float = 1.0
 
     def listing(self, repository: str, revision: str = "main") -> Listing:
-        """Return the files of a repository at a commit, branch or tag.
+        """List the files of a repository at a commit, branch or tag.
 
         Raises:
             InputError: The hub has no such repository or revision.
@@ -143,7 +143,7 @@ class Hub:
         *,
         start: Callable[[], int] = lambda: 0,
     ) -> None:
-        """Pass the body of `url` to `write`, from the byte `start()`; try again after a failure that may pass."""
+        """Pass the body of `url` to `write`, from the byte `start()` on. Try again after a failure that may pass."""
         failures = 0
         while True:
             before = start()
@@ -182,7 +182,7 @@ class Hub:
                 raise http.client.IncompleteRead(b"", response.length)
 
     def _refusal(self, error: HTTPError, repository: str) -> InputError:
-        """Return the error for an answer that will stay the same."""
+        """Build the error for an answer that another attempt would not change."""
         page = f"{self.endpoint.rstrip('/')}/{repository}"
         code = error.headers.get("X-Error-Code", "")
         if code == "GatedRepo" or error.code == 403:

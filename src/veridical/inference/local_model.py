@@ -1,4 +1,4 @@
-"""Hold a model with its tokenizer, and read the number of its positions from its configuration.
+"""Describe a model with its tokenizer, and read from its configuration how many tokens it can read at once.
 
 To load a model with torch, use `load`.
 """
@@ -29,10 +29,10 @@ __all__ = [
 ]
 
 DTYPE_NAMES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
-"""The names of precisions here, by torch's."""
+"""The short name of each precision, by its name in torch."""
 Kind = Literal["causal", "classifier", "encoder", "masked", "seq2seq"]
 READERS: tuple[Kind, ...] = ("causal", "encoder")
-"""Kinds of models with a state for every token of one text."""
+"""Kinds of models that compute a state for every token of one text."""
 FORCED: tuple[Kind, ...] = ("causal", "seq2seq")
 """Kinds of models that give the probability of a given response."""
 _POSITIONS = (
@@ -58,10 +58,11 @@ class LocalModel:
         name: The folder, file or hub name of the model.
         revision: The commit of a model from the hub. None for a folder.
         kind: The kind of model.
-        max_positions: The largest number of tokens that the model reads at once, or its encoder for an encoder-decoder.
-        device: The device of the weights.
+        max_positions: The model reads at most this many tokens at once. For an encoder-decoder, this is the limit of
+            the encoder.
+        device: The device that holds the weights.
         dtype: The precision of the weights.
-        hash: The hash of configuration and tokenizer. A detector that was trained on the model's internals fits only a
+        hash: A hash of configuration and tokenizer. A detector that was trained on the model's internals fits only a
             model with this hash.
     """
 
@@ -77,7 +78,7 @@ class LocalModel:
 
     @property
     def response_positions(self) -> int:
-        """The largest number of tokens on the decoder's side of an encoder-decoder.
+        """How many tokens the decoder of an encoder-decoder can read.
 
         For other models, this is `max_positions`.
         """
@@ -91,7 +92,7 @@ class LocalModel:
 
     @property
     def padding_token(self) -> int:
-        """The token that rows are filled up with. No position attends to it."""
+        """The token that fills up short rows. No position attends to it."""
         ids = (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id)
         return next((int(token) for token in ids if token is not None), 0)
 
@@ -121,7 +122,7 @@ def require_models(what: str = "a local language model") -> None:
 
 
 def positions_of(config: Any, tokenizer: Any) -> int:
-    """Return the largest number of tokens that a model of this configuration reads at once."""
+    """Return how many tokens a model of this configuration can read at once."""
     text = config.get_text_config()
     for name in _POSITIONS:
         count = getattr(text, name, None)
@@ -138,12 +139,12 @@ def first_position(config: Any) -> int:
 
 
 def reads_any_length(config: Any) -> bool:
-    """Return whether a model uses only the distances between tokens, so that it can read any number of them."""
+    """Check whether a model uses only the distances between tokens, so that it can read any number of tokens."""
     return config.model_type in ("t5", "mt5", "umt5") or getattr(config, "position_biased_input", True) is False
 
 
 def kind_of(config: Any) -> Kind:
-    """Return the kind of a model of this configuration."""
+    """Tell the kind of a model from its configuration."""
     from transformers.models.auto import modeling_auto
 
     if getattr(config, "is_encoder_decoder", False):

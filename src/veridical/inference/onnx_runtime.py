@@ -1,6 +1,6 @@
 """Run backbones and sequence classifiers from ONNX files with numpy, onnxruntime and tokenizers, without torch.
 
-This module reads and runs the files. They are written by `veridical_lab.models.onnx`.
+This module only reads and runs the files. `veridical_lab.models.onnx` writes them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ PRECISIONS = tuple(FILES)
 PUBLISHED = "onnx/model.onnx"
 """Where publishers put the ONNX file of a checkpoint, in fp32."""
 KEPT = "kept"
-"""The name of the input that lists the positions of the tokens whose states are returned. *Shape:* (tokens,)"""
+"""The name of the input that tells which tokens to return the states of, by position. *Shape:* (tokens,)"""
 _ERRORS_ONLY = 3
 
 
@@ -60,12 +60,12 @@ class OnnxExport:
         sha256: The SHA-256 hash of the file.
         weights: The hash of the original model's weights (`inference.artifact.Base`).
         bytes: The size of the file, in bytes.
-        difference: The largest difference between its states and the original's, on the texts for the check at export.
-            For a sequence classifier, the largest difference between logits.
-        cosine: The lowest cosine similarity between the states of a token. For a sequence classifier, the similarity of
-            all logits.
+        difference: The largest difference between the states of the file and of the original model, on the texts of the
+            check at export. For a sequence classifier, the largest difference between logits.
+        cosine: The lowest cosine similarity between the two states of a token, from the file and from the original
+            model. For a sequence classifier, the cosine similarity of all logits.
         kind: The kind of model (`inference.local_model.Kind`). None in files of earlier versions.
-        max_positions: The largest number of tokens that the model reads at once. None in files of earlier versions.
+        max_positions: The model reads at most this many tokens at once. None in files of earlier versions.
         tokenizer: The hash of the model's `tokenizer.json`. None if only transformers can read the tokenizer.
     """
 
@@ -88,9 +88,9 @@ def description_file(folder: Path, precision: str) -> Path:
 class OnnxEngine:
     """An engine (`pair_runner.Engine`) that computes in an ONNX session. `model` only provides the configuration.
 
-    Each row is run separately and contains windows of a single case, so that nothing is padded and no case changes the
-    scores of another. In int8, this would otherwise happen: rounding differs from batch to batch and can move a number
-    to the next of its 255 steps. Up to `threads` rows run at the same time.
+    Each row runs alone and contains windows of only one case, so nothing is padded and no case changes the scores of
+    another. Otherwise cases would affect each other in int8, because rounding differs from batch to batch and can move
+    a number to the next of its 255 steps. Up to `threads` rows run at the same time.
     """
 
     alone = True
@@ -143,7 +143,7 @@ def open_session(data: bytes | str) -> Any:
 
 
 def threads() -> int:
-    """Return the number of processors that this process may use. You can set OMP_NUM_THREADS to another number."""
+    """Return how many processors this process may use. Set OMP_NUM_THREADS to use another number."""
     wanted = os.environ.get("OMP_NUM_THREADS", "")
     if wanted.isdecimal() and int(wanted) > 0:
         return int(wanted)
@@ -153,9 +153,9 @@ def threads() -> int:
 
 
 def parts_of(folder: str | Path, precision: str) -> list[Path]:
-    """Return the ONNX file in a folder, or its parts in order if it was cut by `split`.
+    """Find the ONNX file in a folder, or its parts in order if `split` has cut it.
 
-    If there is no file, return an empty list.
+    If there is no file, the list is empty.
     """
     path = Path(folder) / FILES[precision]
     if path.is_file():
@@ -207,7 +207,7 @@ def load_onnx(
         kind: The kind of model. Default: the kind in the file's description.
 
     Raises:
-        DataError: The file is missing, damaged or belongs to another model, or the tokenizer is another one.
+        DataError: The file is missing, damaged or belongs to another model, or its tokenizer is missing or another one.
         MissingExtraError: The tokenizer needs transformers, which is not installed (extra `models`).
     """
     about = described(folder, precision)
@@ -251,7 +251,7 @@ def load_onnx(
 
 
 def _session(data: bytes | str, path: Path, hint: str) -> Any:
-    """Open a session for an ONNX file; raise `DataError` with this hint if the file cannot be read."""
+    """Open a session for an ONNX file, or raise `DataError` with this hint if the file cannot be read."""
     try:
         return open_session(data)
     except (ImportError, VeridicalError):
@@ -287,7 +287,7 @@ def load_published(folder: Path) -> OnnxEngine:
 
 
 def _read_plain(backbone: Path, tokenizer: str) -> tuple[SimpleNamespace, FastTokenizer]:
-    """Read configuration and tokenizer from their JSON files; `tokenizer` is the hash of the latter."""
+    """Read configuration and tokenizer from their JSON files. `tokenizer` is the hash of the tokenizer's file."""
     for name, what in (("config.json", "configuration"), (TOKENIZER, "tokenizer")):
         if not (backbone / name).is_file():
             raise DataError(f"no {what} ({name}) in it", path=backbone, hint="copy the whole folder of the detector")
@@ -313,7 +313,7 @@ def _read_config(folder: Path) -> SimpleNamespace:
 
 
 def _config(document: dict[str, Any]) -> SimpleNamespace:
-    """Make a configuration with the fields of its file and those that the Hugging Face class adds."""
+    """Build a configuration from the fields of its file and those that the Hugging Face class would add."""
     config = SimpleNamespace(**{"model_type": "", "pad_token_id": None, **document})
     labels = document.get("id2label")
     config.num_labels = len(labels) if labels else int(document.get("num_labels", 2))

@@ -1,6 +1,7 @@
-"""Run windows of pairs through a backbone: lay them out in rows, batch the rows by length, and return their states.
+"""Run windows of pairs through a backbone (a pretrained model), and return the states of their tokens.
 
-The states of a batch are computed by an engine: `torch_engine` with torch, or `onnx_runtime` from an ONNX file.
+A window is one sequence for the model. Windows are laid out in rows, and the rows are batched by length. An engine
+computes the states of a batch: `torch_engine` with torch, or `onnx_runtime` from an ONNX file.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ class Batch:
         allowed: Whether each place may attend to each other place. None if each token sees its whole row. *Shape:*
             (rows, width, width)
         starts: For each row, the place of each window's first response token.
-        wholes: For each row, the place of each window's state of the whole response.
-        wanted: For each window of each row, the places whose states it needs, in order.
+        wholes: For each row, the place where each window has the state of its whole response.
+        wanted: For each window of each row, the places whose states are needed, in order.
     """
 
     ids: Ints
@@ -83,9 +84,10 @@ class Engine(Protocol):
 
     Attributes:
         model: The backbone. For an ONNX file, only its tokenizer and configuration.
-        classifies: Whether the engine returns the logits of each row, at its first place, in place of states.
+        classifies: Whether the engine computes logits instead of states. Each row then has its logits at its first
+            place.
         alone: Whether each row must be a batch of its own and contain windows of only one case.
-        threads: The number of batches that the engine computes at the same time.
+        threads: How many batches the engine computes at the same time.
         takes_mask: Whether the engine needs `Batch.allowed` even if each token sees its whole row.
     """
 
@@ -109,20 +111,20 @@ class PairRunner:
     The results do not depend on the batch (within 1e-4 in fp32).
 
     With "full" attention, the prompt and the response see each other, as in a cross-encoder. With "prefix" attention,
-    the prompt sees only itself, so it needs to be read only once for all responses that share it. The mode "online"
+    the prompt sees only itself, so the model reads it only once for all responses to this prompt. The mode "online"
     uses "prefix" attention, and each token of the response sees only the tokens before it. A decoder is always online.
 
     Args:
         engine: The engine that computes the states.
         mode: "offline" or "online".
         attention: "full" or "prefix".
-        max_batch_tokens: The largest number of tokens to run at once, including padding. Default: depends on the
-            device.
+        max_batch_tokens: Run at most this many tokens at once, including padding. Default: 1024 on a CPU, 65536 on
+            other devices.
 
     Attributes:
         model: The backbone.
         shares_prompts: Whether windows with the same prompt share a row.
-        by_case: Whether only windows of the same case share a row, so that no case has an effect on another case.
+        by_case: Whether only windows of the same case share a row, so that no case affects another.
     """
 
     def __init__(
@@ -145,7 +147,7 @@ class PairRunner:
         self.by_case = self.shares_prompts and engine.alone
 
     def run(self, windows: Sequence[Window]) -> list[States]:
-        """Return the states of each window.
+        """Compute the states of each window.
 
         Raises:
             InputError: Some states are not finite.
@@ -168,7 +170,7 @@ class PairRunner:
         return [results[i] for i in range(len(windows))]
 
     def _computed(self, windows: Sequence[Window]) -> Iterator[tuple[list[int], Batch, Floats]]:
-        """Yield each batch with the indices of its windows and their states; several are computed at a time."""
+        """Compute the batches, several at a time, and yield the indices of the windows, the batch and the states."""
 
         def compute(rows: list[list[int]]) -> tuple[list[int], Batch, Floats]:
             batch = self.lay([[windows[i] for i in row] for row in rows])
@@ -188,7 +190,7 @@ class PairRunner:
                 yield running.popleft().result()
 
     def rows(self, windows: Sequence[Window]) -> list[list[int]]:
-        """Return the indices of the windows in each row. Windows with the same prompt share a row if possible."""
+        """Group windows into rows, by index. Windows with the same prompt share a row if possible."""
         if not self.shares_prompts:
             return [[i] for i in range(len(windows))]
         rows: list[list[int]] = []
@@ -205,7 +207,7 @@ class PairRunner:
         return rows
 
     def batches(self, windows: Sequence[Window]) -> list[list[list[int]]]:
-        """Return the rows of each batch, longest first."""
+        """Group the rows of windows into batches, longest rows first."""
         rows = self.rows(windows)
         lengths = [row_length([windows[i] for i in row]) for row in rows]
         batches: list[list[list[int]]] = []
@@ -249,9 +251,10 @@ class PairRunner:
         return Batch(ids, types, positions if self.shares_prompts else None, filled, allowed, starts, wholes, wanted)
 
     def _whole(self, window: Window, start: int) -> int:
-        """Return the place of the state of a whole response, from which all of it is seen.
+        """Return the place whose state stands for the whole response, because it sees all of the response.
 
-        That is the first place with "full" attention, else the token behind the response, or its last token.
+        With "full" attention, this is the first place. Otherwise, it is the token behind the response in an encoder, if
+        there is one, or else the last token of the response.
         """
         if self.attention == "full":
             return 0
@@ -264,7 +267,10 @@ class PairRunner:
         return np.unique(np.append(np.arange(start, start + window.count), whole))
 
     def _prefix_mask(self, rows: Sequence[Sequence[Window]], starts: list[list[int]], width: int) -> NDArray[np.bool_]:
-        """Return which place may attend to which, *(rows, width, width)*: a response to the prompt and to itself."""
+        """Build the mask of which place may attend to which. A response attends to the prompt and to itself.
+
+        *Shape:* (rows, width, width)
+        """
         allowed = np.zeros((len(rows), width, width), dtype=bool)
         left = np.tril(np.ones((width, width), dtype=bool))
         for r, row in enumerate(rows):
@@ -279,12 +285,12 @@ class PairRunner:
 
 
 def row_length(row: Sequence[Window]) -> int:
-    """Return the number of tokens of a row of windows."""
+    """Count the tokens in a row of windows."""
     return row[0].start + sum(len(window.ids) - window.start for window in row)
 
 
 def inputs_of(model: LocalModel, batch: Batch) -> dict[str, NDArray[Any]]:
-    """Return the inputs of the model's own code for a batch, by name."""
+    """Build the inputs, by name, that the model's own code takes for a batch."""
     inputs: dict[str, NDArray[Any]] = {"input_ids": batch.ids, "attention_mask": batch.filled.astype(np.int64)}
     if getattr(model.model.config, "type_vocab_size", 0) > 1:
         inputs["token_type_ids"] = batch.types

@@ -44,11 +44,12 @@ class PairSettings:
 
     Attributes:
         template: The prompt template (`veridical.inference.template`), without the response.
-        max_tokens: The largest number of tokens in a window. Default: as many as the model has positions.
+        max_tokens: A window has at most this many tokens. The smallest value is 32. Default: as many as the model has
+            positions.
         evidence: "relevant" reads one window of the source sentences that share most words with the response, where
             rare words count more. "all" reads windows over all sources, which overlap by a sentence.
         sources: Whether the model sees the sources. If not, it judges only by the response, question and history.
-        segments: Whether segment embeddings, if the model has them, distinguish prompt and response.
+        segments: Whether prompt and response get different segment embeddings, if the model has any.
         by_sentence: Whether to read each sentence of the response separately, with its own evidence.
     """
 
@@ -84,9 +85,9 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class PairForm:
-    """The special tokens around and between two texts that a model reads as a pair.
+    """How a model reads two texts as a pair.
 
-    It also has the segment id of the second text.
+    The form consists of the special tokens around and between the texts, and the segment id of the second text.
     """
 
     before: list[int]
@@ -116,9 +117,9 @@ class PairForm:
         return len(self.before) + len(self.between) + len(self.after)
 
     def window(self, first: Ids, second: Ids, offset: int = 0, case: int = 0) -> Window:
-        """Make a window of two texts.
+        """Build a window from two texts.
 
-        The second text contains the tokens of the response from the index `offset` on.
+        The second text is a part of the response that begins at its token `offset`.
         """
         start = len(self.before) + len(first) + len(self.between)
         ids = np.concatenate([self.before, first, self.between, second, self.after]).astype(np.int32)
@@ -129,7 +130,7 @@ class PairForm:
 
 @dataclass(frozen=True, slots=True)
 class PairEncoding:
-    """The windows of a case, and the characters of each token of the response."""
+    """The windows of a case, and the span of characters of each token of the response."""
 
     windows: list[Window]
     spans: tuple[Span | None, ...]
@@ -149,7 +150,7 @@ class _Prompt:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """A part of the response of the case at the index `case`; `first` is the index of its first token."""
+    """A part of the response of the case at the index `case`. Its first token has the index `first` in the response."""
 
     case: int
     prompt: _Prompt
@@ -179,16 +180,16 @@ class PairEncoder:
     def encode(
         self, cases: Sequence[Case], *, group: int = 1, neighbours: bool = False
     ) -> list[PairEncoding | CannotJudgeError]:
-        """Return the windows of each case, or the error that explains why it has no windows.
+        """Build the windows of each case, or the error that explains why there are none.
 
         A response that is too long for the model is read in parts. The parts end with a sentence if possible.
 
         Args:
             cases: The cases to encode.
-            group: The number of responses to the same prompt that share their evidence, so that they can share a pass.
-            neighbours: Whether neighbouring sentences of a long response also share their evidence. This applies to
-                responses with more than `_OWN_EVIDENCE` sentences. The more sentences there are, the more of them share
-                evidence, as long as there is room for it beside them.
+            group: How many responses to the same prompt share their evidence, so that they can share a pass.
+            neighbours: Whether neighbouring sentences of a long response also share their evidence, if sentences are
+                read separately. This applies to responses of more than `_OWN_EVIDENCE` sentences. The more sentences a
+                response has, the more of them share evidence, as long as enough room is left for the evidence.
         """
         tokenised = tokenize_texts(self.model.tokenizer, [case.response for case in cases])
         results: list[PairEncoding | CannotJudgeError | None] = [None] * len(cases)
@@ -239,13 +240,14 @@ class PairEncoder:
     def _can_join(self, members: Sequence[_Part], part: _Part, most: int) -> bool:
         """Check whether a part may share its evidence with its neighbours.
 
-        At most `most` parts do, and the evidence has room for as many tokens as they have together.
+        At most `most` parts share evidence, and the evidence must have room for as many tokens as these parts have
+        together.
         """
         sizes = [len(part.ids), *(len(member.ids) for member in members)]
         return len(members) < most and sum(sizes) <= self._room - max(sizes)
 
     def _prompt(self, case: Case) -> _Prompt:
-        """Return the tokenised prompt of a case, from the cache if it is there."""
+        """Tokenise the prompt of a case, or take it from the cache."""
         shown = case if self.settings.sources else replace(case, sources=(), prompt=None)
         rendered = render(shown, self.settings.template, tokenizer=self.model.tokenizer)
         text = rendered.text[: rendered.response.start]
@@ -274,9 +276,9 @@ class PairEncoder:
         return prompt
 
     def _evidence(self, prompt: _Prompt, wanted: Sequence[Mapping[str, int]], count: int) -> list[NDArray[np.int64]]:
-        """Return the prompt's tokens (indices) for each window, for parts of responses of up to `count` tokens.
+        """Choose tokens of the prompt, by index, for each window, beside parts of responses of up to `count` tokens.
 
-        `wanted` counts the stems of content words. Each of its counts chooses pieces of the sources in turn.
+        Each item of `wanted` counts the stems of content words. The items take turns to choose pieces of the sources.
         """
         room = self._room - count
         if len(prompt.ids) <= room:
@@ -315,7 +317,7 @@ class PairEncoder:
 
 
 def _tokens(tokenizer: Any, text: str, rendered: Rendered) -> tuple[Ids, NDArray[np.int64], NDArray[np.int64]]:
-    """Tokenise `text`; return the ids, and the first and the end character of each token.
+    """Tokenise `text`, and return the ids, and the first and the end character of each token.
 
     A long text is tokenised in chunks, side by side, if the tokenizer never makes a token across a space.
     """
@@ -347,7 +349,7 @@ def _keys(text: str) -> set[str]:
 
 @lru_cache(maxsize=1 << 14)
 def _key(word: str) -> str:
-    """Return the stem of a word; "" for a stop word."""
+    """Return the stem of a word, or "" for a stop word."""
     word = word.lower()
     return "" if word in STOP_WORDS else stem(word)
 

@@ -16,7 +16,7 @@ __all__ = ["make_folder", "save_record", "versions"]
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that numbers may depend on."""
+    """Return the versions of Python and of the packages on which results may depend."""
     installed = {"python": platform.python_version()}
     for name in ("veridical", "torch", "transformers", "tokenizers", "numpy"):
         try:
@@ -40,7 +40,7 @@ def save_record(record: Any, folder: str | Path) -> Path:
 
 
 def make_folder(folder: str | Path) -> Path:
-    """Create `folder` if it is missing and return it; raise `OutputError` if that fails."""
+    """Create `folder` if it is missing, and return it. Raises `OutputError` if that fails."""
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -17,18 +17,18 @@ __all__ = ["PASSAGE", "QUERY", "SentenceEncoder"]
 
 Floats = NDArray[np.float32]
 QUERY, PASSAGE = "query: ", "passage: "
-"""What E5 reads before a question and before a text that may answer it."""
+"""The prefixes that E5 expects before a question and before a text that may answer the question."""
 _MOST_TOKENS = 256
 _CACHED = 4000  # texts in all lists
 
 
 class SentenceEncoder:
-    """Embeds texts: the mean of the states of all tokens, with length 1.
+    """Embeds texts. An embedding is the mean of the states of all tokens, scaled to length 1.
 
-    The latest embeddings are cached, for each list of texts as a whole.
+    The embeddings of recent lists of texts are cached, each list as a whole.
 
     Args:
-        load: Returns the runner of an encoder. It is called when the first text is embedded.
+        load: A function that returns the runner of an encoder. It is called when the first text is embedded.
     """
 
     def __init__(self, load: Callable[[], PairRunner]) -> None:
@@ -41,7 +41,7 @@ class SentenceEncoder:
         return self._load()
 
     def windows(self, texts: Sequence[str]) -> list[Window]:
-        """Return the tokens of each text as the model reads them. Long texts are cut."""
+        """Tokenise each text as one window for the model. Long texts are cut."""
         model = self.runner.model
         special = special_tokens(model)
         before, after = special.before, special.after
@@ -51,7 +51,7 @@ class SentenceEncoder:
         return [Window(ids, np.zeros_like(ids), 0, 0, len(ids), i) for i, ids in enumerate(rows)]
 
     def embed(self, texts: Sequence[str]) -> Floats:
-        """Return the embedding of each text. *Shape:* (texts, width)."""
+        """Compute the embedding of each text. *Shape:* (texts, width)."""
         if not texts:
             return np.zeros((0, 0), dtype=np.float32)
         return self._known.get(tuple(texts), len(texts), lambda: self._embedded(texts))

@@ -1,4 +1,4 @@
-"""Import libraries that send usage reports, with these reports switched off.
+"""Import libraries that would send usage reports, with the reports switched off.
 
 Each library reads its environment variable when it is imported, so the variable must be set before. For the first
 import of such a library, use `import_without_telemetry`. After that, you can import its submodules as usual.

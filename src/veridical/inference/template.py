@@ -1,4 +1,4 @@
-"""Render cases with prompt templates, and find the place of every source and of the response in the rendered text.
+"""Render cases with prompt templates, and find where each source and the response are in the rendered text.
 
 A template is a text with the fields {source}, {question}, {history} and {response}. If a field is empty, its line is
 left out. There are two special names: "chat" uses the tokenizer's own chat template, and "raw" uses the prompt that
@@ -35,7 +35,7 @@ class Template:
         text: The text of the template. It contains each field at most once and ends in {response}. {count} is the
             number of sources.
         separator: The text between two sources.
-        label: The text before each source, which is followed by the number of the source. Empty for none.
+        label: The text before each source, followed by the number of the source. Empty for no label.
         without_question: The text that is used instead of `text` for a case without a question.
         exact: Whether white space before the response belongs to the prompt.
     """
@@ -59,7 +59,7 @@ class Template:
     def digest(self) -> str:
         """A hash of the prompt's text, as 16 hexadecimal digits.
 
-        Detectors that are trained with the template record it.
+        A detector records the hash of the template that it is trained with.
         """
         about = f"{self.text}\0{self.separator}"
         if self.label or self.without_question is not None:
@@ -88,7 +88,7 @@ _SUMMARY = "Summarize the following text:\n{source}\noutput:{response}"
 
 
 def _translations() -> Iterator[Template]:
-    """The same prompts in the other languages that have checkpoints."""
+    """Read LettuceDetect's prompts in the other languages that have checkpoints."""
     text = (files("veridical.inference") / "lettucedetect.json").read_text(encoding="utf-8")
     for language, fields in json.loads(text).items():
         yield Template(f"lettucedetect-{language}", separator="\n", exact=True, **fields)
@@ -135,8 +135,8 @@ class Rendered:
     """The whole text of a model's input, and the places of the response (always at the end) and of each source.
 
     The text may contain special tokens that are written out, such as "</s>". If `markup` is set, they are read as
-    special tokens. Otherwise they are plain characters. They are always plain characters inside the spans of `literal`,
-    which are the sources, the response and chat messages.
+    special tokens outside the spans of `literal`, which are the sources, the response and chat messages. In all other
+    cases, they are plain characters.
     """
 
     text: str
@@ -208,7 +208,7 @@ def render(
 
 
 def _fill(case: Case, template: Template, pieces: Sequence[Piece]) -> tuple[str, list[Placed]]:
-    """Return the text before the response, and the places of the sources in it. Leave out lines with an empty field."""
+    """Fill in the text before the response, without lines with an empty field. Also return where the sources are."""
     values = {
         "question": case.question or "",
         "history": "\n".join(f"{turn.speaker}: {turn.text}" for turn in case.history),
@@ -243,7 +243,7 @@ def _fill(case: Case, template: Template, pieces: Sequence[Piece]) -> tuple[str,
 
 
 def _raw(case: Case, pieces: Sequence[Piece] | None) -> Rendered:
-    """Render the case's own prompt; with `pieces`, cut its sources down to those."""
+    """Render the case's own prompt. If there are `pieces`, show only these parts of the sources."""
     if case.prompt is None:
         raise CannotJudgeError(
             f"case {case.id!r} has no prompt", hint="the raw template needs the prompt that made the response"

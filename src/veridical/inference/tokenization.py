@@ -58,7 +58,7 @@ class Tokens:
 
 
 def special_tokens(model: LocalModel) -> SpecialTokens:
-    """Return the special tokens that the model expects around a text.
+    """Find the special tokens that the model expects around a text.
 
     Most models expect the tokens that their tokenizer adds. If the tokenizer of a decoder adds none, its begin-of-text
     token is put before the text, if there is one.
@@ -97,7 +97,8 @@ def tokenize(tokenizer: Any, text: str, *, markup: bool = False, literal: Sequen
         tokenizer: A fast tokenizer.
         text: The text to tokenise.
         markup: Whether "</s>" in the text is read as the special token. If not, it is read as four characters.
-        literal: The parts of the text in which it is always read as four characters, in order and without overlaps.
+        literal: The parts of the text in which "</s>" is always read as four characters. They must be in order and not
+            overlap.
     """
     (tokens,) = _tokenised(tokenizer, [text], markup)
     if not markup or not literal:
@@ -140,11 +141,11 @@ def _tokenised(tokenizer: Any, texts: Sequence[str], markup: bool) -> list[Token
 
 
 def response_spans(response: str, offsets: Sequence[tuple[int, int]]) -> tuple[Span | None, ...]:
-    """Return the characters of a response that each of its tokens stands for.
+    """Find the characters of a response that each of its tokens stands for.
 
-    The result is None for a token without characters. If several tokens share a character (such as an emoji that is
-    split into bytes), they all have the span of this character. If the tokenizer drops a character, it is added to the
-    token before it. In this way, every character except white space belongs to some token.
+    A token without characters gets None. If several tokens share a character (such as an emoji that is split into
+    bytes), each of them gets the span of this character. A character that the tokenizer drops is added to the token
+    before it, so every character except white space belongs to some token.
 
     Args:
         response: The text of the response.
@@ -173,7 +174,7 @@ def response_spans(response: str, offsets: Sequence[tuple[int, int]]) -> tuple[S
 
 
 def token_unit_pairs(tokens: Ints, units: Ints) -> Ints:
-    """Return the pairs of token and unit that share a character, sorted by unit, then by token.
+    """Find the pairs of token and unit that share a character, sorted by unit, then by token.
 
     Args:
         tokens: The start and end characters of each token, in any order. *Shape:* (tokens, 2)
@@ -197,7 +198,7 @@ def token_unit_pairs(tokens: Ints, units: Ints) -> Ints:
 
 
 def tokens_of_units(spans: Sequence[Span | None], units: Sequence[Span]) -> list[Ints]:
-    """Return, for each unit, the indices of the tokens that share a character with it.
+    """Find, for each unit, the indices of the tokens that share a character with the unit.
 
     `spans` are the characters of each token, or None for a token without characters.
 
@@ -211,7 +212,7 @@ def tokens_of_units(spans: Sequence[Span | None], units: Sequence[Span]) -> list
 
 
 def token_ranges(spans: Sequence[Span | None], units: Sequence[Span]) -> list[tuple[int, int]]:
-    """Return, for each unit of a text, its first token and the token after its last token.
+    """Find, for each unit of a text, its first token and the token after its last token.
 
     Tokens without characters that lie between the two are included. For a unit without tokens, the result is (0, 0).
 
@@ -224,7 +225,7 @@ def token_ranges(spans: Sequence[Span | None], units: Sequence[Span]) -> list[tu
 
 
 def joined_tokens(spans: Iterable[Span | None]) -> list[Span]:
-    """Return the characters of tokens in order. Tokens that share a character are merged.
+    """Return the spans of tokens in order. Tokens that share a character are merged.
 
     >>> joined_tokens([Span(0, 2), Span(2, 3), None, Span(2, 5)])
     [Span(start=0, end=2), Span(start=2, end=5)]
@@ -239,9 +240,9 @@ def joined_tokens(spans: Iterable[Span | None]) -> list[Span]:
 
 
 def units_of(text: str, spans: Iterable[Span | None], unit: str) -> list[Span]:
-    """Return the units of a text to score.
+    """Find the units of a text to score.
 
-    These are its words if `unit` is "word", and otherwise its tokens without white space.
+    The units are the words of the text if `unit` is "word", and otherwise its tokens without white space.
     """
     if unit == "word":
         return words(text)

@@ -50,7 +50,8 @@ class Citation:
 
     Attributes:
         span: The characters that cite this work.
-        group: The span of the whole group with its brackets. The author's name belongs to it only inside the brackets.
+        group: The span of the whole group with its brackets. An author's name outside the brackets is not part of the
+            group.
         mark: The number, footnote name or bracketed label. None for a citation by author and year.
         authors: The names as written, first author first, without "et al.". Empty for a citation by mark.
         year: The year as written, such as "2009a". None for a citation by mark.
@@ -128,8 +129,8 @@ _NO_NAMES = STOP_WORDS | frozenset(_SENTENCE_OPENERS.split())
 def find_citations(text: str, sources: Sequence[Source] = ()) -> list[Citation]:
     """Find the citations in a text, in order.
 
-    If you pass the sources, two more forms are found: the id or citation of a source in brackets, and an author and a
-    year without brackets that refer to a source.
+    If you pass the sources, two more forms are found: the id, citation, file or title of a source in brackets, and an
+    author and a year without brackets that refer to a source.
 
     >>> [(c.authors, c.year, c.mark) for c in find_citations("Ling et al. (2009) agree [3], unlike (Benton, 2010).")]
     [(('Ling',), '2009', None), ((), None, '3'), (('Benton',), '2010', None)]
@@ -176,9 +177,9 @@ def _labels(source: Source) -> frozenset[str]:
 
 
 def _labelled(match: re.Match[str], labels: Collection[str]) -> Iterator[Citation]:
-    """Yield the citations of a pair of brackets that holds names of sources, each with a page or not, and nothing else.
+    """Read the names in brackets as citations if there are only names of sources, with or without a page.
 
-    A name in round brackets looks like one of a file, or stands after a word such as "source".
+    In round brackets, a name must look like that of a file, or stand after a word such as "source".
     """
     inner, is_round, span = match[1] or match[2], match[1] is None, Span(*match.span())
     if _NUMBER.fullmatch(inner):
@@ -205,7 +206,7 @@ def footnote_definitions(text: str) -> list[tuple[Span, str, str]]:
 
 
 def footnotes(text: str) -> dict[str, str]:
-    """Return the text of each footnote that is defined, by its normalised mark.
+    """Find the text of each footnote that is defined, by its normalised mark.
 
     If several footnotes have the same mark, the first one is used.
     """
@@ -213,7 +214,7 @@ def footnotes(text: str) -> dict[str, str]:
 
 
 def footnote_marks(text: str) -> list[Span]:
-    """Find the spans of footnote marks (`[^3]`, ³) that follow the full stop of their sentence."""
+    """Find the spans of footnote marks (`[^3]`, ³), which may follow the full stop of their sentence."""
     return [*(Span(*m.span()) for m in (*_FOOTNOTE.finditer(text), *_SUPERSCRIPT.finditer(text))), *tagged_marks(text)]
 
 
@@ -223,7 +224,7 @@ def tagged_marks(text: str) -> list[Span]:
 
 
 def statements(text: str, *, cited: bool = False) -> list[Span]:
-    r"""Return the span of each sentence that contains words.
+    r"""Find the span of each sentence that contains words.
 
     If `cited` is set, a footnote mark is part of the sentence before it, and lines that define footnotes are left out.
 
@@ -246,7 +247,7 @@ def statements(text: str, *, cited: bool = False) -> list[Span]:
 
 
 def _numbers(text: str) -> Iterator[Citation]:
-    """Yield raised numbers and numbers in brackets, one for each number of a range; no intervals such as [0, 1]."""
+    """Find citations by raised or bracketed numbers, one for each number of a range, leaving out intervals ([0, 1])."""
     tagged = list(_TAGGED.finditer(text))
     insides = {match.start("items") - 1 for match in tagged}
     in_brackets = [match for match in _NUMBERS.finditer(text) if match.start() not in insides]
@@ -266,7 +267,7 @@ def _numbers(text: str) -> Iterator[Citation]:
 
 
 def _groups(text: str) -> Iterator[Citation]:
-    """Yield citations by authors and years inside brackets."""
+    """Find citations by authors and years inside brackets."""
     for group in _GROUP.finditer(text):
         start = group.start() + 1
         for part in group[0][1:-1].split(";"):
@@ -281,7 +282,7 @@ def _groups(text: str) -> Iterator[Citation]:
 
 
 def _opener(authors: str) -> int:
-    """Return how many characters before the names only open the sentence: in "However, Ling" only "Ling" is a name."""
+    """Count the characters before the names that only open the sentence, such as "However, " in "However, Ling"."""
     end = 0
     for match in re.finditer(r"(?<![^\W\d_])([^\W\d_]++),?\s++(?=\S)", authors):
         if match.start() != end or match[1].lower() not in _NO_NAMES or not match[1][0].isupper():
@@ -307,16 +308,16 @@ def _by_year(
 def resolve_citation(
     citation: Citation, sources: Sequence[Source], notes: Mapping[str, str] | None = None
 ) -> list[str]:
-    """Return the ids of the sources that a citation may refer to, in the order of `sources`.
+    """Find the sources that a citation may refer to. Their ids are in the order of `sources`.
 
     A mark refers to the source with this citation or id, or to the source that its footnote cites. If no source has a
     number in its id or citation, [n] is the n-th source.
 
-    An author and a year refer to a source if its citation contains the year, and if the last name of the first author
-    is among the words of the source's first author. Accents and letter case are ignored. If several sources match, the
-    other authors, "et al." and the letter after the year decide between them.
+    An author and a year refer to a source if its citation has the same year or no year, and if the name of its first
+    author contains the last name of the cited first author. Accents and letter case are ignored. If several sources
+    match, the other authors, "et al." and the letter after the year decide between them.
 
-    If the citation matches no source, the result is empty.
+    If the citation refers to no source, the result is empty.
 
     Args:
         citation: A citation from `find_citations`.

@@ -1,6 +1,6 @@
-"""Find the value or name that a source has in place of a different one in the response.
+"""Find the value or name that a source has where the response has a different one.
 
-The words around both are compared. The functions return only clear matches and never guess.
+The functions compare the words around both. They return only clear matches and never guess.
 """
 
 from __future__ import annotations
@@ -39,19 +39,23 @@ _MARGIN = {"name": 0.3, "value": 0.2}  # by how much the best candidate must be 
 
 
 class ContextSimilarity(NamedTuple):
-    """Features that compare the place of a value or name with the place of a candidate, each in [0, 1].
+    """How alike the places of two values or names are, each feature in [0, 1].
+
+    One is the mention in the response. The other is a candidate in a source sentence.
 
     Attributes:
-        closeness: The proportion of the words around the mention that the source sentence has.
-        context: The same proportion, with more weight for words near the mention and near the candidate.
-        before: 1 if the words before both are the same.
-        after: 1 if the words after both are the same.
-        content_before: 1 if the content words before both are the same.
-        content_after: 1 if the content words after both are the same.
-        preposition: 1 if the same preposition precedes both, or if no preposition precedes either.
+        closeness: The share of the words around the mention, by weight, that the source sentence also has.
+        context: The same share, but words near the mention and near the candidate count more.
+        before: 1 if the same word precedes both.
+        after: 1 if the same word follows both.
+        content_before: 1 if the same content word comes before both.
+        content_after: 1 if the same content word comes after both.
+        preposition: 1 if the same preposition precedes both, or none precedes either. All prepositions of place count
+            as the same.
         form: 1 if both are written alike (in digits or in letters, as one word or as several).
-        rank: 1 in the closest source sentence, 1/2 in the next sentence, and so on.
-        agreement: 1 if both share a part, such as a word of a name, the year of a date, or the number of a quantity.
+        rank: 1 if the candidate is in the closest source sentence, 1/2 if it is in the next one, and so on.
+        agreement: 1 if both have a part in common, such as a word of a name, the year of a date, or the number of a
+            quantity.
     """
 
     closeness: float
@@ -76,9 +80,9 @@ _WEIGHTS = {
 
 @dataclass(frozen=True, slots=True)
 class Counterpart:
-    """A value or name in a source, with the probability that it takes the place of the one in the response.
+    """A value or name in a source, with the probability that it corresponds to the one in the response.
 
-    If no closer source sentence has a value or name of this kind, `closest` is True.
+    `closest` is True if no closer source sentence has a value or name of this kind.
     """
 
     sentence_i: int
@@ -104,13 +108,13 @@ class MentionComparison:
 def compare_mention(
     index: SentenceIndex, words: Sequence[WeightedWord], sentence: Sentence, mention: Mention
 ) -> MentionComparison:
-    """Check a value or name of the response against the values or names in the most similar source sentences.
+    """Compare a value or name of the response with those in the most similar source sentences.
 
     Only values or names of the same kind are compared, such as two dates or two persons.
 
     Args:
         index: The index of the sources.
-        words: The words of the sentence, weighted by the index.
+        words: The words of the sentence with their weights, from `SentenceIndex.weighted`.
         sentence: The sentence of the response.
         mention: The value or name in this sentence.
     """
@@ -133,9 +137,9 @@ def compare_mention(
 
 
 def stated(index: SentenceIndex, sentence: Sentence, mention: Mention) -> bool:
-    """Check whether any source has the value or name, no matter where.
+    """Check whether a source states the value or name anywhere.
 
-    A value is also found if a source has its number with another unit or magnitude.
+    A value also counts as stated if a source has the same number with another unit or magnitude.
     """
     if mention.is_name:
         return all(key in index for key in mention.keys)
@@ -152,10 +156,10 @@ def stated(index: SentenceIndex, sentence: Sentence, mention: Mention) -> bool:
 def counterparts(
     index: SentenceIndex, words: Sequence[WeightedWord], sentence: Sentence, mention: Mention
 ) -> Iterator[Counterpart]:
-    """Yield the values or names in the closest source sentences that are of the same kind as the mention.
+    """Find the values or names in the closest source sentences that are of the same kind as the mention.
 
-    If the sentence of the mention also states another value or name, that one is left out. The arguments are the same
-    as for `compare_mention`.
+    Values and names that the sentence of the mention states elsewhere are left out. The arguments are those of
+    `compare_mention`.
     """
     near = [w.scaled(0.5 + 1 / (1 + d / 4)) for w in words if (d := mention.distance(w.token_i)) > 0]
     inside = range(mention.first, mention.last + 1)
@@ -233,7 +237,10 @@ def likeness(
 
 
 def _content(sentence: Sentence, token_i: int, step: int) -> tuple[str, ...]:
-    """Return the keys of the next content word, ("",) at the end of the sentence, () if none is within four tokens."""
+    """Return the keys of the next content word within four tokens, or () if there is none.
+
+    If the sentence ends first, the result is ("",).
+    """
     for i in range(token_i + step, token_i + 5 * step, step):
         form = sentence.form(i)
         if not form:
@@ -263,7 +270,11 @@ def _preposition(sentence: Sentence, mention: Mention) -> str:
 
 
 def _written(sentence: Sentence, mention: Mention) -> tuple[object, ...]:
-    """Return how a mention is written: for a name, one word or several and its case; else digits and word count."""
+    """Describe how a mention is written.
+
+    For a name, the result tells whether it is one word and whether it is in capitals. For a value, it tells whether it
+    begins with a digit and how many words it has.
+    """
     words = mention.span.of(sentence.text)
     if mention.is_name:
         return mention.first == mention.last, words.isupper()
@@ -302,9 +313,10 @@ def bound(sentence: Sentence, mention: Mention) -> str:
 
 
 def agrees(mention: Mention, bound: str, option: Mention) -> bool:
-    """Check whether the source's value fits the response's value and its bound, or rounds to it ("1.2 million").
+    """Check whether a source's value (`option`) lies within the bound of the response's value, or rounds to that value.
 
-    If the response's value has a bound and the two values cannot be compared, they are assumed to agree.
+    For example, 1,234,567 rounds to "1.2 million". If the response's value has a bound and the two values cannot be
+    compared, they are assumed to agree.
     """
     if mention.is_name:
         return False
@@ -322,7 +334,10 @@ def agrees(mention: Mention, bound: str, option: Mention) -> bool:
 
 
 def _amount(value: Mention) -> tuple[str, Fraction] | tuple[str, Fraction, Fraction, Fraction] | None:
-    """Return what a value measures and its amount, or a date as year, month and day; None if it has no order."""
+    """Return what a value measures and its amount, or "d" and the year, month and day of a date.
+
+    The result is None if the value has no order.
+    """
     family, _, amount = value.keys[0].rpartition(":")
     if family == "n" or family.startswith("q:"):
         return family, Fraction(amount)
@@ -331,7 +346,7 @@ def _amount(value: Mention) -> tuple[str, Fraction] | tuple[str, Fraction, Fract
 
 
 def _step(amount: Fraction) -> Fraction:
-    """Return the largest power of ten that divides an amount: 100,000 for 1.2 million; 0 if there is none."""
+    """Return the largest power of ten that divides an amount (100,000 for 1.2 million), or 0 if there is none."""
     powers = (Fraction(10) ** exponent for exponent in range(15, -7, -1))
     return next((power for power in powers if amount and (amount / power).denominator == 1), Fraction(0))
 
@@ -340,11 +355,10 @@ def _step(amount: Fraction) -> Fraction:
 
 
 def replacement(sentence: Sentence, mention: Mention, source: Sentence, option: Mention) -> tuple[Span, str]:
-    """Return the span of the response to replace and its new text, so that the response agrees with the source.
+    """Find which span of the response to replace, and by which text, so that the response agrees with the source.
 
-    Only the parts that differ are replaced. If two names begin or end with the same words, these words are kept. If
-    only the number or only the unit of a quantity differs, only this part is changed, and the same is true for the
-    parts of a date.
+    Only what differs is replaced. Words with which both names begin or end are kept. If only the number or only the
+    unit of a quantity differs, or only one part of a date, then only that part is replaced.
     """
     old, new = mention.span.of(sentence.text), option.span.of(source.text)
     number_start, unit = quantities.keyed(new)
@@ -385,10 +399,10 @@ def _same_part(one: str, other: str) -> bool:
 
 
 def full_name(index: SentenceIndex, sentence_i: int, option: Mention) -> tuple[Sentence, Mention]:
-    """Return the full name that the same source uses for a name of one word, and the sentence that has it.
+    """Find the full name that the same source uses for a name of one word, and the sentence of the full name.
 
-    For example, "Berg" may be "Anna Berg" in another sentence. If the source has no full name, or several, the name
-    itself is returned.
+    For example, "Berg" may be "Anna Berg" in another sentence. If the source has no full name, or several, you get the
+    name itself.
     """
     source = index.sentences[sentence_i]
     if not option.is_name or option.first < option.last:
@@ -403,7 +417,7 @@ def full_name(index: SentenceIndex, sentence_i: int, option: Mention) -> tuple[S
 
 
 def _date_parts(date: str) -> dict[str, Span]:
-    """Return the spans of day, month and year in a date; a repeated part gets a number after its name."""
+    """Find the spans of day, month and year in a date. A repeated part gets a number after its name."""
     parts: dict[str, Span] = {}
     for match in re.finditer(r"[0-9]+|[^\W\d_]{3,}", date):
         name = "month" if match[0].isalpha() else "year" if len(match[0]) == 4 else "day"
@@ -412,7 +426,7 @@ def _date_parts(date: str) -> dict[str, Span]:
 
 
 def _amount_parts(amount: str) -> dict[str, Span]:
-    """Return the spans of the numbers, words and signs in an amount, in order."""
+    """Find the spans of the numbers, words and signs in an amount, in order."""
     return {str(i): Span(*match.span()) for i, match in enumerate(re.finditer(_PART, amount))}
 
 
@@ -421,7 +435,7 @@ _NUMBER = re.compile(rf"(?<![0-9])(?<![0-9][.,:/'’]){quantities.NUMBER}")
 
 
 def _number(amount: str) -> Span | None:
-    """Return the span of the number in an amount; None if there is none, or several."""
+    """Find the span of the number in an amount, or None if there is no number, or several."""
     numbers = [Span(*match.span()) for match in _NUMBER.finditer(quantities.fold(amount))]
     return numbers[0] if len(numbers) == 1 else None
 

@@ -22,10 +22,10 @@ MAX_CELLS = 2**32  # pairs of items to compare: half a gigabyte at one bit each
 
 
 def matches(before: Sequence[Hashable], after: Sequence[Hashable]) -> list[tuple[int, int]]:
-    """Align two sequences: return as many index pairs of equal items as possible, ascending in both sequences.
+    """Align two sequences: find as many pairs of equal items as possible that are in the same order in both.
 
-    The common beginning and the common end are always aligned. If the rest is too long (more than `MAX_CELLS` pairs of
-    items), it is left unaligned.
+    Each pair is an index in `before` and an index in `after`. The common beginning and the common end are always
+    aligned. What lies between is left unaligned if it is too long (more than `MAX_CELLS` pairs of items to compare).
 
     >>> matches("a b c d".split(), "a x c c d".split())
     [(0, 0), (2, 3), (3, 4)]
@@ -46,10 +46,10 @@ def matches(before: Sequence[Hashable], after: Sequence[Hashable]) -> list[tuple
 
 
 def diff(before: str, after: str, *, because: str = "") -> tuple[Edit, ...]:
-    """Return word-level edits that turn `before` into `after`.
+    """Find the word-level edits that turn `before` into `after`.
 
-    Sentences that are in both texts are matched first. If there are only function words or punctuation between two
-    changes in a sentence, they are joined to one edit.
+    Sentences that are in both texts are matched first. If only function words or punctuation lie between two changes in
+    a sentence, both changes become one edit.
 
     >>> for edit in diff("It was built in 1899, at Paris.", "It was built in 1889, in Paris."):
     ...     print(edit.span.of("It was built in 1899, at Paris."), "->", edit.replacement)
@@ -90,7 +90,7 @@ _SIGN = re.compile(r"[^\s\x21-\x7e]+|\S")  # punctuation or symbols; an emoji of
 
 
 def _tokens(text: str) -> list[Span]:
-    """Return the words of `text` and the punctuation and symbols between them, in order."""
+    """Split `text` into words, and the punctuation and symbols between them, in order."""
     tokens: list[Span] = []
     position = 0
     for word in (*words(text), Span(len(text), len(text))):
@@ -102,7 +102,7 @@ def _tokens(text: str) -> list[Span]:
 
 
 def _joined(text: str, edits: Sequence[Edit]) -> Iterator[Edit]:
-    """Join neighbouring edits of one sentence that only function words or punctuation separate."""
+    """Join neighbouring edits in a sentence if only function words or punctuation lie between them."""
     ends = [sentence.end for sentence in sentences(text)]
     last: Edit | None = None
     for edit in edits:

@@ -1,7 +1,7 @@
-"""Replace text that makes no claim by blanks, such as citation marks, list numbers, headings and framing words.
+"""Blank out text that makes no claim, such as citation marks, list numbers, headings, or words that frame an answer.
 
-An encoder that has not seen "[2]", "3." or "Here is a summary of the text:" in training takes them for unsupported
-text. The rules are written for the output of language models, and their word lists are English. They take linear time.
+An encoder that has not seen "[2]", "3." or "Here is a summary of the text:" in training takes such text for unsupported
+claims. The rules are made for the output of language models, their word lists are English, and they take linear time.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def may_frame(text: str) -> bool:
 
 
 def framing_sentences(text: str, sentences: Sequence[Span]) -> list[Span]:
-    """Return the sentences that only introduce or end an answer, are small talk, or refuse to answer.
+    """Find the sentences that only introduce or end an answer, make small talk, or refuse to answer.
 
-    "Certainly." is returned only if there are other sentences, because it can also be the whole answer.
+    A sentence such as "Certainly." counts only beside other sentences, because it can also be the whole answer.
 
     >>> text = "Sure! Here is a summary of the text: Ann left. Let me know if you need more."
     >>> spans = [Span(0, 5), Span(6, 36), Span(37, 46), Span(47, 76)]
@@ -45,7 +45,7 @@ def framing_sentences(text: str, sentences: Sequence[Span]) -> list[Span]:
 
 
 def is_refusal(sentence: str) -> bool:
-    """Check whether a sentence only says that there is no answer, without naming the question.
+    """Check whether a sentence only says that there is no answer, without repeating the question.
 
     >>> is_refusal("I'm sorry, but I don't know."), is_refusal("The text does not say when it was built.")
     (True, False)
@@ -54,7 +54,7 @@ def is_refusal(sentence: str) -> bool:
 
 
 def _plain(sentence: str) -> str:
-    """Return `sentence` without emphasis, outer marks and repeated spaces."""
+    """Remove emphasis, repeated spaces and the marks at both ends from `sentence`."""
     return " ".join(sentence.replace("**", "").split()).strip("*_#>-• ").rstrip(".!? ")
 
 
@@ -161,7 +161,7 @@ _REFUSAL = re.compile(rf"{_SORRY}(?:{'|'.join(_REFUSALS)}){_LOOSE}", re.IGNORECA
 def without_framing(
     text: str, sources: Sequence[Source], *, with_citations: bool = False, with_refusals: bool = False
 ) -> str:
-    r"""Return `text` with blanks in place of everything that makes no claim. All other words keep their positions.
+    r"""Replace everything in `text` that makes no claim by blanks. All other words keep their positions.
 
     Citations by author and year are blanked only if they refer to one of the sources.
 
@@ -169,7 +169,7 @@ def without_framing(
         text: The response.
         sources: The sources of the response.
         with_citations: Whether to keep citations.
-        with_refusals: Whether to keep refusals. Use this if the sources have the answer, because a refusal is then a
+        with_refusals: Whether to keep refusals. Set this if the sources contain the answer, because a refusal is then a
             wrong claim.
 
     >>> without_framing("1. It is red [2]. It is old (source 3).", ())
@@ -201,10 +201,11 @@ def without_framing(
 
 
 def without_citations(text: str, sources: Sequence[Source], *, only_known: bool = False) -> str:
-    """Return `text` with blanks in place of its citations.
+    """Replace the citations in `text` by blanks.
 
-    Citations by author and year are blanked only if they refer to one of the sources. If you set `only_known`, the same
-    is true for all other citations, except uncertain ones (`Citation.certain`).
+    Citations by author and year are replaced only if they refer to one of the sources. With `only_known`, this also
+    holds for marks such as "[3]". Marks that are perhaps no citations (`Citation.certain` is False) are always
+    replaced.
 
     >>> without_citations("It is red [1], not old [2].", [Source("a", "It is red.")], only_known=True)
     'It is red,     not old [2].'
@@ -221,7 +222,7 @@ def without_citations(text: str, sources: Sequence[Source], *, only_known: bool 
 
 
 def _without_number(item: re.Match[str]) -> str:
-    """Replace the number of a list item by a dash, so that it stays an item; by blanks if other marks precede it."""
+    """Replace the number of a list item by a dash, so that it stays an item, or by blanks after other marks."""
     return item["lead"] + (" " if item["lead"].strip() else "-").ljust(len(item["number"]))
 
 

@@ -1,8 +1,8 @@
 """Find identifiers in a text, and look them up in other texts.
 
-Identifiers are addresses, versions, hashes, files, flags and code names. They are compared as a whole, but differences
+Identifiers are addresses, versions, hashes, files, flags and code names. They are compared as a whole. Some differences
 in typography are ignored: `https://`, `www.`, a slash at the end, letter case, hyphens and spaces inside numbers, and
-`key: value` for `key=value`. A part of a longer identifier is also found ("app.conf" in "/etc/app.conf"), and so is a
+`key: value` for `key=value`. An identifier is also found as part of a longer one ("app.conf" in "/etc/app.conf"), and a
 version inside a range. All functions take linear time.
 """
 
@@ -95,7 +95,7 @@ class Identifier:
 
 @lru_cache(maxsize=64)
 def identifiers(text: str) -> tuple[Identifier, ...]:
-    """Return the identifiers of a text, in order. Results for recent texts are cached.
+    """Find the identifiers in a text, in order. Results for recent texts are cached.
 
     >>> [each.name for each in identifiers("Call `read()` or parse_rows(), see https://a.org/b.")]
     ['read', 'parse_rows', 'https://a.org/b']
@@ -145,7 +145,7 @@ _PARTS_OF_VERSION = 6
 
 
 def _plain(text: str) -> str:
-    """Return a text in the form in which identifiers are compared."""
+    """Convert a text to the form in which identifiers are compared."""
     text = html.unescape(text).casefold() if "&" in text else text.casefold()
     for pattern, replacement in _CHANGES:
         text = pattern.sub(replacement, text)
@@ -153,13 +153,13 @@ def _plain(text: str) -> str:
 
 
 class KnownIdentifiers:
-    """The identifiers that some texts have."""
+    """The identifiers in some texts. Write `identifier in known` to look one up."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._text = _plain("\n".join(texts))
 
     def __contains__(self, identifier: Identifier) -> bool:
-        """Check whether a text has the identifier, or one of which it is a part."""
+        """Check whether a text has the identifier, alone or as part of a longer one."""
         name, kind = _plain(identifier.name).rstrip("/"), identifier.kind
         if self._has(name, version=kind == "version"):
             return True
@@ -180,7 +180,7 @@ class KnownIdentifiers:
         return kind in _NAMES and self._has_words(identifier.name)
 
     def _has(self, name: str, *, version: bool = False) -> bool:
-        """Check whether a text has `name`, not as a part of a longer word or number."""
+        """Check whether a text has `name` as a whole word or number."""
         if not name or name not in self._text:
             return False
         before = r"(?<![\w-])" if name[0] == "-" else r"(?<!\w)" if name[0].isalpha() else ""
@@ -190,7 +190,7 @@ class KnownIdentifiers:
         return re.search(before + re.escape(name) + after, self._text) is not None
 
     def _has_spaced(self, name: str, kind: str) -> bool:
-        """Check whether a text has a number with other spaces, hyphens or brackets in it."""
+        """Check whether a text has a number, even with other spaces, hyphens or brackets in it."""
         signs = re.sub(r"[\W_]+", "", name)
         if kind == "phone":  # with or without the code of the country
             tails = (signs.lstrip("0")[i:].lstrip("0") for i in range(4))
@@ -198,7 +198,7 @@ class KnownIdentifiers:
         return self._has_row(signs)
 
     def _has_row(self, pieces: Iterable[str], before: str = r"(?<![^\W_])") -> bool:
-        """Check whether a text has these pieces in a row, with a few marks between them at most."""
+        """Check whether a text has these pieces in a row, with at most three spaces or marks between two of them."""
         pattern = before + r"[\W_]{0,3}".join(map(re.escape, pieces)) + r"(?![^\W_])"
         return re.search(pattern, self._text) is not None
 
@@ -209,7 +209,7 @@ class KnownIdentifiers:
         return re.search(pattern, self._text) is not None
 
     def _has_in_parts(self, name: str) -> bool:
-        """Check whether texts have the first parts of a path or address, and another place has its last parts."""
+        """Check whether the texts have a path or address, or its first parts in one place and the rest in another."""
         if self._has(name):
             return True
         slashes = [match.start() for match in re.finditer("/", name)][:20]

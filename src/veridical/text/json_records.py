@@ -1,7 +1,7 @@
 """Split JSON inside a text into records that can be read one by one.
 
-A record is an object, or several plain members of a larger object that follow each other. Splitting takes linear time
-for any text.
+A record is an object, or a row of plain members of a larger object, which contain no objects themselves. Splitting
+takes linear time for any text.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from veridical.records.spans import Span
 __all__ = ["json_records", "records_of"]
 
 WHOLE = 300
-"""Characters: JSON up to this length is one record, whatever it holds."""
+"""JSON of up to this many characters is one record, whatever it contains."""
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s"{}\[\],:]+')
 _OPENS = re.compile(r"[ \t]*[\[{]")
@@ -23,7 +23,7 @@ _OPENS = re.compile(r"[ \t]*[\[{]")
 
 @dataclass(slots=True)
 class _Container:
-    """An object or array that is open: where it begins (with its key), and the records or plain members in it."""
+    """An open object or array: where it begins (with its key), and the records or plain members in it so far."""
 
     start: int
     members: list[tuple[bool, list[Span]]] = field(default_factory=list)  # whether it is plain, and its spans
@@ -33,10 +33,10 @@ class _Container:
 
 
 def json_records(text: str) -> dict[int, list[Span]]:
-    r"""Return the records of each piece of JSON in `text`, by the position where the piece begins.
+    r"""Split each piece of JSON in `text` into records. The keys are the positions where the pieces begin.
 
-    A piece is a line with an object or an array of objects, as in log files. If such a value spans several lines, only
-    the first one in the text is read.
+    A piece is a line with an object or an array of objects, as in log files. Of the objects and arrays that span
+    several lines, only the first one in the text is read.
 
     >>> text = 'Found:\n[{"id": 1}, {"id": 2}]'
     >>> json_records(text) == {7: [Span(7, len(text))]}
@@ -62,7 +62,7 @@ def json_records(text: str) -> dict[int, list[Span]]:
 
 
 def records_of(text: str, span: Span, whole: int = WHOLE) -> list[Span]:
-    """Return the records in the JSON at `span` of `text`, in order.
+    """Split the JSON at `span` of `text` into records, in order.
 
     JSON of at most `whole` characters is a single record.
 
@@ -102,7 +102,7 @@ def _finish(container: _Container) -> None:
 
 
 def _spans(closed: _Container, end: int, whole: int) -> list[Span]:
-    """Return the records of a closed container: itself, or those in it with the runs of plain members between them."""
+    """Split a closed container into records: itself, or the records in it and the plain members between them."""
     if end - closed.start <= whole or all(plain for plain, _ in closed.members):
         return [Span(closed.start, end)]
     records: list[Span] = []
@@ -125,7 +125,7 @@ def _is_json(text: str) -> bool:
 
 
 def _json_end(text: str, start: int) -> int:
-    """Return where the JSON that begins at `start` ends; 0 if there is none."""
+    """Return where the JSON that begins at `start` ends, or 0 if no JSON begins there."""
     try:
         return json.JSONDecoder().raw_decode(text, start)[1]
     except (ValueError, RecursionError):

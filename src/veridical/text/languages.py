@@ -325,9 +325,9 @@ _WORD = re.compile(r"[^\W\d_]{2,}|[ldnscj](?=['’])", re.IGNORECASE)
 
 
 def language_of(text: str) -> str | None:
-    """Return the code of the language in which `text` seems to be written.
+    """Guess the language in which `text` is written.
 
-    The code is a key of `LANGUAGES`. Return None if there is too little evidence for any language.
+    The result is a key of `LANGUAGES`, or None if there is too little evidence for any language.
 
     >>> language_of("Der Turm ist 300 m hoch und steht in Paris."), language_of("Gustave Eiffel, 1889")
     ('de', None)
@@ -359,7 +359,7 @@ def language_of(text: str) -> str | None:
 
 
 def _script_of(text: str) -> str:
-    """The script of most letters: a key of `_SHARED`, or of `_SCRIPTS` where it has one language."""
+    """Find the script of most letters: a key of `_SHARED`, or of `_SCRIPTS` if only one language uses the script."""
     sizes = Counter({"latin": 0})
     for char, count in Counter(text).items():
         sizes[_script_of_letter(char)] += count
@@ -373,14 +373,14 @@ def _script_of(text: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def _script_of_letter(char: str) -> str:
-    """The same of one character; "" for what is no letter."""
+    """Find the script of one character, or "" if the character is not a letter of these scripts."""
     ranges = _SHARED | _SCRIPTS
     return next((script for script, (_, letters) in ranges.items() if re.match(f"[{letters}]", char)), "")
 
 
 @cache
 def _evidence(script: str) -> tuple[dict[str, list[tuple[str, float]]], dict[str, list[tuple[str, float]]]]:
-    """What each function word and each letter counts for each language: the more, the fewer languages share it."""
+    """Weight each function word and letter for each language. One that fewer languages share counts more."""
     languages = _SHARED[script][0]
     by_word: dict[str, list[str]] = {}
     by_letter: dict[str, list[str]] = {}
@@ -400,7 +400,7 @@ def _evidence(script: str) -> tuple[dict[str, list[tuple[str, float]]], dict[str
 
 
 def _points(words: Sequence[str], script: str) -> tuple[dict[str, float], dict[str, Counter[str]]]:
-    """By language of the script, the points of `words`, and its function words among them."""
+    """Compute the points of `words` for each language of the script, and count its function words among them."""
     by_word, by_letter = _evidence(script)
     points = dict.fromkeys(_SHARED[script][0], 0.0)
     seen: dict[str, Counter[str]] = {code: Counter() for code in points}

@@ -41,7 +41,7 @@ _BASE = np.uint64(0x9E3779B97F4A7C15)  # base of the polynomial hash of a run of
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _SourceWords:
-    """One source, analysed.
+    """The words of one source, analysed.
 
     Attributes:
         profile: Its words and values by the keys they imply.
@@ -80,7 +80,7 @@ def _source(text: str) -> _SourceWords:
 
 
 def source_profile(text: str) -> Profile:
-    """Return the words and values of a source. The results for recent sources are cached."""
+    """Analyse the words and values of a source. The results for recent sources are cached."""
     return _source(text).profile
 
 
@@ -97,7 +97,7 @@ def lexical_features(case: Case, units: Sequence[Span]) -> NDArray[np.float32]:
         units: The words of the response, in order.
 
     Returns:
-        The features in `FEATURES`, which are all 0 without sources. *Shape:* (units, features)
+        The features in `FEATURES` for each word. They are all 0 if there are no sources. *Shape:* (units, features)
     """
     table = np.zeros((len(units), len(FEATURES)), dtype=np.float32)
     sources = [_source(source.text) for source in case.sources]
@@ -124,7 +124,7 @@ def lexical_features(case: Case, units: Sequence[Span]) -> NDArray[np.float32]:
 
 
 def _shared_runs(sequence: Sequence[str], sources: Sequence[_SourceWords]) -> list[NDArray[np.int64]]:
-    """Return, for runs of 2, of 3, … words, the starts of those in `sequence` that a source has, too."""
+    """Find where the runs of 2, of 3, … words begin that both `sequence` and a source have."""
     shared_by_size = [np.zeros(max(0, len(sequence) - size), dtype=bool) for size in range(1, _LONGEST_RUN)]
     for source in sources:
         unknown = len(source.numbers)  # the id of every word that the source lacks

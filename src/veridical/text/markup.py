@@ -1,7 +1,7 @@
 """Replace markup in a text by spaces.
 
-Markup includes tags, addresses, commands, footnotes, lists of sources, and the numbers of list items. The number of
-characters stays the same, so that all positions remain valid. The rules take linear time.
+Markup includes tags, web addresses, LaTeX commands, footnotes, lists of sources, and the numbers of list items. The
+text keeps its length, so all positions remain valid. The rules take linear time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["blanked", "list_numbers", "without_markup"]
 
 
 def without_markup(text: str) -> str:
-    """Return `text` with spaces in place of its markup. Line breaks stay.
+    """Replace the markup in `text` by spaces. Line breaks stay.
 
     >>> without_markup("It is <b>red</b> &amp; [old](https://a.org/new).")
     'It is    red           [old]                   .'
@@ -37,7 +37,7 @@ def without_markup(text: str) -> str:
 
 
 def blanked(text: str, spans: Iterable[Span]) -> str:
-    """Return `text` with spaces in place of the characters in `spans`. Line breaks are kept."""
+    """Replace the characters of `text` in `spans` by spaces. Line breaks stay."""
     return "".join(_IN_LINE.sub(" ", part) if inside else part for part, inside in cut(text, list(spans)))
 
 

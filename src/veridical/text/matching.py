@@ -1,6 +1,7 @@
-"""Cut texts into words and compare them, by one of several definitions of words and their equality (`WORDS`).
+"""Cut texts into words and compare the words, by one of the definitions in `WORDS`.
 
-The overlap detector uses this module to compare words. The module knows nothing about cases and judgements.
+A definition says what a word is, and when two words are equal. The overlap detector uses this module, which knows
+nothing about cases and judgements.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ class Normalization:
     Attributes:
         fold: A function that lower-cases a text without moving any character.
         pattern: A function that returns a regular expression for the words of a folded text.
-        keys: A function that returns the keys by which a text may have a word, best key first. A word that does not
-            count has no keys.
+        keys: A function that returns the keys under which to look up a word in a text, best key first. A word that does
+            not count has no keys.
         implies: A function that returns the keys that a word supports in another text.
         exact: Whether a word implies only its own key. If not, "co-operate" also matches "cooperate".
-        signs: Whether symbols and identifiers count besides words (`discrepancies`).
+        signs: Whether symbols and identifiers count as well as words (`discrepancies`).
     """
 
     fold: Callable[[str], str]
@@ -74,10 +75,10 @@ def _rare() -> re.Pattern[str]:
 
 
 def _content_pattern(folded: str) -> str:
-    """Return a pattern for runs of letters and digits with their combining marks.
+    """Choose a pattern for runs of letters and digits with their combining marks.
 
-    Each character of a script without spaces is a word. The plain patterns match the same words several times faster,
-    if a text has none of the rare characters.
+    In scripts without spaces, each character is a word. If a text has no rare characters, a plain pattern matches the
+    same words several times faster.
     """
     if folded.isascii():
         return _ASCII
@@ -138,15 +139,15 @@ _SEARCHES = 32  # of single words in a text, before the positions of all its wor
 
 @cache
 def compiled(pattern: str) -> re.Pattern[str]:
-    """Compile `pattern`. The result is cached, so this is done only once per process."""
+    """Compile `pattern`, only once per process."""
     return re.compile(pattern)
 
 
 class Profile:
     """The words of one text, counted by form and by the keys that they imply.
 
-    `types` has the count of each form that counts as a word, in order of first occurrence. `counts` has the count of
-    each key.
+    `types` says how often the text has each form that counts as a word, in order of first occurrence. `counts` says how
+    often its words imply each key.
     """
 
     __slots__ = (
@@ -219,7 +220,7 @@ class Profile:
         return Span(start, start + len(form))
 
     def matching_key(self, form: str) -> str | None:
-        """Return the key by which this text has the word `form` of another text, or None if it does not."""
+        """Return the first key of `form`, a word of another text, that this text supports, or None if there is none."""
         for key in self.normalization.keys(form):
             if key in self.counts:
                 return key
@@ -229,16 +230,16 @@ class Profile:
 class CompoundMatches:
     """Finds words of a response that a source writes differently.
 
-    These are words that differ only by a hyphen or a space ("co-operate", "cooperate"), shortened names ("Lib Dems"),
-    and ranges if the source states both ends separately ("1901 to 1911", "from 1901 until 1911").
+    Such words differ only by a hyphen or a space ("co-operate", "cooperate"), or are shortened names ("Lib Dems"), or
+    are ranges of which the source states both ends separately ("1901 to 1911", "from 1901 until 1911").
 
     Attributes:
-        response_forms: The matching forms of the response.
-        source_forms: The matching forms of the source.
+        response_forms: The forms of the response that match.
+        source_forms: The forms of the source that match.
         split_spans: For a response word that the source writes in two parts, the span of both parts. For each word of a
             shortened name, the span of the name in the source.
-        joined_forms: For each part of a word that the response splits, the source's single word. For a range, the
-            source's form of its first end.
+        joined_forms: For each part of a word that the response splits, the single word in the source. For a range, the
+            form in which the source states the first end.
     """
 
     __slots__ = ("joined_forms", "response_forms", "source_forms", "split_spans")
@@ -285,9 +286,10 @@ def word_support(text: Profile, words: Sequence[Span], others: Sequence[Profile]
         others: The other texts.
 
     Returns:
-        Three flags for each word. "Content" says whether the word is looked up, because it is no stop word or is part
-        of a value. "Supported" says whether another text has this content word, and each value that it is part of ("3
-        May 2021", "300 m"). "Value" says whether the word is a number, date, time or quantity, or part of one.
+        Three flags for each word. "Content" says whether the word is looked up, because it is not a stop word or is
+        part of a value. "Supported" says whether another text has the content word, and every value that the word
+        belongs to ("3 May 2021", "300 m"). "Value" says whether the word is a number, date, time or quantity, or part
+        of one.
     """
     content, missing, value = ([False] * len(words) for _ in range(3))
     spelled: set[str] = set().union(*(CompoundMatches(text, other).response_forms for other in others))

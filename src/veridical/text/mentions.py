@@ -1,4 +1,4 @@
-"""Read texts as sentences of words and values, and index them to find the closest sentences.
+"""Read texts as sentences of words and values, and index the sentences to find those closest to a query.
 
 Words are compared by their stems, and numbers, dates and quantities by value (as in `overlap:values`). Building an
 index takes linear time.
@@ -62,7 +62,7 @@ class Token:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys by which other texts may have this word, best key first. Empty for a stop word."""
+        """The keys under which to look up this word in other texts, best key first. Empty for a stop word."""
         return quantities.keys(self.form)
 
 
@@ -77,8 +77,8 @@ class Mention:
         span: The characters of the mention in the text.
         first: The index of its first token in the sentence.
         last: The index of its last token in the sentence.
-        keys: The keys by which texts are searched for the mention: any key of a value, or the stems of all words of a
-            name.
+        keys: The keys under which to look up the mention in other texts. A text has a value if it supports any of the
+            keys, and a name if it supports all of them (the stems of its words).
         parts: The keys that the mention supports in another text. "3 May 2021" supports "May 2021", and a name supports
             each of its words.
     """
@@ -92,14 +92,14 @@ class Mention:
 
     @property
     def is_name(self) -> bool:
-        """Whether it is a name, not a value."""
+        """Whether the mention is a name, not a value."""
         return self.kind in ("name", "people")
 
     def same(self, other: Mention) -> bool:
         """Check whether two mentions may mean the same.
 
         Two values may mean the same if one of them implies the other, and two names if one of them has all words of the
-        other.
+        other or is an acronym of it.
         """
         one, two = set(self.keys), set(other.keys)
         if self.is_name:
@@ -107,12 +107,12 @@ class Mention:
         return not (one.isdisjoint(other.parts) and two.isdisjoint(self.parts))
 
     def _initials(self, other: Mention) -> bool:
-        """Check whether this is an acronym of `other`; a final "a" may be added ("USA" for "United States")."""
+        """Check whether this is an acronym of `other`, perhaps with a final "a" ("USA" for "United States")."""
         letters = "".join(key[0] for key in other.keys)
         return len(self.keys) == 1 < len(letters) and self.keys[0] in (letters, f"{letters}a")
 
     def distance(self, token_i: int) -> int:
-        """Return how many tokens lie between this mention and token `token_i` of the sentence.
+        """Return how many tokens away token `token_i` of the sentence is. A token next to this mention is 1 away.
 
         If the token is inside the mention, the result is 0 or less.
         """
@@ -127,8 +127,8 @@ def word_pattern(folded: str) -> re.Pattern[str]:
 class Sentence:
     """A sentence of a text, or a piece of a very long sentence.
 
-    `text_i` is the index of its text among several texts. `item_numbers` are the characters of the numbers that begin
-    list items. These numbers are not values.
+    `text_i` says which of several texts the sentence is from. `item_numbers` are the positions of the digits that
+    number list items and so are not values.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class Sentence:
 
     @cached_property
     def tokens(self) -> tuple[Token, ...]:
-        """Its words and values, in order."""
+        """The words and values of the sentence, in order."""
         matches = self._pattern.finditer(self._folded, self.span.start, self.span.end)
         return tuple(Token(Span(*match.span()), match[0]) for match in matches)
 
@@ -160,7 +160,7 @@ class Sentence:
 
     @cached_property
     def positions(self) -> Mapping[str, Sequence[int]]:
-        """The indices of the tokens that support each key in another text."""
+        """For each key, the indices of the tokens that support the key in another text."""
         positions: defaultdict[str, list[int]] = defaultdict(list)
         for i, token in enumerate(self.tokens):
             for key in quantities.implies(token.form):
@@ -177,7 +177,7 @@ class Sentence:
         return self.tokens[i].form if 0 <= i < len(self.tokens) else ""
 
     def counts(self, i: int) -> bool:
-        """Check whether a countable word follows directly after token `i` ("120 patients")."""
+        """Check whether token `i` may count something: a content word follows after a space ("120 patients")."""
         if i + 1 >= len(self.tokens) or not self.tokens[i + 1].keys:
             return False
         return self.text[self.tokens[i].span.end : self.tokens[i + 1].span.start] == " "
@@ -207,9 +207,10 @@ class Sentence:
                     yield Mention("people" if people else "name", span, i, last, keys, frozenset(keys))
 
     def _value_kind(self, i: int) -> str | None:
-        """Return the kind of value that token `i` is.
+        """Tell what kind of value token `i` is.
 
-        None if it is no value, a reference mark ("[3]"), or part of a name ("COVID-19").
+        The result is None if the token is not a value, but for example a reference mark ("[3]") or part of a name
+        ("COVID-19").
         """
         token, text = self.tokens[i], self.text
         form, keys = token.form, token.keys
@@ -272,9 +273,9 @@ _LONG, _PIECE = 100, 50  # "sentences" of more than 100 words (tables, texts wit
 
 
 def read_sentences(text: str, text_i: int = 0) -> Iterator[tuple[Sentence, frozenset[str]]]:
-    """Yield the sentences of a text that contain words, each with the keys that it supports in another text.
+    """Split a text into sentences with words, and find the keys that each sentence supports in another text.
 
-    Each row of a table and each record of JSON is treated as a sentence.
+    Each row of a table and each record of JSON is treated as a sentence. Very long sentences are cut into pieces.
     """
     folded = quantities.fold(text)
     pattern = word_pattern(folded)
@@ -294,7 +295,7 @@ def read_sentences(text: str, text_i: int = 0) -> Iterator[tuple[Sentence, froze
 
 
 def _units(text: str) -> list[Span]:
-    """Return the sentences of a text, its rows of tables and its records of JSON, in order."""
+    """Split a text into sentences, rows of tables and records of JSON, in order."""
     pieces = [(records[0].start, records[-1].end, records) for records in json_records(text).values()]
     starts = [start for start, _, _ in pieces]
     units = [record for _, _, records in pieces for record in records]
@@ -307,7 +308,7 @@ def _units(text: str) -> list[Span]:
 
 
 def _rows(text: str, span: Span) -> list[Span]:
-    """Return the lines inside `span` if they are rows of a table or fields of a record; otherwise `span` alone."""
+    """Split `span` into its lines if they are rows of a table or fields of a record. Otherwise return `span` alone."""
     lines = [Span(*match.span()).shift(span.start) for match in re.finditer(r"[^\n]*\S[^\n]*", span.of(text))]
     for divider in _DIVIDERS if len(lines) > 1 else ():
         counts = {len(divider.findall(line.of(text))) for line in lines}
@@ -324,9 +325,9 @@ _DIVIDERS = [
 
 @dataclass(frozen=True, slots=True)
 class WeightedWord:
-    """A word to look up in an index, with its token, its weight, and the key under which the index has it.
+    """A word to look up in an index, with the position of its token, its key in the index, and its weight.
 
-    If the index does not have the word, the key is None.
+    The key is None if the index does not have the word.
     """
 
     token_i: int
@@ -359,7 +360,7 @@ class SentenceIndex:
         return key in self._with_key
 
     def has_number(self, number: str) -> bool:
-        """Check whether a text has a number in these digits. Its unit and magnitude are ignored."""
+        """Check whether a text has a number in these digits, whatever its unit and magnitude."""
         digits = re.compile(rf"(?<![0-9])(?<![0-9][.,]){re.escape(number)}(?![0-9]|[.,][0-9])")
         return any(number in text and digits.search(text) for text in self._texts)  # most texts do not have it
 
@@ -382,18 +383,18 @@ class SentenceIndex:
         return weighted
 
     def proportion(self, sentence_i: int, words: Sequence[WeightedWord]) -> float:
-        """Return how much of the total weight of the words a sentence has, in [0, 1]."""
+        """Compute which share of the words, by weight, a sentence has, in [0, 1]."""
         total = sum(word.weight for word in words) or 1.0
         return min(1.0, sum(word.weight for word in words if word.key in self.keys[sentence_i]) / total)
 
     def closest(self, words: Sequence[WeightedWord], limit: int) -> list[tuple[int, float]]:
         """Find the sentences that share the most words with a query. Rare words count more.
 
-        The scores of sentences that are longer than the mean are lowered.
+        Sentences that are longer than the mean get a lower score.
 
         Args:
             words: The weighted words of the query. Words with the same key are counted only once.
-            limit: The largest number of sentences to return.
+            limit: Return at most this many sentences.
 
         Returns:
             The index of each sentence and its score in [0, 1], best first.
@@ -407,9 +408,9 @@ class SentenceIndex:
         return [(i, min(1.0, -score / total)) for score, i in ranked]
 
     def closeness(self, sentence_i: int, words: Sequence[WeightedWord]) -> float:
-        """Return the score in [0, 1] that `closest` uses to rank a sentence.
+        """Compute the score in [0, 1] by which `closest` ranks a sentence.
 
-        It is the weighted proportion of `words` that the sentence has, lowered for long sentences.
+        The score is the share of `words`, by weight, that the sentence has. It is lower for long sentences.
         """
         shared = {word.key: word.weight for word in words if word.key in self.keys[sentence_i]}
         total = sum(word.weight for word in words) or 1.0
@@ -418,7 +419,7 @@ class SentenceIndex:
 
 @lru_cache(maxsize=4)
 def index_of(texts: tuple[str, ...]) -> SentenceIndex:
-    """Return the index of some texts.
+    """Build the index of some texts.
 
     The last four indices are cached, because cases share sources and each source is read several times.
     """

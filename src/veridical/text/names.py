@@ -19,7 +19,7 @@ _CONNECTIVES = frozenset({"furthermore", "moreover", "meanwhile", "nonetheless",
 
 
 def is_name(text: str, span: Span) -> bool:
-    """Return whether the word at `span` is a name, such as an acronym, a capitalised word, or a word like "iPhone".
+    """Check whether the word at `span` is a name, such as an acronym, a capitalised word, or a word like "iPhone".
 
     A capitalised word at the beginning of a sentence is a name unless it is a common English word. A text that is all
     in capitals has no names.
@@ -48,6 +48,6 @@ def _is_all_capitals(text: str) -> bool:
 
 @cache
 def _common_stems() -> frozenset[str]:
-    """Return the stems of the 6,000 most frequent lower-case words of English Wikipedia articles."""
+    """Load the stems of the 6,000 most frequent lower-case words of English Wikipedia articles."""
     text = (files("veridical.text") / "common_words.txt").read_text("utf-8")
     return frozenset(map(stem, text.split()))

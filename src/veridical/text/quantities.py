@@ -1,7 +1,7 @@
 """Read numbers, dates, times, quantities, money and acronyms as values, so that "1.2 thousand" equals "1,200".
 
-The reader takes lower-case English text and uses regular expressions and tables. It does not look at the context, with
-one exception: a number in JSON or settings may have its unit at the end of its key ("price_eur": 40).
+The reader takes lower-case English text and uses regular expressions and tables. It ignores the context of a value,
+except that a number in JSON or settings may have its unit at the end of its key ("price_eur": 40).
 
 A value is treated as one word and compared as a whole, so "1,200" is never found in "1" and "200". A value *implies*
 everything that it supports in another text: "3 may 2021" implies "may 2021", "may" and "2021", and "5 km" implies the
@@ -68,7 +68,7 @@ _PARTS = {"half": 2, "quarter": 4, **{word: n for word, n in _ORDINAL.items() if
 
 
 def _any(words: Iterable[str]) -> str:
-    """Return a pattern for any of `words`, the longest first, as a tree of letters, which fails fast."""
+    """Build a pattern for any of `words`, the longest first, as a tree of letters, which fails fast."""
     tails: dict[str, list[str]] = {}
     for word in words:
         tails.setdefault(word[:1], []).append(word[1:])
@@ -141,7 +141,7 @@ _AMPM = rf"(?:[ap]m{_END}|[ap]\.{_SP}?m\.?{_END})"
 
 
 def _ends(number: str, between: str) -> str:
-    """Return a pattern for a range: `number`, `between`, `number`, each with an optional currency or unit."""
+    """Build a pattern for a range: `number`, `between`, `number`. Each number may have a currency or a unit."""
     first = rf"(?P<sign>{_CURRENCY})?(?P<a>{number})(?:{_GAP}?(?P<of_a>{_UNIT}))?"
     return rf"{first}{between}{_CURRENCY}?(?P<b>{number})(?![-–—][0-9])(?:{_GAP}?(?P<unit>{_UNIT}))?{_END}"
 
@@ -226,7 +226,7 @@ PATTERN = rf"(?=[0-9{_SYMBOLS}#.−–-]|{_OPENING}|[a-z]\.[a-z]|(?<=[_\"'])[a-z
 
 
 def fold(text: str) -> str:
-    """Convert `text` to lower case, and full-width forms and the digits of every script to ASCII.
+    """Lower-case `text`, and convert full-width forms and the digits of every script to ASCII.
 
     Every character keeps its position.
 
@@ -243,7 +243,7 @@ def fold(text: str) -> str:
 
 @cache
 def _digits() -> dict[int, str]:
-    """Return the translation table from digits and number signs of other scripts, and full-width forms, to ASCII."""
+    """Build the table that translates digits and number signs of other scripts, and full-width forms, to ASCII."""
     decimals = ((code, unicodedata.decimal(chr(code), None)) for code in range(0x660, 0x1FBFA))
     signs = {"٫": ".", "٬": ",", "￥": "¥", "￡": "£", "º": "°"}
     wide = {code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}
@@ -251,7 +251,7 @@ def _digits() -> dict[int, str]:
 
 
 def keys(word: str) -> tuple[str, ...]:
-    """Return the keys by which `word` is compared, best key first.
+    """Return the keys under which to look up `word` in another text, best key first.
 
     The word is a match of `PATTERN` or a plain word. A stop word has no keys.
     """
@@ -266,8 +266,8 @@ def implies(word: str) -> tuple[str, ...]:
 def ends(word: str) -> tuple[str, ...]:
     """Split a range such as "3 to 5 km" into the keys of its two ends.
 
-    This is useful because another text may state only one of the ends. The result is empty for other texts, and for
-    ranges with a dash.
+    This is useful because another text may state the ends separately. The result is empty for ranges with a dash, and
+    for any other word.
 
     >>> ends("1901 to 1911"), ends("3 to 5 km"), ends("1901-1911")
     (('n:1901', 'n:1911'), ('q:length:3000', 'q:length:5000'), ())
@@ -280,7 +280,7 @@ def ends(word: str) -> tuple[str, ...]:
 
 
 def is_value(word: str) -> bool:
-    """Return whether a lower-case word is a number, date, time or quantity, or contains a digit ("b12").
+    """Check whether a lower-case word is a number, date, time or quantity, or contains a digit ("b12").
 
     >>> is_value("300 m"), is_value("twelve"), is_value("tower")
     (True, True, False)
@@ -289,10 +289,9 @@ def is_value(word: str) -> bool:
 
 
 def keyed(word: str) -> tuple[int, str]:
-    """Return the position of the number in a value that follows a key, and the unit that the key states.
+    """For a value with its key, return the position of the number and the unit that the key names.
 
-    For any other word, the result is (0, ""). For an amount of money, the unit is "" if the key does not state the
-    currency.
+    The unit of an amount of money is "" if the key does not name the currency. Any other word gives (0, "").
 
     >>> keyed('duration_ms": 1500'[9:]), keyed('price": 40'), keyed("1500 ms")
     ((5, 'ms'), (8, ''), (0, ''))
@@ -312,7 +311,7 @@ def numeral(word: str) -> int:
 
 
 def in_sentence(word: str) -> str:
-    """Rewrite a value or a time stamp of a record as it would be written in a sentence, without note marks.
+    """Rewrite a value or time stamp from a record as in a sentence, without note marks.
 
     >>> in_sentence('eur": 40'), in_sentence('price": 40'), in_sentence("T19:05:00Z"), in_sentence("330¹ m")
     ('40 eur', '40', '19:05', '330 m')
@@ -640,4 +639,4 @@ _FORM_VALUES: dict[str, Callable[[re.Match[str]], Value]] = {
     "quantity": _quantity,
     "number": _number,
 }
-"""For each form of `_FORMS`, the function from its match to its value."""
+"""For each form of `_FORMS`, the function that converts a match to its value."""

@@ -25,17 +25,17 @@ def find_quote(text: str, quote: str, *, used: Iterable[Span] = (), min_similari
 
     * The first one ignores letter case, white space, types of quotation marks and dashes, the Unicode form of accents,
       and punctuation around the quote.
-    * The second one takes the most similar passage if it reaches `min_similarity`.
+    * The second one takes the most similar passage if its similarity is at least `min_similarity`.
 
-    What these two searches find always starts and ends at a word.
+    These two searches only find passages that start and end with a whole word.
 
     Args:
         text: The text to search.
         quote: The quote to find. An empty quote is never found. The tolerant searches need a letter or digit in the
             quote.
         used: The spans of `text` that the occurrence must not overlap.
-        min_similarity: The lowest similarity that is accepted, in (0, 1]. It is the normalised insertion-deletion
-            similarity of quote and passage, ignoring the same differences as the first tolerant search.
+        min_similarity: The lowest similarity to accept, in (0, 1]. The similarity of quote and passage is their
+            normalised insertion-deletion similarity. It ignores the same differences as the first tolerant search.
 
     Returns:
         The span of the occurrence, or None if there is no occurrence.
@@ -61,7 +61,7 @@ def find_quote(text: str, quote: str, *, used: Iterable[Span] = (), min_similari
 
 
 def _occurrences(text: str, quote: str, taken: Sequence[Span]) -> Iterator[int]:
-    """Yield the start of each occurrence of `quote` in `text` that overlaps none of `taken`, a `union`, in order."""
+    """Find where `quote` occurs in `text` without overlapping a `taken` span (a `union`), in order."""
     start = text.find(quote)
     while start >= 0:
         others = overlapping(taken, Span(start, start + len(quote)))
@@ -80,7 +80,7 @@ def _folded_character(character: str) -> str:
 
 
 def _folded(text: str) -> tuple[str, list[int]]:
-    """Fold `text` for comparison; also return, for each folded character, its offset in `text`."""
+    """Fold `text` for comparison, and return the offset in `text` of each folded character."""
     characters: list[str] = []
     offsets: list[int] = []
     space = True
@@ -126,8 +126,9 @@ class _FoldedText:
         return self.folded[bisect_left(self.offsets, span.start) : bisect_left(self.offsets, span.end)]
 
     def at_words(self, start: int, end: int) -> Span | None:
-        """Return the span of the folded characters `start` to `end`, or None unless it begins and ends with a whole
-        word.
+        """Return the span of the folded characters `start` to `end`.
+
+        The result is None if the span does not begin and end with a whole word.
         """
         first, last = self.offsets[start], self.offsets[end - 1] + 1
         if end < len(self.offsets) and self.offsets[end] < last:

@@ -17,8 +17,9 @@ class Recent(Generic[K, V]):
     """Caches values by key, and drops the least recently used values first. You can share it between threads.
 
     Args:
-        most: The largest sum of the sizes of all values. The latest value is kept even if it is larger.
-        count: The largest number of values. This limits the memory for short texts, whose values still take kilobytes.
+        most: All values together may have at most this size. The latest value is kept even if it is larger.
+        count: At most this many values are kept. This limits the memory for short texts, whose values still take
+            kilobytes.
 
     >>> lengths: Recent[str, int] = Recent(most=10)
     >>> [lengths.get(text, len(text), lambda: len(text)) for text in ("abc", "abcdef", "abc", "ab")]

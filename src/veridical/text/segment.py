@@ -58,7 +58,7 @@ _QUICK = rf"(?>{_ASCII_WORD.pattern})(?!['.,]?[^\x00-\x7f])"  # an ASCII word th
 def _word_pattern(marked: bool = True) -> re.Pattern[str]:
     """Return the pattern of a word. In ASCII text it finds the same words as `_ASCII_WORD`.
 
-    Set `marked` to False for text without combining marks and scripts without spaces: the pattern is then shorter.
+    Set `marked` to False for a shorter pattern if the text has neither combining marks nor scripts without spaces.
     """
     mark = f"[{marks()}\u200c\u200d]" if marked else ""
     letter = rf"(?:[^\W_{UNSPACED}]{mark}*)" if marked else r"[^\W_]"
@@ -73,7 +73,7 @@ def _pattern_for(text: str) -> re.Pattern[str]:
 
 
 def words(text: str) -> list[Span]:
-    """Return the words of `text`, in order.
+    """Find the words of `text`, in order.
 
     A word consists of letters, digits and combining marks, and may contain apostrophes. The points and commas inside a
     number are part of the number. Other punctuation, symbols, emoji and underscores are not words.
@@ -94,7 +94,7 @@ def word_forms(text: str) -> list[str]:
 
 
 def has_words(text: str) -> bool:
-    """Return whether `text` contains a word. The text is read only up to its first word.
+    """Check whether `text` contains a word. The text is read only up to its first word.
 
     >>> has_words("… _ 7"), has_words("…!")
     (True, False)
@@ -164,11 +164,11 @@ _HEADING = re.compile(r"\s*+(?:\#{1,6}\s|(?P<bold>\*\*|__)(?:(?!(?P=bold)).)++(?
 
 
 def sentences(text: str) -> list[Span]:
-    """Return the sentences of `text`, in order, without the white space around them.
+    """Split `text` into sentences, in order. Only the white space around them is left out.
 
-    Nothing else is left out. A heading or list item begins a new sentence, and the last sentence needs no full stop.
-    Closing quotation marks, brackets, reference marks ("[3]") and emoji right after a full stop are part of the
-    sentence. The sentences of recent texts are cached.
+    A heading or list item begins a new sentence, and the last sentence needs no full stop. Closing quotation marks,
+    brackets, reference marks ("[3]") and emoji right after a full stop are part of the sentence. The sentences of
+    recent texts are cached.
 
     >>> text = "Dr. Smith paid approx. 3.5 million. Did it help? Yes"
     >>> [s.of(text) for s in sentences(text)]
@@ -197,7 +197,7 @@ def _sentences(text: str) -> list[Span]:
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each run of lines without a hard break between them, trimmed of white space."""
+    """Find the start and end of each run of lines without a hard break between them, trimmed of white space."""
     start = position = 0
     hard = False
     for line in text.splitlines(keepends=True):
@@ -221,9 +221,9 @@ def _trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _ends_sentence(text: str, start: int, match: re.Match[str], last: int, cased: bool) -> bool:
-    """Return whether the stop in `match` ends the sentence that began at `start`, in a block that ends at `last`.
+    """Check whether the stop in `match` ends the sentence that began at `start`, in a block that ends at `last`.
 
-    `cased` tells whether the text has any capitals; without them, a small letter may open a sentence.
+    `cased` tells whether the text has any capitals. In a text without capitals, a small letter may open a sentence.
     """
     if match["wide"] is not None:
         after = text[match.end() : match.end() + 1]
@@ -247,7 +247,7 @@ def _ends_sentence(text: str, start: int, match: re.Match[str], last: int, cased
 
 
 def _full_stop_ends(text: str, start: int, stop: int, word: str, cased: bool) -> bool:
-    """Return whether the full stop at `stop`, before `word`, ends a sentence, not an abbreviation or list number."""
+    """Check whether the full stop at `stop`, before `word`, ends a sentence, not an abbreviation or list number."""
     if stop - start <= 8 and _MARK.fullmatch(text, start, stop):
         return False
     near = max(start, stop - _NEAR)

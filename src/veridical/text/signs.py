@@ -1,7 +1,7 @@
 """Read the punctuation and symbols between the words of a text, such as "<", "-" before a number, "++", "✓" and "$".
 
 Use this module to tell whether two texts have the same words but different symbols between them. Differences in
-typography are ignored: dashes, quotation marks, full-width forms, soft hyphens, Markdown, "<=" and "≤".
+typography are ignored: dashes, quotation marks, full-width forms, soft hyphens, Markdown, and "<=" for "≤".
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _plain(match: re.Match[str]) -> str:
 
 
 def _in_plain(given: str) -> tuple[str, array[int] | None]:
-    """Return a text in plain typography and, if it differs, the positions of its characters in the text as given."""
+    """Convert a text to plain typography. If this changes the text, return where each character was before."""
     if given.isascii() and "&" not in given and "[" not in given:
         return given, None
     parts: list[str] = []
@@ -133,9 +133,10 @@ _NONE = Gap()
 def _occurrences(
     gap: str, before: bool, after: bool, before_number: bool, after_number: bool
 ) -> Iterator[tuple[str, str, int, int]]:
-    """Yield the part of a `Gap`, the sign, its start and its end for each sign of `gap`.
+    """Find each sign in `gap`: its part of a `Gap`, the sign itself, its start and its end.
 
-    `before` and `after` tell whether there is a word, `before_number` and `after_number` whether it is a number.
+    `before` and `after` tell whether there is a word on that side, `before_number` and `after_number` whether that word
+    is a number.
     """
     gap = _ITEM.sub(lambda item: " " * len(item[0]), gap)
     for match in _SIGN.finditer(gap):
@@ -205,15 +206,15 @@ class SignedText:
         return self._given(self.words[first].start, self.words[last].end)
 
     def signs(self, i: int, part: str) -> Span | None:
-        """Return the span of the symbols before word `i` that form one part of its `Gap`, or None if there are none."""
+        """Find the span of the symbols before word `i` that form one part of its `Gap`, or None if there are none."""
         found = [(start, end) for each, _, start, end in _occurrences(*self._around(i)) if each == part]
         offset = self.words[i - 1].end if i else -1
         return self._given(found[0][0] + offset, found[-1][1] + offset) if found else None
 
     def occurrences(self, forms: Sequence[str], most: int = 100) -> Iterator[int]:
-        """Yield the indices of the words at which the sequence of words `forms` begins.
+        """Find where the sequence of words `forms` begins, as indices of words.
 
-        At most `most` indices are yielded.
+        The search ends after `most` indices.
         """
         wanted = f" {' '.join(forms)} "
         at = i = 0
@@ -231,9 +232,9 @@ class SignedText:
         return Span(self._origins[start], max(self._origins[end], self._origins[start] + 1))
 
     def _around(self, i: int) -> tuple[str, bool, bool, bool, bool]:
-        """Return the characters before word `i`, and for both sides whether there is a word and whether a number.
+        """Return the characters before word `i`, and for both sides whether there is a word and whether it is a number.
 
-        A line break stands before the first word: what follows may be the mark of a list item.
+        Before the first word, a line break is added, because the characters may be the mark of a list item.
         """
         before, after = i > 0, i < len(self.words)
         start = self.words[i - 1].end if before else 0
@@ -258,10 +259,10 @@ _CODE = re.compile(r"[A-Z][A-Za-z]?|[A-Z]{1,4}|[A-Z][A-Za-z]?[0-9]")  # "C" of "
 
 
 def contradicts(gap: Gap, other_gap: Gap, before: str, after: str) -> str | None:
-    """Tell whether two texts contradict each other by the symbols between two words that both of them have.
+    """Check whether two texts contradict each other in the symbols between two words that both texts have.
 
-    If only one of the texts has a symbol there, this is a contradiction only if the word means something else without
-    it.
+    If only one of the texts has a symbol there, the texts contradict each other only if the word means something else
+    without the symbol.
 
     Args:
         gap: The symbols in one text.
@@ -292,7 +293,7 @@ def contradicts(gap: Gap, other_gap: Gap, before: str, after: str) -> str | None
 
 
 def _is_dash(one: str, other: str, before: str, after: str) -> bool:
-    """Check whether one of two operators is a dash, a hyphen or a slash in a text, not a sign of arithmetic."""
+    """Check whether one of two operators is only a dash, a hyphen or a slash in a text, not a sign of arithmetic."""
     if not {one, other} & {"-", "/"}:
         return False
     arithmetic = any(len(word) == 1 or word[:1].isdigit() for word in (before, after))

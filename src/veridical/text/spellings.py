@@ -1,6 +1,6 @@
 """Find words that two texts write differently: with a hyphen, with a space, or shortened ("Lib Dems").
 
-All texts must be in lower case. The pairs of words of a text are indexed once, so that finding takes linear time.
+All texts must be in lower case. Each text is indexed once by its pairs of words, so searches take linear time.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _MOST = 64  # pairs with the same beginnings that an abbreviation is compared wi
 
 
 def adjacent_words(text: str, known: Container[str]) -> Iterator[tuple[str, str]]:
-    """Yield pairs of neighbouring words of `text` that are both in `known`.
+    """Find pairs of neighbouring words in `text` that are both in `known`.
 
-    The two words must be separated by a hyphen or a space only.
+    Only a hyphen or a space may lie between the two words.
     """
     for (a, end, _), (b, _, start) in pairwise((m[0], m.end(), m.start()) for m in _LETTER_RUN.finditer(text)):
         if start == end + 1 and text[end] in _JOINS and a in known and b in known:
@@ -51,7 +51,7 @@ class WordPairs:
                     alike.setdefault(pair, start)
 
     def splits(self, word: str, known: Container[str]) -> Iterator[tuple[str, str, int]]:
-        """Yield the ways to split `word` into two known words that the text writes with a hyphen or a space between.
+        """Split `word` into two known words that the text joins by a hyphen or a space, in every possible way.
 
         Each result is a triple of the first part, the second part, and the position in the text.
 
@@ -66,9 +66,9 @@ class WordPairs:
                 yield a, b, start
 
     def abbreviation(self, a: str, b: str) -> Span | None:
-        """Return the span of a two-word name in the text that the words `a b` abbreviate, or None if there is none.
+        """Find the span of a two-word name in the text that the words `a b` abbreviate, or None if there is none.
 
-        It can also be the other way round, so that the name in the text abbreviates `a b`.
+        The name in the text may also be the shorter one, which abbreviates `a b`.
 
         >>> WordPairs("the liberal democrats").abbreviation("lib", "dems")
         Span(start=4, end=21)

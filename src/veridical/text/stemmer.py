@@ -151,6 +151,6 @@ def _step_2(word: str) -> str:
 
 
 def _without_suffix(word: str, suffixes: tuple[str, ...]) -> tuple[str, str]:
-    """Return a word without the first of the suffixes that fits, and this suffix, which is empty if none fits."""
+    """Remove the first suffix that fits from a word, and return the rest and the suffix (empty if none fits)."""
     suffix = next(filter(word.endswith, suffixes)) if word.endswith(suffixes) else ""
     return word.removesuffix(suffix), suffix

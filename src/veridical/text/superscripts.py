@@ -18,9 +18,10 @@ _BASE = re.compile(
 
 
 def is_note_mark(before: str, text: str) -> bool:
-    """Return whether superscript text right after `before` is a note mark.
+    """Check whether superscript text right after `before` is a note mark.
 
-    A number after punctuation, a word or a number is a note mark, unless the two form a power of ten or two.
+    A number after punctuation, a word or another number is a note mark. After 10, 2, a closing bracket, or a unit or
+    variable of at most three letters, the number is a power.
 
     >>> [is_note_mark(*each) for each in (("It is 330", "1"), ("It has 10", "6"), ("the tower", "2"), ("1", "st"))]
     [True, False, True, False]
@@ -32,7 +33,7 @@ def is_note_mark(before: str, text: str) -> bool:
 
 
 def raised(before: str, text: str) -> str:
-    """Return superscript text right after `before` as plain text.
+    """Convert superscript text right after `before` to plain text.
 
     Powers are written with superscript digits, and note marks are removed.
 
@@ -46,7 +47,7 @@ def raised(before: str, text: str) -> str:
 
 
 def without_mark(word: str) -> str:
-    """Return a word of a plain text without the note mark at its end.
+    """Remove the note mark at the end of a word of a plain text.
 
     >>> without_mark("tower²"), without_mark("330¹"), without_mark("m²"), without_mark("10⁶")
     ('tower', '330', 'm²', '10⁶')

@@ -9,13 +9,13 @@ __all__ = ["CURRENCIES", "CURRENCY_CODES", "CURRENCY_SIGNS", "KEY_UNITS", "UNITS
 _SIGNS = "us$ usd, $ usd, a$ aud, c$ cad, nz$ nzd, hk$ hkd, s$ sgd, r$ brl, £ gbp, € eur, ¥ jpy, ₹ inr, ₩ krw, ₽ rub, "
 _SIGNS += "₺ try, ₴ uah, ₪ ils, ₫ vnd, ₦ ngn, ₱ php, ฿ thb, rs inr, rs. inr"
 CURRENCY_SIGNS = dict(pair.split() for pair in _SIGNS.split(", "))
-"""The code of the currency of each sign."""
+"""The code of the currency that each sign stands for, such as "usd" for "$"."""
 CURRENCY_CODES = tuple(
     "usd eur gbp jpy inr cny chf aud cad nzd hkd sgd sek nok dkk krw pln brl zar mxn".split()  # noqa: SIM905
 )
-"""The codes that are read as such in texts."""
+"""The currency codes that are recognised in texts."""
 CURRENCIES = frozenset({*CURRENCY_SIGNS.values(), *CURRENCY_CODES})
-"""The codes of all currencies that the keys distinguish ("q:usd:5")."""
+"""The codes of all currencies that can occur in the key of a value, such as "q:usd:5"."""
 
 # Spellings of a unit = the dimension and the size in base units, as an exact fraction; "|" before another meaning.
 _UNIT_TABLE = """
@@ -91,7 +91,7 @@ swiss_franc swiss_francs = chf 1
 pound pounds = gbp 1 | mass 45359237/100000
 """
 UNITS: dict[str, list[tuple[str, Fraction]]] = {}
-"""For each spelling of a unit its meanings: the dimension or currency, and the size in base units."""
+"""What each spelling of a unit can mean: a dimension or currency, and how many base units it has."""
 for _line in _UNIT_TABLE.split("\n"):
     _names, _, _meanings = _line.partition(" = ")
     for _name in _names.split():
@@ -112,4 +112,4 @@ KEY_UNITS |= {"s": "sec", "percentage": "percent", "c": "°c", "celsius": "°c",
 _MONEY_KEYS = "amount balance bill budget charge cost costs deposit discount fare fee fees income payment price prices "
 _MONEY_KEYS += "refund rent revenue salary sales spend subtotal tax total wage"
 KEY_UNITS |= dict.fromkeys(_MONEY_KEYS.split(), "")
-"""The unit in `UNITS` of a key, by the end of the key; "" for money without a currency."""
+"""The unit in `UNITS` that the end of a record's key names, or "" for money without a currency."""

@@ -40,7 +40,7 @@ majority/minority minimum/maximum victory/defeat success/failure profit/loss
 enemy/ally friend/enemy beginning/end entrance/exit
 """
 ANTONYM_PAIRS = tuple((first, second) for first, _, second in (pair.partition("/") for pair in _PAIRS.split()))
-"""Pairs of a word and its opposite in the same form; a word may be in several pairs."""
+"""Pairs of a word and its opposite in the same grammatical form. A word may be in several pairs."""
 
 _SIMILAR = """
 increase increased increases increasing rise rose risen rises rising grow grew grown grows growing gain gained
@@ -77,7 +77,7 @@ sell sold sells selling
 build built builds create created creates found founded establish established
 """
 SIMILAR: dict[str, frozenset[str]] = {}
-"""For words with opposites, the words that can have the same meaning."""
+"""For each word that has an opposite, the words that can mean the same."""
 for _group in _SIMILAR.split("/"):
     for _word in _group.split():
         SIMILAR[_word] = SIMILAR.get(_word, frozenset()) | frozenset(_group.split())
