@@ -1,6 +1,6 @@
-"""Run the program `veridical`, also as `python -m veridical`.
+"""Run the program `veridical`, which you can also start as `python -m veridical`.
 
-If you import this module, only the standard library is loaded. `main` imports the rest.
+Importing this module loads only the standard library. `main` imports the rest.
 """
 
 import sys
@@ -8,13 +8,13 @@ import traceback
 from contextlib import suppress
 
 INTERNAL_ERROR = 70
-"""The exit code of an error that is a bug or a broken installation (EX_SOFTWARE of sysexits.h); 1 means "flagged"."""
+"""Exit code for a bug or a broken installation (EX_SOFTWARE in sysexits.h). It is not 1, because 1 means "flagged"."""
 
 
 def main() -> int:
-    """Run the command line and return its exit code.
+    """Run the command line and return the exit code.
 
-    If an unexpected error occurs, its traceback is printed.
+    If an unexpected error occurs, the traceback is printed and the exit code is `INTERNAL_ERROR`.
     """
     try:
         from veridical.cli import main as run

@@ -1,1 +1,1 @@
-"""Files and wire forms: texts of documents, rows of tables, conversations, JSON."""
+"""Read documents, tables, conversations and JSON, and write files and JSON."""

@@ -28,15 +28,15 @@ __all__ = ["LABELS", "LAYOUTS", "Columns", "Layout", "as_case", "own_case", "own
 _CASE_FIELDS = {field.name for field in fields(Case)} | {TAG}
 _SOURCE_FIELDS = {field.name for field in fields(Source)}
 LABELS = ("label", "hallucinated", "is_hallucinated", "hallucination", "spans", "document")
-"""Names of columns of labelled data, which are left out of a case."""
+"""Columns that labelled data often has in addition to the case. They are left out of the case."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The columns that a tool uses, with alternatives for the response, the sources and the question, best first.
+    """The column names that a tool uses for the response, the sources and the question, best first.
 
-    A name with dots can be the name of a column, or a path through objects. The objects may also be JSON text in a
-    cell.
+    A name with dots is either the name of a column or a path into nested objects. The objects may also be JSON text in
+    a cell.
     """
 
     name: str
@@ -98,13 +98,13 @@ _PARTS = {name for layout in LAYOUTS for name in (*layout.responses, *layout.sou
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Names the columns to read from rows. Columns without a name here are recognised by their names (`LAYOUTS`).
+    """Which column holds which part of a case. Columns that you do not name are recognised by usual names (`LAYOUTS`).
 
     Attributes:
         response: The column of the response.
         sources: The columns of the sources. Each contains a text or a list of texts.
         must_cover: The columns of sources that the response has to cover. Each contains a text or a list of texts.
-        id: The column of the row's id. Default: the id is the number of the row.
+        id: The column of the row's id. Default: the column `id` if there is one, or else the number of the row.
         question: The column of the question that the response answers.
         group: The column by which results are grouped.
     """
@@ -124,7 +124,7 @@ class Columns:
 
     @property
     def maps(self) -> bool:
-        """Whether any column but the group is named."""
+        """Whether you named any column other than the one of the group."""
         return any((self.response, self.sources, self.must_cover, self.id, self.question))
 
     def is_own_case(self, row: Mapping[str, Any]) -> bool:
@@ -132,19 +132,19 @@ class Columns:
         return not self.maps and "response" in row and set(row) <= {*_CASE_FIELDS, *LABELS, self.group}
 
     def needed(self, names: Iterable[str]) -> list[str]:
-        """Return the columns of a table that contain a part of a case, or may contain one."""
+        """Select the columns of a table that contain or may contain a part of a case."""
         wanted = _RECOGNISED | {part for name in self.named for part in (name, name.partition(".")[0])}
         return [name for name in names if name in wanted or name.partition(".")[0] in wanted]
 
     def resolve(self, row: Mapping[str, Any], known: str | None = None) -> tuple[Columns, str | None]:
-        """Find the column of each part of a case in a row, and return these columns with the name of the layout.
+        """Find the columns of a row that hold the parts of a case, and the name of the layout.
 
-        The name is None if the layout is Veridical's own. If several layouts or columns fit, those with values are
-        preferred to those that are empty in this row.
+        The name is None for Veridical's own layout. If several layouts or columns fit, those with values in this row
+        are preferred to those that are empty.
 
         Args:
             row: The values of the row, by column.
-            known: The layout of the rows before, which is tried first.
+            known: The layout of earlier rows, which is tried first.
 
         Raises:
             InputError: A named column is missing, or the response is neither named nor recognised.
@@ -175,7 +175,7 @@ class Columns:
         return ours, None
 
     def describe(self) -> str:
-        """Return one line that says which column contains which part.
+        """Describe in one line which column contains which part.
 
         >>> Columns("answer", ("contexts",), question="question").describe()
         "response 'answer', sources 'contexts', question 'question'"
@@ -188,9 +188,9 @@ _MISSING = object()
 
 
 def value_at(row: Mapping[str, Any], name: str) -> Any:
-    """Return the value of a column, or the value at a path through objects.
+    """Look up the value in a column, or the value at a path into nested objects.
 
-    A field of a null object is null. If the path leads through a list, the result is a list.
+    A field of null is null. If the path leads through a list of objects, the result is a list with one value for each.
 
     Raises:
         KeyError: There is no such column or path.
@@ -214,7 +214,7 @@ def value_at(row: Mapping[str, Any], name: str) -> Any:
 
 
 def _opened(value: Any) -> Any:
-    """Return the JSON object in a text; any other value as it is."""
+    """Parse a text that is a JSON object. Return any other value unchanged."""
     if isinstance(value, str) and value.startswith("{"):
         try:
             return parse(value)
@@ -232,7 +232,7 @@ def _get(row: Mapping[str, Any], name: str) -> Any:
 
 
 def _first(row: Mapping[str, Any], names: Iterable[str], filled: bool = False) -> str | None:
-    """Return the first of `names` that has a value; without one the first that exists, unless it must be `filled`."""
+    """Return the first of `names` that has a value, or else the first that exists (None if `filled` is set)."""
     exists = None
     for name in names:
         try:
@@ -252,13 +252,13 @@ def _is_empty(value: object) -> bool:
 def as_case(
     row: Mapping[str, Any], columns: Columns, *, default_id: str, notes: Counter[str] | None = None
 ) -> tuple[Case, str | None]:
-    """Return the case in a row, and the group of the row, or None if it has no group.
+    """Build a case from a row. Return the case and the group of the row, or None if the row has no group.
 
     Args:
         row: The values of the row, by column.
-        columns: The columns that contain the case, after `Columns.resolve`.
+        columns: The columns that contain the case, as `Columns.resolve` found them.
         default_id: The id for a case whose row has no id.
-        notes: A counter to which the kinds of content that are left out are added.
+        notes: Counts how often each kind of content is left out.
 
     Raises:
         InputError: The row lacks a column, or a column contains something other than texts.
@@ -288,7 +288,7 @@ def as_case(
 def own_case(
     row: Mapping[str, Any], columns: Columns, *, default_id: str, notes: Counter[str]
 ) -> tuple[Case, str | None]:
-    """Return the case that a JSON object describes, and its group.
+    """Build a case from a JSON object in Veridical's own form. Return the case and its group.
 
     Raises:
         InputError: The object does not describe a case.
@@ -297,14 +297,15 @@ def own_case(
 
 
 def own_turns(row: Mapping[str, Any], columns: Columns, *, default_id: str) -> list[Case]:
-    """Return a case for each assistant turn in a JSON object that is a conversation."""
+    """Build a case for each assistant turn in a JSON object that is a conversation."""
     return decode_cases(_own_body(row, columns, Counter()), default_id=default_id)
 
 
 def _own_body(row: Mapping[str, Any], columns: Columns, notes: Counter[str]) -> dict[str, Any]:
-    """Return a case in Veridical's own form without what is no part of it.
+    """Remove from a JSON object the fields that are not part of a case or conversation.
 
-    Unknown fields stay if they look like a misspelt one, or if the case has no sources: then one of them may hold them.
+    In a case, an unknown field stays if its name looks misspelt, or if there is no field `sources`, because the unknown
+    field may then hold the sources.
     """
     body = dict(row)
     known = {TAG, *CONVERSATION_FIELDS, *_PARTS} if "messages" in row else _CASE_FIELDS
@@ -347,7 +348,7 @@ def _name(value: object, column: str | None) -> str:
 
 
 def _sources(row: Mapping[str, Any], column: str, must_cover: bool, notes: Counter[str]) -> Iterator[dict[str, Any]]:
-    """Yield the sources in a column; their default id is its name, with a number if it holds a list."""
+    """Yield the sources in a column. A source without an id gets the column's name, with a number in a list."""
     value = _get(row, column)
     if isinstance(value, str):
         listed: list[Any] | None = list_in(value)
@@ -368,7 +369,7 @@ def _sources(row: Mapping[str, Any], column: str, must_cover: bool, notes: Count
 
 
 def source_fields(item: Any) -> Any:
-    """Turn a document of another tool into a source, even if its text is not in a field called `text`.
+    """Convert a document of another tool to the fields of a source, if its text is not in a field called `text`.
 
     Any other value is returned unchanged.
 
@@ -383,7 +384,7 @@ def _is_document(item: object) -> bool:
 
 
 def _document(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a source from an object: ours, or a document of another tool; its other fields become metadata."""
+    """Convert an object (ours, or a document of another tool) to the fields of a source. The rest becomes metadata."""
     inner = next((item[name] for name in _AROUND if isinstance(item.get(name), Mapping)), None)
     if inner is not None:
         id = item.get("id", item.get("_id"))

@@ -1,9 +1,9 @@
-"""Read conversations as cases, with one case for each turn of the assistant.
+"""Turn conversations into cases, one for each turn of the assistant.
 
-The messages can have the forms of OpenAI, Anthropic, LangChain and others. Each turn is checked against the passages,
-the tool results and the statements of the user before it. You can choose which part of the system message is evidence,
-too. Earlier turns of the assistant are not evidence by default. Questions and requests state nothing, so they are
-removed from what the user said.
+The messages can have the forms of OpenAI, Anthropic, LangChain and others. Each turn is checked against the evidence
+before it: passages, tool results and what the user stated. Questions and requests of the user are left out, because
+they state nothing. You can also choose a part of the system message as evidence. Earlier turns of the assistant are not
+evidence by default.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ _REFERS = re.compile(r"\b(?:it|its|they|them|their|he|him|his|she|her|this|that|
 
 @dataclass(slots=True)
 class _Message:
-    """One message: its role, texts, calls of tools by id, and evidence and citations as (name, text)."""
+    """One message, with its role, texts and tool calls (by id). Evidence and citations are pairs (name, text)."""
 
     role: str
     texts: list[str] = field(default_factory=list)
@@ -113,7 +113,7 @@ def is_tag(system: object) -> bool:
 
 
 def named_messages(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Rename the entry `conversations` of a JSON object, the name that ShareGPT uses, to `messages`."""
+    """Rename the field `conversations` (ShareGPT's name) of a JSON object to `messages`."""
     if "messages" in document or not isinstance(document.get("conversations"), list):
         return document
     return {"messages" if name == "conversations" else name: value for name, value in document.items()}
@@ -131,10 +131,10 @@ def read_conversation(
 ) -> list[Case]:
     """Make a case from each assistant turn that contains text, in order.
 
-    The id of a case consists of `id` and the number of its message. Its `question` is the user's last question. If this
-    question is elliptical ("And for children?"), the previous question is put before it.
+    The id of a case consists of `id` and the number of the message. The `question` of a case is the user's last turn.
+    If that turn cannot be understood alone ("And for children?"), the user's turn before is put in front.
 
-    Messages may have `sources` of their own. These are evidence for all turns that follow. If a user's message contains
+    Messages may have `sources` of their own, which are evidence for all turns that follow. If a user's message contains
     a retrieved context in the form of a known prompt (`io.prompt_context`), this context is evidence, too.
 
     Args:
@@ -145,8 +145,8 @@ def read_conversation(
         system: The part of system messages that is evidence: "none", "all", or the name of a tag. The tag "context",
             for example, stands for the text between <context> and </context>, or for the context of a known prompt.
         assistant: Whether earlier assistant turns are evidence, too.
-        only_last: Whether to return only the last assistant turn.
-        prompt: A system message before the first message, with the number 0, as a text or a list of blocks.
+        only_last: Whether to return only the case of the last assistant turn.
+        prompt: A system message to put before the first message, as a text or a list of blocks. Its number is 0.
 
     Raises:
         InputError: A message has an unknown form, no assistant turn contains text, or `system` is not a tag.
@@ -178,7 +178,7 @@ def coming_turn(
     evidence_roles: Collection[str] = (),
     markers: Sequence[Marker] = (),
 ) -> Case:
-    """Make the case for the assistant turn that comes next after `messages`, with an empty response.
+    """Make the case for the assistant's next turn after `messages`, with an empty response.
 
     System messages are read as by `read_conversation` with `system="context"`.
 
@@ -186,7 +186,7 @@ def coming_turn(
         messages: The conversation so far, as in `read_conversation`.
         id: The id of the case.
         sources: The passages that the turn may rest on.
-        evidence_roles: Further roles whose messages are evidence as a whole.
+        evidence_roles: Further roles. All that their messages say is evidence.
         markers: Markers that find the context in prompts of your own.
 
     >>> coming_turn([("docs", "It is red."), ("user", "Which colour?")], evidence_roles=["docs"]).sources[0].text
@@ -238,12 +238,12 @@ class _Reader:
             self.evidence.append(Source(unique, text))
 
     def case(self, number: int, response: str) -> Case:
-        """Return the case of a response in message `number`."""
+        """Make the case of a response in message `number`."""
         id, history = f"{self.id} message {number}", tuple(self.history)
         return Case(id, response, tuple(self.evidence), _question(history), history)
 
     def read(self, number: int, given: Any) -> None:
-        """Read a message: what it adds to the evidence, then its text by its role."""
+        """Read a message: first what it adds to the evidence, then its text, according to the role."""
         try:
             message, own_sources = _message(given, self.evidence_roles), list(_own_sources(given))
         except InputError as error:
@@ -284,7 +284,7 @@ class _Reader:
                 self.add("assistant", number, answer)
 
     def _read_user(self, number: int, text: str) -> str:
-        """Read the text of a user, and return it without the context that it holds."""
+        """Read the text of a user's message. Return the text without a retrieved context in it."""
         context = context_of(text, self.markers)
         if context:
             self.add("user", number, *context.passages)
@@ -295,7 +295,7 @@ class _Reader:
 
 
 def _values(arguments: Any, result: str) -> str:
-    """Return the arguments of a call that its result does not repeat, as JSON; "" if none is left.
+    """Select the arguments of a call that the result does not repeat, as JSON. Return "" if none is left.
 
     Texts of several words, or of more than 100 characters, are left out, because they may be claims.
 
@@ -315,7 +315,7 @@ def _values(arguments: Any, result: str) -> str:
 
 
 def _value_texts(value: Any) -> Iterator[str]:
-    """Yield the numbers and short texts of one word in JSON, as texts."""
+    """Yield the numbers and the short one-word texts in JSON, as texts."""
     if isinstance(value, Mapping | list | tuple):
         for each in value.values() if isinstance(value, Mapping) else value:
             yield from _value_texts(each)
@@ -324,7 +324,7 @@ def _value_texts(value: Any) -> Iterator[str]:
 
 
 def _only_values(value: Any, texts: Collection[str]) -> Any:
-    """Return JSON with only the values in `texts`, and without what is then empty; None for nothing."""
+    """Keep only the values in `texts`, and drop objects and lists that become empty. Return None if nothing is left."""
     if isinstance(value, Mapping):
         items = {str(name): kept for name, each in value.items() if (kept := _only_values(each, texts)) is not None}
         return items or None
@@ -334,7 +334,7 @@ def _only_values(value: Any, texts: Collection[str]) -> Any:
 
 
 def _repeated(values: Iterable[str], text: str) -> set[str]:
-    """Return the values that `text` has as whole words, in one pass over `text`.
+    """Find the values that occur in `text` as whole words, in one pass over `text`.
 
     >>> sorted(_repeated(["5", "-5", "2024-05-20", "7"], "3-5 on 2024-05-20, not 77"))
     ['2024-05-20', '5']
@@ -361,7 +361,7 @@ def _get(item: Any, name: str) -> Any:
 
 
 def _items(value: Any, name: str) -> Sequence[Any]:
-    """Return a list of the field `name`, empty if it is missing; raise `InputError` for anything else."""
+    """Return the list in the field `name`, or () for None. Raise `InputError` for anything but a list."""
     if value is None:
         return ()
     if isinstance(value, str | bytes) or not isinstance(value, Sequence):
@@ -410,7 +410,7 @@ def _message(given: Any, evidence_roles: Collection[str] = ()) -> _Message:
 
 
 def _read_grounding(given: Any, message: _Message) -> None:
-    """Add what a reply rests on: the chunks of Gemini's grounding, the documents and citations of Cohere's replies."""
+    """Add what a reply rests on: the chunks of Gemini's grounding, or the documents and citations of Cohere."""
     grounding = _get(given, "groundingMetadata") or _get(given, "grounding_metadata")
     for chunk in _items(_get(grounding, "groundingChunks") or _get(grounding, "grounding_chunks"), "groundingChunks"):
         context = _get(chunk, "retrievedContext") or _get(chunk, "retrieved_context") or _get(chunk, "web")
@@ -424,7 +424,7 @@ def _read_grounding(given: Any, message: _Message) -> None:
 
 
 def _document(document: Any) -> tuple[str, str]:
-    """Return the name and the text of one of Cohere's documents, whose fields may be in another object."""
+    """Return the name and the text of one of Cohere's documents, whose fields may be in a nested object."""
     inner = next((found for name in ("document", "data", "tool_output") if (found := _get(document, name))), document)
     if inner is not document and isinstance(inner, Mapping) and "data" in inner:
         inner = inner["data"]
@@ -434,7 +434,7 @@ def _document(document: Any) -> tuple[str, str]:
 
 
 def _read_item(item: Any, kind: str, message: _Message) -> None:
-    """Sort an item of OpenAI's responses into calls and evidence: its output, or the passages of a search in files."""
+    """Read an item of OpenAI's responses: a call, and as evidence its output or the passages of a file search."""
     call_id = str(_get(item, "call_id") or _get(item, "id") or "tool")
     if kind.endswith("_call"):
         message.add_call(call_id, _get(item, "name") or kind.removesuffix("_call"), item)
@@ -445,7 +445,7 @@ def _read_item(item: Any, kind: str, message: _Message) -> None:
 
 
 def _read_content(content: Any, message: _Message) -> None:
-    """Sort the blocks of a message into texts, calls and evidence; blocks without a text, such as images, count not."""
+    """Sort the blocks of a message into texts, calls and evidence. Blocks without text, such as images, are skipped."""
     if content is None or isinstance(content, str):
         message.texts += [content] if content else []
         return
@@ -509,7 +509,7 @@ def _read_document(block: Any, kind: str, message: _Message) -> None:
 
 
 def _read_untyped(part: Any, message: _Message) -> None:
-    """Sort a part of a message of Gemini or Bedrock, which has no type: a text, a call or a result."""
+    """Read a part of a Gemini or Bedrock message. The part does not say whether it is a text, a call or a result."""
     if text := _get(part, "text"):
         message.texts.append(str(text))
     call = _get(part, "functionCall") or _get(part, "function_call")
@@ -533,7 +533,10 @@ def _read_untyped(part: Any, message: _Message) -> None:
 
 
 def _joined(content: Any) -> str:
-    """Return the text of a result: of a text, of blocks (images and files have none), or JSON of anything else.
+    """Return the text of a result.
+
+    A text is returned unchanged, and the texts of blocks are joined (images and files have none). Anything else becomes
+    JSON.
 
     >>> _joined({"type": "web_search_result", "title": "Towers", "encrypted_content": "eJw"})
     'Towers'
@@ -550,7 +553,7 @@ def _joined(content: Any) -> str:
 
 
 def _block_text(block: Any) -> str | None:
-    """Return the text of a block; None if its type is unknown."""
+    """Return the text of a block, or None if the type of the block is unknown."""
     kind = str(_get(block, "type"))
     if kind in _UNREADABLE:
         return ""
@@ -583,7 +586,9 @@ def _statements(text: str) -> str:
 
 
 def _states(sentence: str) -> bool:
-    """Return False for a question, known by its mark or its words, a request, a greeting, and marks without a word.
+    """Return whether a sentence states something.
+
+    Questions (known by their mark or their words), requests, greetings and marks without a word state nothing.
 
     >>> [_states(sentence) for sentence in ("How tall? 🗼", "can I pay by card", "When I paid, it was 40 euros.")]
     [False, False, True]
@@ -595,7 +600,7 @@ def _states(sentence: str) -> bool:
 
 
 def _configured(text: str, system: str, context: Context | None) -> list[str]:
-    """Return the parts of a system message that are evidence; `context` is the one of a known prompt, if it is one."""
+    """Return the parts of a system message that are evidence. `context` is the context of a known prompt, or None."""
     if system == "none":
         return []
     if system == "all":
@@ -614,7 +619,10 @@ def _configured(text: str, system: str, context: Context | None) -> list[str]:
 
 
 def _question(history: Sequence[Turn]) -> str | None:
-    """Return the user's last turn, with the turn before in front of it if it refers to that."""
+    """Return the user's last turn.
+
+    If this turn is short or refers back, the user's turn before is put in front.
+    """
     asked = [turn.text for turn in history if turn.speaker == "user"]
     if not asked:
         return None
@@ -634,4 +642,4 @@ _BLOCKS: list[tuple[re.Pattern[str], Callable[[Any, str, _Message], None]]] = [
     (re.compile(r"document|search_result"), _read_document),
     (_ITEM, _read_item),
 ]
-"""The kinds of blocks, each with the function that reads it; the first that fits."""
+"""Patterns of block types, each with the function that reads such blocks. The first that fits is used."""

@@ -42,7 +42,7 @@ class Document:
 def read_document(
     path: Path, *, encoding: str = "utf-8", max_bytes: int = MAX_BYTES, empty_allowed: bool = False
 ) -> str:
-    """Return the text of a source document. The arguments and errors are those of `load_document`."""
+    """Read the text of a source document. The arguments and errors are those of `load_document`."""
     return load_document(path, encoding=encoding, max_bytes=max_bytes, empty_allowed=empty_allowed).text
 
 
@@ -51,8 +51,8 @@ def load_document(
 ) -> Document:
     """Read a source document from a file and convert it to text.
 
-    The format is chosen by the file extension. Text files need no extra, and all other formats need the extra
-    `documents`. If `empty_allowed` is set, a file that contains only white space gives "". A PDF or HTML page without
+    The file extension decides the format. Text files need no extra, and all other formats need the extra `documents`.
+    If `empty_allowed` is set, a file with only white space gives an empty text and no error. A PDF or HTML page without
     text is still an error.
 
     Raises:
@@ -67,7 +67,7 @@ def load_document(
 def document_of(data: bytes, path: Path, *, encoding: str = "utf-8", max_characters: int = MAX_BYTES) -> Document:
     """Convert the bytes of a source document to text.
 
-    `path` is not opened. Only its file extension is used, to choose the format.
+    `path` is not opened. It only decides the format, by the file extension, and names the file in error messages.
 
     Raises:
         DataError: One of the errors of `load_document`, or the text has more than `max_characters` characters. An
@@ -93,7 +93,7 @@ def document_of(data: bytes, path: Path, *, encoding: str = "utf-8", max_charact
 
 
 def _counted(texts: Iterable[str], path: Path, most: int) -> Iterator[str]:
-    """Yield `texts`; raise `DataError` once they have more than `most` characters together."""
+    """Yield `texts`, and raise `DataError` once they have more than `most` characters in total."""
     size = 0
     for text in texts:
         size += len(text)
@@ -149,8 +149,8 @@ _BROKEN = re.compile(r"(?<!\w)(\w++)(?:\ufffe|[-\u00ad\u2010]\n(?=[a-zß-ÿ0-9])
 def _joined_words(texts: Sequence[str]) -> list[str]:
     """Join words that are hyphenated at the end of a line.
 
-    The hyphen stays where the document has the word with a hyphen elsewhere, but not without, where the word has
-    another hyphen, and before a capital letter or a digit.
+    The hyphen stays before a capital letter or a digit. It also stays if the document has the word with this hyphen
+    elsewhere, or if the word has another hyphen, unless the document also has the word without this hyphen.
     """
     if not any(map(_BROKEN.search, texts)):
         return list(texts)
@@ -171,7 +171,7 @@ Box = tuple[float, float, float, float]
 
 
 def columns_are_interleaved(boxes: Sequence[Box], width: float) -> bool:
-    """Return whether the text of a page mixes two columns of prose because its lines run across both of them.
+    """Return whether the text of a page mixes two columns of prose, because each line runs across both columns.
 
     Args:
         boxes: The left, bottom, right and top edge of each run of text, in the order in which they are read.
@@ -236,7 +236,11 @@ _UNNAMED = re.compile(r"(?:Sheet|Tabelle|Feuil|Hoja|Foglio|Planilha|Blad|Лис�
 
 
 def _html_encoding(data: bytes, encoding: str) -> str:
-    """Return the encoding of a page: UTF-8 if it can be, else the one that it declares, else `encoding`."""
+    """Return the encoding of a page.
+
+    If `encoding` is "utf-8" but the page is not UTF-8, this is the encoding that the page declares, and otherwise
+    `encoding`.
+    """
     try:
         data.decode()
     except UnicodeDecodeError:
@@ -252,7 +256,7 @@ def _html_encoding(data: bytes, encoding: str) -> str:
 
 
 def _html(text: str, path: Path, *, images: bool = False) -> Document:
-    """Return the text of a page as a reader sees it, with the texts in place of `images` if wanted."""
+    """Convert a page to the text that a reader sees. If `images` is set, alternative texts stand in place of images."""
     try:
         from inscriptis import Inscriptis
         from inscriptis.css_profiles import STRICT_CSS_PROFILE
@@ -307,12 +311,12 @@ _APART = ("button", "label", "select", "textarea")
 
 
 def _cells(line: str) -> str:
-    """Return a line without the spaces that fill up its cells."""
+    """Remove the spaces that fill up the cells of a line."""
     return "\t".join(cell.rstrip(" ") for cell in line.split("\t")).rstrip()
 
 
 def _keep_rows(page: Any) -> None:
-    """Put short cells of tables on one line; long ones, as of a table for layout, keep their lines."""
+    """Put each short table cell on one line. Long cells, as in tables that are used for layout, keep their lines."""
     for cell in page.iter("td", "th"):
         if next(cell.iter("table", "pre"), None) is None and len(cell.text_content()) <= _SHORT_CELL:
             for element in list(cell.iter("br", "p", "div", "ul", "ol", "li", *_BLOCKS)):
@@ -325,7 +329,7 @@ _SHORT_CELL = 200  # characters
 
 
 def _raise(page: Any) -> int:
-    """Replace superscripts by raised digits, and remove the marks of notes; return the number of these."""
+    """Replace superscripts by raised digits, remove the marks of notes, and return how many marks were removed."""
     marks = 0
     for element in list(page.iter("sup")):
         text, before = element.text_content(), _text_before(element)
@@ -348,7 +352,7 @@ def _text_before(element: Any) -> str:
 
 
 def _rendered(text: str) -> str:
-    """Return Markdown as HTML."""
+    """Convert Markdown to HTML."""
     try:
         from markdown_it import MarkdownIt
     except ImportError:

@@ -55,7 +55,7 @@ _BINARY = {
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
-    """Open a file to read bytes, or standard input if the path is "-".
+    """Open a file, or standard input if the path is "-", to read bytes.
 
     A file whose name ends in ".gz" is decompressed as it is read.
 
@@ -85,10 +85,10 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def open_text(path: Path, *, encoding: str = "utf-8", newline: str = "\n") -> Iterator[TextIO]:
-    """Open a file to read its text as a stream, or standard input if the path is "-".
+    """Open a file, or standard input if the path is "-", to read text as a stream.
 
-    A byte-order mark is dropped. If a byte cannot be decoded, it becomes half of a surrogate pair. In this way, only
-    the line or cell with this byte is refused later (`not_text`). By default, only a line feed ends a line.
+    A byte-order mark is dropped. A byte that cannot be decoded becomes half of a surrogate pair, so that only the line
+    or cell with this byte is refused later (`not_text`). By default, only a line feed ends a line.
 
     Raises:
         DataError: The file cannot be opened, is binary, or its encoding is unknown.
@@ -166,7 +166,7 @@ def _refuse_binary(start: bytes, path: Path) -> None:
 
 
 def _encoding_of(start: bytes, encoding: str) -> str:
-    """Return the encoding that a byte-order mark, or the zero bytes of Latin text in UTF-16, shows; else `encoding`."""
+    """Detect the encoding by a byte-order mark, or by the zero bytes of Latin text in UTF-16. Default: `encoding`."""
     sample = start[:64]
     if len(sample) >= 4 and encoding == "utf-8":
         for zeros, others, name in ((1, 0, "utf-16-le"), (0, 1, "utf-16-be")):
@@ -178,11 +178,11 @@ def _encoding_of(start: bytes, encoding: str) -> str:
 def write_whole(path: Path, content: str | bytes, *, follow_link: bool = True) -> None:
     """Write a file completely or not at all. Text is written as UTF-8.
 
-    Set `follow_link` to False for each file that the user did not name, so that symbolic links are refused. Other
-    people may have put links with such names into the folder.
+    If the user did not name the file, set `follow_link` to False to refuse symbolic links, because someone else may
+    have put a link with this name into the folder.
 
     Raises:
-        OutputError: The file cannot be written. If there is an old file with this name, it is unchanged.
+        OutputError: The file cannot be written. An old file with this name stays unchanged.
     """
     try:
         data = content.encode() if isinstance(content, str) else content
@@ -196,7 +196,7 @@ def write_whole(path: Path, content: str | bytes, *, follow_link: bool = True) -
 
 
 def open_no_link(path: str, flags: int) -> int:
-    """Open a file like `os.open`, but refuse symbolic links. Use this function as the opener of `open`."""
+    """Open a file like `os.open`, but refuse symbolic links. Pass this function to `open` as `opener`."""
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
@@ -204,8 +204,8 @@ def open_no_link(path: str, flags: int) -> int:
 def replacing(path: Path, *, follow_link: bool = True) -> Iterator[Path]:
     """Yield a temporary file next to `path`, which replaces `path` when the block ends without an error.
 
-    Until then, the old file stays unchanged. Its permissions are kept. If `path` is a device, the device itself is
-    yielded.
+    Until then, the old file stays unchanged. The new file gets the permissions of the old one. If `path` is a device,
+    the block gets `path` itself.
 
     Raises:
         OSError: The file cannot be written, or `path` is a symbolic link and `follow_link` is False.

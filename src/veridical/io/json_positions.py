@@ -1,6 +1,6 @@
 """Find the position of a value in a JSON text, and map spans inside a string value to spans of the text.
 
-You have to check first that the text is JSON. For other texts, these functions raise `ValueError` or `IndexError`.
+Check first that the text is JSON. For other texts, most of these functions raise `ValueError` or `IndexError`.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def members(text: str, at: int = 0) -> Iterator[tuple[str | int, int]]:
 
 
 def find_value(text: str, keys: tuple[str | int, ...], at: int = 0) -> int | None:
-    """Return the position of the value that the path `keys` leads to, or None if there is no such value.
+    """Find the position of the value that the path `keys` leads to. Return None if there is no such value.
 
-    The path begins at the value at or after `at`. If it leads to a string before it ends, this string is returned,
-    because a case may have a bare string in place of an object or a list.
+    The path begins at the value at or after `at`. If the path meets a string before its last key, the position of this
+    string is returned, because a case may have a bare string in place of an object or a list.
 
     >>> find_value('{"sources": ["a", {"text": "b"}]}', ("sources", 1, "text")), find_value('["a"]', (0, "text"))
     (27, 1)
@@ -65,7 +65,7 @@ def find_value(text: str, keys: tuple[str | int, ...], at: int = 0) -> int | Non
 
 
 def find_string(text: str, value: str, at: int = 0) -> int | None:
-    """Return the position of the only string that equals `value` inside the JSON value at or after `at`.
+    """Find the position of the only string that equals `value` inside the JSON value at or after `at`.
 
     Return None if there is no such string, or more than one. Keys are not searched.
 
@@ -79,7 +79,7 @@ def find_string(text: str, value: str, at: int = 0) -> int | None:
 
 
 def path_of(text: str, span: Span) -> str | None:
-    """Return the path of the innermost object or array in a JSON text that contains `span`.
+    """Find the path of the innermost object or array in a JSON text that contains `span`.
 
     Return None if the text is not JSON, or if only the outermost value contains the span.
 
@@ -128,7 +128,7 @@ class JsonString:
         return cls(value, at, tuple(start - at - 1 - b for (start, _), b in zip(matches, before, strict=False)), extra)
 
     def place(self, span: Span) -> Span:
-        r"""Return the span of the JSON text for the span of characters `span` of the decoded value.
+        r"""Convert a span of the decoded value to the span of the JSON text that encodes it.
 
         >>> text = r'"a\u00e9\"b"'
         >>> JsonString.read(text, 0).place(Span(1, 3)).of(text)

@@ -28,9 +28,10 @@ _GAP = re.compile(r"[\s,]*")
 
 @dataclass(frozen=True, slots=True)
 class JsonPlace:
-    """The position of a value in a file. Its JSON begins at index `at` of `text`.
+    """Where a value stands in a file.
 
-    `text` is a part of the file. It begins at character `start`, which is the first character of line `line` (from 1).
+    The value begins at index `at` of `text`, which is a part of the file. `text` begins at character `start` of the
+    file, where line `line` (from 1) begins.
     """
 
     text: str
@@ -41,7 +42,7 @@ class JsonPlace:
 
 @dataclass(frozen=True, slots=True)
 class JsonValue:
-    """A value, or the error of a value that cannot be read, with its text and the line on which it begins."""
+    """A value with its text and the line on which it begins. If it cannot be read, `value` is the error."""
 
     line: int
     value: Any
@@ -56,11 +57,11 @@ def json_values(
 
     Args:
         path: The text file to read. "-" is standard input.
-        max_bytes: The largest number of characters in a value or line. A longer line is an error, and is never held in
-            memory as a whole.
+        max_bytes: How many characters a value or line may have. A longer line is an error, and is never held in memory
+            as a whole. None sets no limit.
         encoding: The encoding of the file, if no byte-order mark states it.
-        on_constant: A function that is called for each NaN or infinite number, which is then read as null. None refuses
-            such numbers.
+        on_constant: A function that is called for each NaN or infinite number, which is then read as null. If None,
+            such a number is an error.
     """
     return _Reader(path, max_bytes, on_constant).read(encoding)
 
@@ -133,7 +134,7 @@ class _Reader:
             yield from self._values(line, end, start, number)
 
     def _values(self, line: str, at: int, start: int, number: int) -> Iterator[JsonValue]:
-        """Yield the values that end on this line, from index `at` on, and begin one that does not."""
+        """Yield the values that end on this line, from index `at` on, and keep the beginning of one that goes on."""
         while (at := _after(_GAP if self._in_array else _SPACE, line, at)) < len(line):
             if line[at] == "[" and not self._begun:
                 self._begun = self._in_array = True
@@ -154,7 +155,8 @@ class _Reader:
     def _value(self, place: JsonPlace, end: int | None) -> tuple[JsonValue, int | None]:
         """Return the value at `place` and the index after it.
 
-        `end` is the index to go on from if it is not JSON; None: find it, and return None if the value is not closed.
+        If the value is not JSON, reading goes on from index `end`. If `end` is None, the end of the value is found by
+        its brackets, and the index is None if the value is not closed.
         """
         try:
             value, after = self._decoder.raw_decode(place.text, place.at)
@@ -172,9 +174,9 @@ class _Reader:
         return JsonValue(place.line, value, place.text[place.at : after].strip(), place), after
 
     def _scan(self, line: str, at: int) -> int | None:
-        """Follow the brackets of `line`; return the index after the end of the value, None if it goes on.
+        """Count the brackets of `line`. Return the index after the end of the value, or None if the value goes on.
 
-        A string that is not closed on its line ends the value, too: it is not JSON.
+        A string that is not closed on its line ends the value, too, because that is not JSON.
         """
         for token in _TOKEN.finditer(line, at):
             mark = token[0][0]
@@ -191,7 +193,7 @@ class _Reader:
         return self._bad(self._error("not JSON: a value is not closed", self._place.line), text, self._place.start)
 
     def _begins_row(self, line: str) -> bool:
-        """Return whether `line` is the next row after one that is cut off, rather than an object inside it."""
+        """Return whether `line` is the next row after one that is cut off, rather than an object inside that row."""
         if not self._open[-1].rstrip().endswith((",", "[", ":")):
             return True
         try:

@@ -48,7 +48,7 @@ def read_lines(path: Path, *, on_bad: OnBad = None) -> Iterator[Line]:
     Args:
         path: The text file to read, in UTF-8 or with a byte-order mark. "-" is standard input.
         on_bad: A function that receives the `DataError` of each line that cannot be decoded. The line is then skipped.
-            None raises the error instead.
+            If None, the error is raised.
     """
     number = 0
     undecodable = partial(DataError, not_text("utf-8"), path=path, hint=NAME_ENCODING)
@@ -71,7 +71,7 @@ def is_text(text: str) -> bool:
 def read_json(path: Path, *, on_bad: OnBad = None) -> Iterator[tuple[Line, object]]:
     """Yield each line of a JSON Lines file with its value.
 
-    Lines that are not JSON are treated as bad lines of `read_lines`.
+    A line that is not JSON is treated like a line that cannot be decoded (`read_lines`).
     """
     for line in read_lines(path, on_bad=on_bad):
         try:

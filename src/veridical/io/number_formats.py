@@ -58,7 +58,7 @@ def _date(value: datetime | date | time, number_format: str) -> str:
 
 @lru_cache(maxsize=256)
 def _sections(number_format: str) -> tuple[tuple[re.Match[str], ...], ...]:
-    """Return the pieces of each section of a format; the first is for positive numbers, the second for negative."""
+    """Split a format into sections of pieces. The first is for positive numbers, the second for negative ones."""
     sections: list[list[re.Match[str]]] = [[]]
     for piece in _PIECE.finditer(number_format[:_LONGEST]):
         if piece["plain"] == ";":
@@ -87,7 +87,7 @@ def _number(value: float, number_format: str) -> str:
 
 
 def _literal(piece: re.Match[str]) -> str:
-    """Return what a piece of a format adds; brackets around negative numbers stand for their sign."""
+    """Return what a piece of a format adds. Brackets and signs add nothing, because `_number` writes the sign."""
     text = next((text for text in piece.group("quoted", "escaped", "currency", "plain") if text), "")
     return "" if text in ("(", ")", "-", "+") else text
 

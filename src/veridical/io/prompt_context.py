@@ -73,9 +73,7 @@ _ASKED = re.compile(r"(?:Question|Query|Answer the given question): ")
 
 
 def read_marker(text: str) -> Marker:
-    """Return the marker that `text` describes.
-
-    Write "BEFORE...AFTER", or only "BEFORE" if the context is the rest of the message.
+    """Parse a marker, written as "BEFORE...AFTER", or as "BEFORE" if the context is the rest of the message.
 
     >>> context_of("Facts: It rains. Task: Tell me.", [read_marker("Facts:...Task:")]).text
     ' It rains. '
@@ -87,7 +85,7 @@ def read_marker(text: str) -> Marker:
 
 
 def context_of(message: str, own: Iterable[Marker] = ()) -> Context | None:
-    r"""Return the context in a message, or None if no marker fits.
+    r"""Find the context in a message. Return None if no marker fits.
 
     Your own markers are tried first. The context begins after the first occurrence of the opening words and ends before
     the last occurrence of the closing words, because the documents in it may contain the same words.
@@ -114,7 +112,7 @@ def context_of(message: str, own: Iterable[Marker] = ()) -> Context | None:
 
 
 def _question(texts: Sequence[str]) -> str | None:
-    """Return the question in the words around a context; None without one."""
+    """Find the question in the words around a context. Return None if there is no question."""
     for text in texts:
         if asked := _ASKED.search(text):
             question = text[asked.end() :].strip().removesuffix("Context:").removesuffix("Answer:").strip()

@@ -1,4 +1,4 @@
-"""Read the rows of files as cases, from JSON in any arrangement, CSV, Excel or Parquet, as a stream."""
+"""Read the rows of a file as cases, one at a time, from JSON in any arrangement, CSV, Excel or Parquet."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".tab", ".xlsx", ".parq
 _TABLES = (".csv", ".tsv", ".tab", ".xlsx", ".parquet")
 
 Content: TypeAlias = "Mapping[str, Any] | DataError"
-"""The values of a row by column, or the error of one that cannot be read."""
+"""The values of a row by column, or the error if the row cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class RowForm:
         columns: The columns that contain the parts of a case.
         encoding: The encoding of text files, if no byte-order mark states it.
         delimiter: The character between two cells of a text table. Default: the character is detected.
-        max_bytes: The largest number of characters in a line of JSON, or in a cell.
-        also: Further columns of tables to read.
+        max_bytes: How many characters a line of JSON, or a cell, may have.
+        also: Further columns to read from tables.
     """
 
     columns: Columns = field(default_factory=Columns)
@@ -49,9 +49,9 @@ class RowForm:
 
 @dataclass(frozen=True, slots=True)
 class SourceRow:
-    """One row of a file, with its content and its line or number (from 1).
+    """One row of a file, with its content. `place` is the line or the number of the row, from 1.
 
-    A row of JSON also has its text and its place.
+    A row of JSON also has its text and its position in the file.
     """
 
     place: int
@@ -83,7 +83,7 @@ class RowReader:
 
     Attributes:
         notes: The kinds of content that were left out of the rows read so far, and how often.
-        layout: One line on the columns that were recognised. None if they are Veridical's own columns.
+        layout: One line that says which columns were recognised. None if they are Veridical's own columns.
     """
 
     def __init__(self, path: Path, form: RowForm) -> None:
@@ -140,7 +140,7 @@ class RowReader:
             yield SourceRow(value.line, content, value.text, value.place)
 
     def _choose(self, names: list[str]) -> list[str]:
-        """Return the columns of a table to read."""
+        """Choose which columns of a table to read."""
         columns = self.form.columns
         try:
             columns.resolve(dict.fromkeys(names, ""))
@@ -151,7 +151,7 @@ class RowReader:
         return [name for name in names if name in needed or name in (*LABELS, *self.form.also)]
 
     def _resolved(self, row: Mapping[str, Any]) -> tuple[Columns, str | None]:
-        """Return the columns of a row and the name of their layout."""
+        """Find the columns of a row and the name of their layout."""
         columns, layout = self.form.columns.resolve(row, self._layout)
         if layout is not None and self._layout is None:
             self._layout = layout
@@ -159,7 +159,7 @@ class RowReader:
         return columns, layout
 
     def case(self, row: SourceRow, default_id: str) -> tuple[Case, str | None]:
-        """Return the case in a row, and its group.
+        """Build the case in a row. Return the case and its group.
 
         Raises:
             DataError: The row contains no case. The error names the file and the line.
@@ -181,7 +181,7 @@ class RowReader:
             raise DataError(error.message, path=self.path, line=row.place, hint=hint) from None
 
     def _columns_of_table(self, values: Mapping[str, Any]) -> Columns | None:
-        """Return the columns of a row; None if it is a case or a conversation in Veridical's own form."""
+        """Return the columns of a row, or None if the row is a case or a conversation in Veridical's own form."""
         if self.form.columns.maps or is_table(self.path):
             return self._resolved(values)[0]
         if self.form.columns.is_own_case(values):
@@ -199,7 +199,7 @@ class RowReader:
         return {"response", "messages"}.isdisjoint(value) and self._columns_of_table(value) is None
 
     def cases(self, row: SourceRow, default_id: str) -> list[Case]:
-        """Return the case in a row. For a conversation, return one case for each assistant turn."""
+        """Build the case in a row. A conversation gives one case for each assistant turn."""
         case, _ = self.case(row, default_id)
         content = row.content
         if isinstance(content, DataError) or "messages" not in content or self._columns_of_table(content) is not None:
@@ -207,7 +207,7 @@ class RowReader:
         return own_turns(content, self.form.columns, default_id=default_id)
 
     def remarks(self) -> list[str]:
-        """Return one line on the columns that were recognised, and one for each kind of content that was left out."""
+        """Return one line about the recognised columns, and one for each kind of content that was left out."""
         left_out = [f"{self.path}: {what}: {count:,}" for what, count in self.notes.items() if count]
         return ([self.layout] if self.layout else []) + left_out
 
@@ -228,9 +228,9 @@ def read_cases(
 
     The path "-" stands for standard input, which is read as JSON. If a case has no id, its number is used.
 
-    A row with half of a surrogate pair becomes a case without texts, which no detector judges, and `remark` is called
-    with the reason. After the last row, `remark` is called with a line on the columns that were recognised, and one for
-    each kind of content that was left out.
+    If a text has half of a surrogate pair, the row becomes a case without texts, which no detector judges, and `remark`
+    gets the reason. After the last row, `remark` gets one line about the columns that were recognised, and one for each
+    kind of content that was left out.
 
     Raises:
         DataError: A row is not a case, an id is repeated, or the file contains no cases. The error names the file and

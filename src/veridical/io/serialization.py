@@ -104,13 +104,14 @@ def kind_of(record: object) -> str:
 
 
 def encode(record: object, *, indent: int | None = None, sources: bool = True) -> str:
-    """Return the JSON document of a record, without the fields that have their default value.
+    """Convert a record to a JSON document. Fields with their default value are left out.
 
-    The document is on one line unless you set `indent`. Set `sources` to False to leave out the sources of a case, and
-    also its history, because earlier prompts may contain sources.
+    The document is on one line unless you set `indent`. If you set `sources` to False, the case inside the record loses
+    its sources, and also its history, because earlier prompts may contain sources.
 
     Raises:
-        WireError: JSON in UTF-8 cannot hold a value, for example NaN, infinity or half of a surrogate pair.
+        WireError: The record contains a value that JSON in UTF-8 cannot hold, for example NaN, infinity or half of a
+            surrogate pair.
 
     >>> encode(Case("1", "Hello"))
     '{"veridical": "case/1", "id": "1", "response": "Hello"}'
@@ -138,9 +139,10 @@ def _shown(tag: object) -> str:
 
 
 def decode(text: str | bytes | Mapping[str, Any], kind: str | None = None) -> Any:
-    """Return the record that a JSON document contains.
+    """Build the record that a JSON document describes.
 
-    The document can be a text or an object from `parse`. Give a `kind` to accept only documents of this kind.
+    The document can be a text or an object from `parse`. With a `kind`, only documents of this kind are accepted, and
+    they need no tag.
 
     Raises:
         WireError: The kind or version is unknown, a field is unknown or missing, or a value is out of its range.
@@ -158,10 +160,10 @@ def decode(text: str | bytes | Mapping[str, Any], kind: str | None = None) -> An
 
 
 def decode_case(text: str | bytes | Mapping[str, Any], *, default_id: str) -> Case:
-    """Return the case in a document, which may be written by hand.
+    """Build the case in a document, which may be written by hand.
 
-    If the case has no id, it is called `default_id`. If the document is a conversation (`messages`), the last assistant
-    turn is returned.
+    A case without an id is called `default_id`. If the document is a conversation (`messages`), the case is the last
+    assistant turn.
 
     >>> decode_case('{"response": "Hello", "sources": "Hi"}', default_id="line 1").id
     'line 1'
@@ -170,9 +172,9 @@ def decode_case(text: str | bytes | Mapping[str, Any], *, default_id: str) -> Ca
 
 
 def decode_cases(text: str | bytes | Mapping[str, Any], *, default_id: str) -> list[Case]:
-    """Return the cases in a document, which may be a single case or a conversation.
+    """Build the cases in a document, which may be a single case or a conversation.
 
-    A conversation (`messages`) has a case for each assistant turn.
+    A conversation (`messages`) gives one case for each assistant turn.
 
     >>> chat = {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]}
     >>> [(case.id, case.response) for case in decode_cases(chat, default_id="a")]
@@ -236,7 +238,7 @@ def read_documents(path: Path, *kinds: str, hint: str | None = None) -> Iterator
 
 
 def _kind(tag: object, wanted: str | None) -> str:
-    """Return the kind that `tag` names; raise `WireError` for an unknown kind, another version, or an unwanted kind."""
+    """Return the kind that `tag` names. Raise `WireError` for an unknown or unwanted kind, or another version."""
     if tag is None:
         if wanted is None:
             raise WireError(f"the document does not say what it is: no {TAG!r} field", hint=f'"{TAG}": "case/1", say')
@@ -255,7 +257,10 @@ def _kind(tag: object, wanted: str | None) -> str:
 
 
 def _case_by_hand(document: Mapping[str, Any], default_id: str | None) -> dict[str, Any]:
-    """Complete a case written by hand: bare strings as sources, ids that are missing or numbers, "" for a null text."""
+    """Complete a case that was written by hand.
+
+    Bare strings become sources, missing ids are filled in, ids that are numbers become texts, and null texts become "".
+    """
     body = dict(document)
     if "response" in body and body["response"] is None:
         body["response"] = ""
@@ -289,7 +294,11 @@ def _validate(body: Mapping[str, Any], kind: str) -> Any:
 
 @cache
 def _validator(kind: str) -> SchemaValidator:
-    """Return a validator of parsed JSON: as strict as the adapter, but it takes arrays, objects and texts of enums."""
+    """Build a validator for parsed JSON.
+
+    The validator is as strict as the adapter, but takes arrays, objects and texts in place of tuples, records and
+    enums.
+    """
     described = deepcopy(_adapter(kind).core_schema)
     nodes: list[Any] = [described]
     while nodes:
@@ -308,7 +317,7 @@ MOST_PROBLEMS = 1000  # that pydantic lists: it takes seconds for a hundred thou
 
 
 def _first_problem(error: ValidationError, kind: str) -> str:
-    """Describe one problem in one line; an unknown field comes first, because it often explains a missing one."""
+    """Describe one problem in one line. An unknown field comes first, because it often explains a missing one."""
     if error.error_count() > MOST_PROBLEMS:
         return f"{kind}: {error.error_count():,} values are unknown or of another type"
     problems = error.errors(include_url=False, include_context=False, include_input=False)
@@ -345,7 +354,7 @@ def _records_in(hint: Any) -> list[type[Any]]:
 
 
 def schema(kind: str) -> dict[str, Any]:
-    """Return the JSON Schema (2020-12) of documents of a given kind.
+    """Build the JSON Schema (2020-12) of documents of a given kind.
 
     Raises:
         UnknownNameError: There is no such kind of document.

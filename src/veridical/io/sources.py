@@ -1,4 +1,4 @@
-"""Read sources in the forms that people have: texts, files, JSON objects and framework documents.
+"""Convert texts, files, JSON objects and documents of frameworks such as LangChain to `Source` objects.
 
 This module does not import the frameworks.
 """
@@ -19,8 +19,10 @@ from veridical.records.types import Source
 __all__ = ["Sources", "as_sources", "listed_sources"]
 
 Sources: TypeAlias = Any
-"""A source, several ones, or None for none. A source is a text, a `Source`, the `Path` of a document, a mapping with
-`text` and other fields of `Source`, a document of LangChain, LlamaIndex or Haystack, or None for an empty text."""
+"""One source, several sources, or None for no sources. A source is a text, a `Source`, the `Path` of a document, a
+mapping with `text` and other fields of `Source`, or a document of LangChain, LlamaIndex or Haystack. In a list, None is
+an empty text.
+"""
 
 _KINDS = "a text, a Source, a Path, a dict with 'text', or a document of LangChain, LlamaIndex or Haystack"
 _OTHER_NAMES = {"page_content": "text", "content": "text", "meta": "metadata"}
@@ -29,9 +31,9 @@ _OTHER_NAMES = {"page_content": "text", "content": "text", "meta": "metadata"}
 def as_sources(items: Sources) -> list[Source]:
     """Turn texts, files, JSON objects and framework documents into `Source` objects.
 
-    A framework document keeps its id and metadata. If it has no id, the entry `source` of its metadata is used instead.
-    A file is named after its file name, and any other source after its position in the list. If a name is already
-    taken, a number is added to it.
+    A framework document keeps its id and metadata. If it has no id, the entry `source` of its metadata becomes the id.
+    The id of a file is the file name, and any other source is numbered by its position in the list. If an id is already
+    taken, a number is added.
 
     >>> [source.id for source in as_sources(["It is red.", {"text": "It is tall.", "id": "a"}])]
     ['1', 'a']
@@ -58,7 +60,7 @@ def listed_sources(items: Sources) -> list[Any]:
 
 
 def _document_text(item: Any) -> str | None:
-    """Return the text of a document of LangChain, Haystack or LlamaIndex ("" for none); None for other objects."""
+    """Return the text of a document of LangChain, Haystack or LlamaIndex (maybe ""), or None for other objects."""
     for name in ("page_content", "content"):
         if hasattr(item, name) and (hasattr(item, "metadata") or hasattr(item, "meta")):
             return getattr(item, name) or ""

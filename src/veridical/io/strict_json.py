@@ -46,9 +46,9 @@ def parse(text: str | bytes) -> dict[str, Any]:
 
 
 def most_values(data: bytes) -> int:
-    """Return an upper bound of the number of values in JSON data, without building these values.
+    """Count how many values JSON data can have at most, without building these values.
 
-    Use this before you parse data from strangers, because an object can take 100 times as much memory as its text.
+    Count before you parse data from strangers, because an object can take 100 times as much memory as its text.
 
     >>> most_values(b'{"a": [1, "b, [c]"]}')
     4
@@ -76,10 +76,10 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def record_of(cls: type[_T], value: Mapping[str, Any], path: Path, place: str) -> _T:
-    """Make a dataclass from a JSON object in the file `path`. `place` is the name of the object in the file.
+    """Build a dataclass from a JSON object in the file `path`. Error messages call the object `place`.
 
     Raises:
-        DataError: A field is missing or of another type. The message names it.
+        DataError: A field is missing or of another type. The message names the field.
     """
     from pydantic import TypeAdapter, ValidationError
 
@@ -121,8 +121,9 @@ STRICT: dict[str, Any] = {
     "parse_float": _finite,
     "parse_int": _integer,
 }
-"""Arguments of Python's JSON decoder that refuse, with `WireError`, a repeated key, NaN and infinity, also as 1e999,
-and integers that do not fit into a float."""
+"""Arguments that make Python's JSON decoder strict. It raises `WireError` for a repeated key, for NaN and infinity
+(also written as 1e999), and for integers of more than 300 digits, which may not fit into a float.
+"""
 
 
 def named(value: object) -> str:
@@ -138,7 +139,7 @@ def quoted(name: object) -> str:
 
 
 def json_values(values: Mapping[Any, Any]) -> dict[str, Any]:
-    """Convert `values` to values that JSON can hold. Anything else becomes a string."""
+    """Convert `values` to JSON values. NaN and infinity become null, and what JSON cannot hold becomes a string."""
     from pydantic_core import from_json, to_json
 
     return from_json(to_json(dict(values), fallback=str, inf_nan_mode="null"))  # type: ignore[no-any-return]

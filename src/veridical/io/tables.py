@@ -43,9 +43,9 @@ __all__ = [
 ]
 
 Choose: TypeAlias = Callable[[list[str]], Sequence[str]]
-"""Returns the columns to read from the names of all; raises `InputError` if one is missing."""
+"""Takes the names of all columns and returns those to read. Raises `InputError` if one is missing."""
 TableRow: TypeAlias = tuple[int, Mapping[str, Any] | DataError]
-"""The line or number of a row, from 1, with its values or the reason why it cannot be read."""
+"""The line or number of a row, from 1, with the values of the row or the reason why it cannot be read."""
 
 DAMAGED_OFFICE_FILE = (BadZipFile, KeyError, ValueError, AttributeError, SyntaxError)
 """What readers of Word and Excel files raise for damaged archives and XML."""
@@ -61,9 +61,10 @@ _BETWEEN = re.compile(r"\s*,\s*|\s+|(?=\])")
 
 
 def delimiter_of(sample: str, default: str = ",") -> str:
-    r"""Return the delimiter of a table.
+    r"""Detect the delimiter of a table.
 
-    This is the character that gives most of the first rows as many cells as the header.
+    The delimiter is the character that splits the largest number of the first rows into as many cells as the header. If
+    no character splits the header, the result is `default`.
 
     >>> delimiter_of("response;sources\nYes, it is;a, b\n"), delimiter_of("response\na;b\n")
     (';', ',')
@@ -79,7 +80,7 @@ def delimiter_of(sample: str, default: str = ",") -> str:
 
 
 def list_in(cell: str) -> list[str | None] | None:
-    r"""Return the texts in a cell that contains a list of texts, as JSON, Python or NumPy write it.
+    r"""Parse a cell that contains a list of texts, as JSON, Python or NumPy write it.
 
     Return None for any other cell.
 
@@ -105,7 +106,7 @@ def list_in(cell: str) -> list[str | None] | None:
 
 
 def objects_in(cell: str) -> list[Any] | None:
-    """Return the objects in a cell that contains an object or a list of objects, as JSON or Python write it.
+    """Parse a cell that contains an object or a list of objects, as JSON or Python write it.
 
     Return None for any other cell.
 
@@ -143,12 +144,12 @@ def csv_table(
         path: The file to read. "-" is standard input.
         choose: A function that chooses the columns to read.
         encoding: The encoding of the file, if no byte-order mark states it.
-        delimiter: The character between two cells. Default: the character that a first line "sep=;" names, or else the
+        delimiter: The character between two cells. Default: the character in a first line such as "sep=;", or else the
             character that is detected.
         quoted: Whether a cell may stand in double quotes.
         strict: Whether text after a closing quote is an error.
         names: The names of the columns, for a table without a header.
-        max_bytes: The largest number of characters in a cell.
+        max_bytes: How many characters a cell may have.
     """
     with open_text(path, encoding=encoding, newline="") as file:
         try:
@@ -261,8 +262,8 @@ def _chosen(path: Path, head: list[str], choose: Choose) -> frozenset[str]:
 def xlsx_table(path: Path, choose: Choose, *, max_bytes: int = MAX_BYTES) -> Iterator[TableRow]:
     """Yield the rows of an Excel file as texts, from the first sheet that has rows and is not hidden.
 
-    To protect against files that unpack to a huge size, a file whose parts have more than 16 times `max_bytes` is
-    refused.
+    A file whose parts unpack to more than 16 times `max_bytes` is refused, because a small file can unpack to a huge
+    size.
     """
     data = read_bytes(path)
     check_parts(data, path, _MOST_UNPACKED * max_bytes, hint="split it, or save it as CSV")
@@ -282,11 +283,13 @@ def xlsx_table(path: Path, choose: Choose, *, max_bytes: int = MAX_BYTES) -> Ite
 
 
 def check_parts(data: bytes, path: Path, most: int, *, hint: str) -> None:
-    """Check the parts of an office file before they are unpacked. No more of a part is read than the size it declares.
+    """Check the sizes and names of the parts of an office file before they are unpacked.
+
+    The sizes that the parts declare are enough, because no more of a part is read than the size it declares.
 
     Raises:
-        DataError: All parts together have more than `most` bytes, or two have the same name, so that programs differ in
-            what they show.
+        DataError: All parts together have more than `most` bytes, or two parts have the same name. For such files,
+            programs differ in what they show.
     """
     with suppress(BadZipFile), ZipFile(BytesIO(data)) as archive:
         parts = archive.infolist()
@@ -309,7 +312,7 @@ def excel_sheets(data: bytes, path: Path) -> Iterator[ExcelSheet]:
     """Yield each sheet of an Excel file.
 
     Raises:
-        DataError: The file is damaged, or no Excel file.
+        DataError: The file is damaged, or is not an Excel file.
         MissingExtraError: openpyxl is not installed.
     """
     try:
@@ -348,7 +351,7 @@ def excel_sheets(data: bytes, path: Path) -> Iterator[ExcelSheet]:
 def parquet_table(path: Path, choose: Choose, *, max_bytes: int = MAX_BYTES) -> Iterator[TableRow]:
     """Yield the rows of a Parquet file. Only the chosen columns are read.
 
-    A file whose rows have more than 16 times `max_bytes` on average is refused.
+    If the rows of a row group have more than 16 times `max_bytes` on average, the file is refused.
     """
     try:
         import pyarrow as arrow

@@ -42,7 +42,7 @@ class UnseenCells:
 
 
 def unseen_cells(sheet: IO[bytes]) -> UnseenCells:
-    """Read the XML of a sheet as a stream."""
+    """Find the unseen cells in the XML of a sheet, which is read as a stream."""
     rows: set[int] = set()
     columns: set[int] = set()
     formulas: list[str] = []

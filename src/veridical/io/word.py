@@ -65,7 +65,7 @@ class WordText:
         }
 
     def blocks(self) -> Iterator[str]:
-        """Yield paragraphs, each with a line break, and rows of tables, with cells between tabs."""
+        """Yield each paragraph, with a line break at its end, and each table row, with tabs between the cells."""
         for header in self._roots("header"):
             yield from self._blocks(header)
         yield from self._blocks(self._body)
@@ -107,7 +107,7 @@ class WordText:
         return name in _UNREAD or name in _SKIPPED
 
     def _rows(self, table: Any, behind: list[Any]) -> Iterator[str]:
-        """Yield the rows of a table; a cell that is merged with others has its text in each of their rows."""
+        """Yield the rows of a table. If a cell is merged over several rows, each of these rows has its text."""
         above: dict[int, str] = {}
         for row in table.iter(f"{_W}tr"):
             if row.getparent() is not table and next(row.iterancestors(f"{_W}tbl")) is not table:
@@ -197,7 +197,7 @@ def _is_on(switch: Any) -> bool:
 
 
 def _chosen(element: Any) -> Any:
-    """Return the first form of content that a file has in several forms; any other element as it is."""
+    """Return the first of several forms in which a file holds the same content. Return any other element unchanged."""
     return element[0] if _name(element) == "AlternateContent" and len(element) else element
 
 
@@ -210,7 +210,7 @@ def _boxes(element: Any) -> list[Any]:
 
 
 def _equation(element: Any) -> str:
-    """Return an equation in one line: fractions with a slash, powers with ^, indices with _, roots with √.
+    """Write an equation in one line: fractions with a slash, powers with ^, indices with _, roots with √.
 
     The parts of a fraction, root or power stand in brackets if they have several characters.
     """

@@ -1,10 +1,10 @@
-"""Metrics that compare predictions with gold labels on whole responses, and thresholds for every level.
+"""Compare predictions with gold labels of whole responses by metrics, and fit thresholds for every level.
 
 All metrics are pure functions. The numeric modules take arrays of labels (True = hallucinated) and scores (1 =
 hallucinated). The optional argument `weight` says how often each item counts. You can make such arrays from examples
 and judgements with `alignment` and `coverage`. All metrics are listed by name in `registry.METRICS`.
 
-If a value is undefined, `UndefinedMetricError` is raised. There are no default values.
+A metric whose value is undefined raises `UndefinedMetricError`. No default value is returned in its place.
 """
 
 from __future__ import annotations

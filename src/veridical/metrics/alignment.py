@@ -1,5 +1,6 @@
 """Turn an example and a judgement into labels and scores of the response. `coverage` does the same for sources.
 
+The labels come from the gold judgement of the example, and the scores come from the other judgement, the prediction.
 **Only characters that both gold and prediction judged count.** If there are no such characters, or if gold or
 prediction says nothing about hallucination, the functions return None. The case is then left out and reported as not
 judged. A gold score of 0.5 or more is positive.
@@ -23,10 +24,10 @@ __all__ = ["Characters", "as_decided", "characters", "response_pair", "word_scor
 
 @dataclass(frozen=True, slots=True)
 class Characters:
-    """Holds one response as arrays with one entry per character.
+    """One response as arrays with one entry per character.
 
-    There is an array with the gold score, one with the predicted score, and one that says whether both gold and
-    prediction judged the character. Their *shape* is (characters,).
+    `gold` has the gold scores, `score` the predicted scores, and `judged` says whether both gold and prediction judged
+    the character. All three have *shape* (characters,).
     """
 
     text: str
@@ -46,9 +47,10 @@ class Characters:
         return (self.score >= threshold) & self.judged
 
     def spans(self, threshold: float) -> tuple[list[Span], list[Span]]:
-        """Return the gold spans and the predicted spans, after joining neighbouring spans with `records.decide.merge`.
+        """Return the gold spans and the predicted spans.
 
-        In this way, you can compare a detector that scores single words with one that marks whole phrases.
+        Neighbouring spans are joined with `records.decide.merge`, so that you can compare a detector that scores single
+        words with one that marks whole phrases.
         """
         masks = self.gold_mask(), self.predicted_mask(threshold)
         gold, predicted = (merge(self.text, runs(marked)) for marked in masks)
@@ -67,7 +69,7 @@ class Characters:
 
 
 def characters(example: Example, judgement: Judgement) -> Characters | None:
-    """Return the response as arrays of gold and predicted scores.
+    """Build the arrays of gold and predicted scores for the characters of a response.
 
     Return None if gold and prediction judged no character in common, or if gold says that the response is hallucinated
     but marks no span.
@@ -94,11 +96,12 @@ def characters(example: Example, judgement: Judgement) -> Characters | None:
 
 
 def response_pair(example: Example, judgement: Judgement) -> tuple[bool, float] | None:
-    """Return whether gold says that the response is hallucinated, together with the predicted score.
+    """Return the gold label of the response (True = hallucinated) and the predicted score.
 
-    Both are taken from the score of the whole response, or from the highest verdict on judged characters if there is no
-    such score. If gold judged only a part of the response (as in HaDes, where it judges one phrase), the highest
-    predicted verdict on that part is used if there is one.
+    Both come from the score of the whole response. If there is no such score, they come from the highest verdict, which
+    for the prediction must be on judged characters. If gold judged only a part of the response (as in HaDes, where gold
+    judges one phrase) and the prediction has verdicts, the predicted score is the highest verdict on that part, or 0 if
+    there is none.
 
     Return None if gold or prediction says nothing about hallucination.
 
@@ -140,7 +143,7 @@ def word_scores(
 
 
 def as_decided(example: Example, judgement: Judgement, thresholds: Thresholds) -> Judgement:
-    """Replace the scores of a judgement by its decision on the response: 1 if it is flagged, and 0 otherwise.
+    """Replace the scores of a judgement by a single one: 1 if the response is flagged, and 0 otherwise.
 
     The decision is made by `records.decide`. If gold judged only a part of the response, only the verdicts on that part
     are used. A judgement that says nothing about the response is returned unchanged.
@@ -162,10 +165,11 @@ def as_decided(example: Example, judgement: Judgement, thresholds: Thresholds) -
 
 
 def _shared(example: Example, judgement: Judgement) -> list[Span]:
-    """Return the spans that gold and prediction both judged for hallucination; [] if one says nothing about it.
+    """Return the spans that gold and prediction both judged for hallucination.
 
-    A prediction with neither score nor verdict says nothing (as in `records.decide.outcome`). Such a gold means
-    "clean", unless it is about coverage alone.
+    If one of them says nothing about hallucination, return []. A prediction with neither a score nor a verdict says
+    nothing (as in `records.decide.outcome`). A gold judgement with neither means "clean", unless it is about coverage
+    alone.
     """
     case, gold = example.case, example.gold
     check_judgement(case, judgement)

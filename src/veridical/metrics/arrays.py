@@ -20,7 +20,7 @@ def as_labels(values: ArrayLike, what: str = "labels") -> Bools:
     """Convert `values` to a bool array of *shape* (n,).
 
     Raises:
-        InputError: The values are not one-dimensional, or contain something else than booleans, 0 and 1.
+        InputError: The values are not one-dimensional, or contain something other than booleans, 0 and 1.
 
     >>> as_labels([0, 1])
     array([False,  True])

@@ -13,10 +13,10 @@ BINS = 10
 
 
 def bin_terms(labels: ArrayLike, scores: ArrayLike) -> Floats:
-    """Return what each item adds to the sums that `ece_of_sums` needs, for 10 bins of equal width.
+    """Compute what each item adds to the sums that `ece_of_sums` needs, for 10 bins of equal width.
 
-    Each row has 30 numbers: the weight of the item in each of the 10 bins, then its score, and then its label. The
-    result has *shape* (items, 30).
+    The result has *shape* (items, 30). Each row is three groups of 10 numbers, one number per bin. In the bin of the
+    item, the three numbers are 1, the score and the label. In all other bins, they are 0.
     """
     gold, score, _ = labels_and_scores(labels, as_probabilities(scores))
     terms = np.zeros((gold.size, 3, BINS))
@@ -28,8 +28,9 @@ def bin_terms(labels: ArrayLike, scores: ArrayLike) -> Floats:
 def ece_of_sums(sums: Floats) -> float:
     """Compute the expected calibration error from the sums of `bin_terms`.
 
-    In each bin, the mean score is compared with the proportion of positives. The error is the weighted mean of these
-    differences. It lies in [0, 1], where 0 means calibrated, and 1 means always sure and always wrong.
+    In each bin, the mean score is compared with the proportion of positives. The error is the mean of these
+    differences, weighted by the number of items in each bin. It lies in [0, 1], where 0 means calibrated, and 1 means
+    always sure and always wrong.
 
     >>> round(ece_of_sums(bin_terms([0, 1, 1], [0.05, 0.9, 1.0]).sum(axis=0)), 4)
     0.05

@@ -1,7 +1,7 @@
 """Turn scores into probabilities, by Platt's logistic curve or by isotonic regression on labelled scores.
 
-Fit on validation data only. A fitted calibrator is a small frozen object with JSON parameters that needs only numpy. To
-fit one, you need scikit-learn (extra `stats`).
+Fit on validation data only. Fitting needs scikit-learn (extra `stats`). A fitted calibrator is a small frozen object
+that needs only numpy, and you can save its parameters as JSON.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Isotonic:
 
 
 def calibrator(parameters: Mapping[str, Any]) -> Platt | Isotonic:
-    """Make a calibrator from a dictionary that an earlier calibrator's `parameters()` returned.
+    """Build a calibrator from the dictionary that `parameters()` of an earlier calibrator returned.
 
     Raises:
         InputError: The parameters are not those of a calibrator.
@@ -138,7 +138,7 @@ def fit_isotonic(labels: ArrayLike, scores: ArrayLike) -> Isotonic:
 
 
 def two_class_sample(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None) -> tuple[Bools, Floats, Floats]:
-    """Convert labels, scores and weights to arrays.
+    """Convert labels, scores and weights to arrays, and check that both classes are present.
 
     Raises:
         UndefinedMetricError: One of the two classes has no items, or only items of weight 0.

@@ -1,7 +1,7 @@
 """The four counts of a yes/no decision, and the ratios between them. Hallucinated is the positive class.
 
-A ratio of 0 to 0 is undefined and raises an error. F1 is an exception: if only one of precision and recall is defined,
-it is 0.
+A ratio of 0 to 0 is undefined and raises an error. F1 is an exception, because it is 0 if only one of precision and
+recall is defined.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Confusion:
         return cls(*(float(w @ items) for items in counted))
 
     def swapped(self) -> Confusion:
-        """Return the counts of the same decisions with "not hallucinated" as the positive class.
+        """Swap the classes: count the same decisions with "not hallucinated" as the positive class.
 
         >>> Confusion(3, 1, 2, 4).swapped().precision()
         0.6666666666666666

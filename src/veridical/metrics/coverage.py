@@ -26,10 +26,10 @@ def _omission_score(judgement: Judgement) -> float | None:
 
 
 def coverage_pair(example: Example, judgement: Judgement) -> tuple[bool, float] | None:
-    """Return whether gold has an omission, together with the predicted omission score.
+    """Return the gold label (True = something is omitted) and the predicted omission score.
 
-    Both are taken from the omission score of the whole response, or from the highest single omission if there is no
-    such score. Return None if gold or prediction says nothing about coverage.
+    Both come from the omission score of the whole response, or from the highest single omission if there is no such
+    score. Return None if gold or prediction says nothing about coverage.
 
     >>> from veridical.records.types import Case
     >>> example = Example(Case("1", "a"), Judgement("1", "human:a", omission=0.0))
@@ -42,7 +42,7 @@ def coverage_pair(example: Example, judgement: Judgement) -> tuple[bool, float] 
 
 
 def _locates_omissions(judgement: Judgement) -> bool:
-    """Return whether the judgement says which sources were omitted: it lists some, denies any, or has judged spans."""
+    """Return whether a judgement says which sources were omitted: it lists some, denies any, or has judged spans."""
     says_none = judgement.omission is not None and judgement.omission < GOLD_THRESHOLD
     return bool(judgement.omissions or judgement.judged_sources) or says_none
 
@@ -50,7 +50,7 @@ def _locates_omissions(judgement: Judgement) -> bool:
 def _shared_sources(example: Example, judgement: Judgement) -> list[tuple[Source, list[Span]]]:
     """Return the sources that must be covered, each with the spans that gold and prediction judged.
 
-    The result is [] if one of them does not say which sources were omitted.
+    The result is [] if gold or prediction does not say which sources were omitted.
     """
     check_judgement(example.case, judgement)
     if not (_locates_omissions(example.gold) and _locates_omissions(judgement)):
@@ -63,8 +63,9 @@ def _shared_sources(example: Example, judgement: Judgement) -> list[tuple[Source
 def source_scores(example: Example, judgement: Judgement) -> tuple[Bools, Floats] | None:
     """Return the gold label and the predicted score of each source that must be covered.
 
-    A source is positive if gold says that any part of it is omitted. Its score is the score of its highest omission, or
-    0 if it has no omission. Sources of which gold and prediction judged no character in common are left out.
+    A source is positive if gold says that any part of the source is omitted. The predicted score is the highest score
+    of an omission in the source, or 0 if there is no omission. A source is left out if gold and prediction judged no
+    character of the source in common.
 
     Return None if no source is left, or if gold or prediction does not say which sources were omitted.
 

@@ -1,10 +1,10 @@
-"""Measure any metric in two steps: first make rows for each case, then compute one value from all rows.
+"""Measure any metric in two steps: first turn each case into rows of numbers, then compute one value from all rows.
 
-All metrics are measured by the same code. A bootstrap by document only changes how often each row counts. A case that
-does not count has None instead of rows (see `alignment` and `coverage`).
+The same code measures all metrics. A bootstrap that resamples documents only changes how often each row counts. A case
+that does not count has None instead of rows (see `alignment` and `coverage`).
 
-Before you measure, call `Metric.fits` to check that the detector scores the metric's level and that the data set labels
-it. You cannot see this from a single judgement.
+Before you measure, call `Metric.fits` to check that the detector scores the level of the metric and that the data set
+has labels for this level. A single judgement does not show this.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class FunctionOfSums:
     """A statistic that is computed from sums over the rows.
 
     Attributes:
-        terms: A function that turns rows of *shape* (n, columns) into what they add to the k sums, *shape* (n, k).
-        formula: A function that computes the value from the k sums. It raises `UndefinedMetricError` if there is no
+        terms: A function that turns rows, *shape* (n, columns), into what each row adds to the k sums, *shape* (n, k).
+        formula: A function that computes the value from the k sums, or raises `UndefinedMetricError` if there is no
             value.
     """
 
@@ -138,10 +138,9 @@ class RankingArea:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """Defines one metric and computes it in two steps.
+    """One metric. `project` turns a case into rows, and `statistic` computes the value from all rows.
 
-    In the first step, `project` turns a case into rows. In the second, `statistic` computes the value from all rows.
-    The `level` of the metric (one of `METRIC_LEVELS`) says which units are counted, and which threshold is used for
+    The `level` of the metric (one of `METRIC_LEVELS`) says which units are counted, and which threshold applies to
     them. `low` and `high` are the lowest and the highest possible value.
     """
 
@@ -159,14 +158,14 @@ class Metric:
     def rows(
         self, example: Example, judgement: Judgement, threshold: float | Thresholds | None = None
     ) -> Floats | None:
-        """Return the rows of one case, or None if the case does not count. They have *shape* (k, columns).
+        """Turn one case into rows, *shape* (k, columns). Return None if the case does not count.
 
-        If you pass a single number as the threshold, it is used for the scores of the metric's level. If you pass
-        `Thresholds`, a metric of responses flags as `records.decide` does, by the score of the response or by a
-        verdict. Other metrics use the threshold of their own level.
+        A single number as the threshold applies to the scores of the metric's level. If you pass `Thresholds`, metrics
+        of responses flag as `records.decide` does, by the score of the response or by a verdict, and other metrics use
+        the threshold of their own level.
 
         Raises:
-            InputError: The metric needs a threshold, but there is no threshold.
+            InputError: The metric needs a threshold, but `threshold` is None.
 
         >>> from veridical.records.types import Case
         >>> from veridical.metrics.registry import METRICS
@@ -200,7 +199,7 @@ class Metric:
         return self.statistic.value(table, as_weight(weight, len(table)))
 
     def fits(self, detector: Collection[str], data: Collection[str]) -> bool:
-        """Return whether the metric can be computed for a detector and a data set with the given levels.
+        """Return whether the metric can be computed, given the levels that a detector scores and a data set labels.
 
         >>> from veridical.metrics.registry import METRICS
         >>> METRICS["f1"].fits(["coverage"], ["span"]), METRICS["f1"].fits(["span"], ["span"])
@@ -240,7 +239,7 @@ def interval(
 
     Args:
         metric: The metric to measure.
-        rows_per_case: The rows of each case (`Metric.rows`), or None for a case that does not count.
+        rows_per_case: The rows of each case from `Metric.rows`, which are None for a case that does not count.
         documents: The document of each case. None makes the case a document of its own.
         resamples: The number of bootstrap samples, 1 or more.
         seed: The seed of the random samples. The same seed gives the same interval.
@@ -270,9 +269,9 @@ def resampled_values(
     seed: int,
     level: float,
 ) -> tuple[list[Floats], int]:
-    """Return the values of each system in the same bootstrap samples, and the number of documents drawn from.
+    """Compute the value of each system in the same bootstrap samples, and count the documents drawn from.
 
-    `systems` holds the rows per case of each system. All other arguments and the errors are those of `interval`.
+    `systems` holds `rows_per_case` of each system. All other arguments and the errors are those of `interval`.
     """
     for rows_per_case in systems:
         if len(rows_per_case) != len(documents):
@@ -306,7 +305,7 @@ def measure(
     seed: int = 0,
     level: float = 0.95,
 ) -> Measured:
-    """Measure a metric over examples and their judgements, with a confidence interval by document.
+    """Measure a metric over examples and their judgements, with a confidence interval from resampling documents.
 
     Args:
         metric: The metric to measure.
@@ -345,9 +344,9 @@ def measure_rows(
     seed: int = 0,
     level: float = 0.95,
 ) -> Measured:
-    """Measure a metric over rows that were made before.
+    """Measure a metric over rows that `Metric.rows` returned.
 
-    The arguments are those of `interval`, and the result is that of `measure`.
+    This function has the arguments of `interval` and the result of `measure`.
     """
     counted = [rows for rows in rows_per_case if rows is not None]
     if not counted:

@@ -19,9 +19,9 @@ __all__ = ["average_precision", "average_precisions", "ranks", "roc_auc", "roc_a
 def roc_auc(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
     """Compute the area under the ROC curve.
 
-    It is the chance that a random positive scores above a random negative, where ties count half (Chang et al. 2024,
-    §5.1; Liu et al. 2022, §5; Hanley and McNeil 1982). It lies in [0, 1], where 0.5 means no order, 1 a perfect order,
-    and values below 0.5 a reversed order.
+    The area is the chance that a random positive scores above a random negative, where ties count half (Chang et al.
+    2024, §5.1; Liu et al. 2022, §5; Hanley and McNeil 1982). The value lies in [0, 1], where 0.5 means no order, 1 a
+    perfect order, and values below 0.5 a reversed order.
 
     Raises:
         UndefinedMetricError: All items have the same label.
@@ -36,8 +36,8 @@ def average_precision(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | 
     """Compute average precision: for each positive, the precision at its score, averaged over all positives.
 
     This is the area under the precision-recall curve **as a step function** (as in scikit-learn). Do not use trapezoids
-    instead, because they overestimate this area (Davis and Goadrich 2006). The value lies in [0, 1]. Random scores
-    reach the proportion of positives.
+    instead, because they overestimate this area (Davis and Goadrich 2006). The value lies in [0, 1]. For random scores,
+    it is the proportion of positives.
 
     Raises:
         UndefinedMetricError: All items have the same label.

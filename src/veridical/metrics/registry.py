@@ -23,13 +23,13 @@ def _decision(example: Example, judgement: Judgement, threshold: float) -> Float
 
 
 def score_row(example: Example, judgement: Judgement, _: float) -> Floats | None:
-    """Return the label and the score of a response as one row, or None if it does not count."""
+    """Return the label and the score of a response as one row, or None if the case does not count."""
     pair = response_pair(example, judgement)
     return None if pair is None else np.array([pair], dtype=np.float64)
 
 
 def decided(formula: Callable[[Confusion], float]) -> FunctionOfSums:
-    """Make a statistic of (label, flagged) rows."""
+    """Build a statistic that applies `formula` to the counts of (label, flagged) rows."""
 
     def terms(rows: Floats) -> Floats:
         gold, flagged = rows[:, 0] > 0, rows[:, 1] > 0

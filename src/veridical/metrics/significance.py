@@ -39,8 +39,8 @@ def bootstrap(
     """Compute the percentile interval of a value by resampling whole documents (Efron & Tibshirani 1993 §13.3).
 
     Args:
-        value: A function that computes the value from an array of how often each item counts, *shape* (items,). It may
-            raise `UndefinedMetricError`.
+        value: A function that computes the value. It gets an array that says how often each item counts, *shape*
+            (items,), and may raise `UndefinedMetricError`.
         documents: The document of each item.
         resamples: The number of bootstrap samples, 1 or more.
         seed: The seed of the random samples. The same seed gives the same interval.
@@ -108,8 +108,8 @@ def percentile_interval(values: Floats, documents: int, level: float = 0.95) -> 
 def wilson_interval(count: float, n: float, level: float = 0.95) -> tuple[float, float]:
     """Compute Wilson's confidence interval (1927) of the proportion `count` / `n`, for independent items.
 
-    Both numbers may be fractions if they are effective numbers of items. `n` must be positive. The bounds lie in [0,
-    1].
+    Both numbers may be fractions, for example effective numbers of items, and `n` must be positive. Both bounds lie in
+    [0, 1].
 
     >>> [round(bound, 3) for bound in wilson_interval(0, 20)]
     [0.0, 0.161]
@@ -124,9 +124,9 @@ def wilson_interval(count: float, n: float, level: float = 0.95) -> tuple[float,
 def mcnemar(only_a: int, only_b: int) -> float:
     """Test whether two systems decide positive equally often on the same items (McNemar 1947, exact).
 
-    Pass the number of items that are positive for the first system only, and for the second system only. Items on which
-    the systems agree are not used. The result is the two-sided p-value in [0, 1]. It is 1 if the systems agree on all
-    items.
+    `only_a` counts the items that only the first system decides to be positive, and `only_b` those that only the second
+    does. Items on which the systems agree are not used. The result is the two-sided p-value in [0, 1], which is 1 if
+    the systems agree on all items.
 
     >>> round(mcnemar(9, 1), 4), mcnemar(0, 0)
     (0.0215, 1.0)
@@ -141,7 +141,7 @@ def mcnemar(only_a: int, only_b: int) -> float:
 def bonferroni(p_values: Sequence[float]) -> list[float]:
     """Multiply each p-value by the number of p-values, up to 1 (Bonferroni; Chang et al. 2024, §5.1).
 
-    Then, if there is no real difference, the chance that any of the results is below α is at most α.
+    If there is no real difference, the chance that any of the results is below α is then at most α.
 
     >>> bonferroni([0.01, 0.4, 0.2])
     [0.03, 1.0, 0.6000000000000001]

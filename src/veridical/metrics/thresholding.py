@@ -1,11 +1,11 @@
 """Choose thresholds by a criterion, from pairs of label and score at one `Level`.
 
-Fit on validation data only. Each level is fitted separately. Verdicts are counted by content word, and so are omissions
-in the sources that must be covered.
+Fit on validation data only. Each level is fitted separately. At the levels of spans, each content word of the response,
+or of the sources that must be covered, is one item.
 
 An item is flagged if score >= threshold, so a threshold of 0 flags everything. A criterion chooses the lowest score to
-flag, and the threshold is placed halfway between this score and the next lower one. Small rounding differences
-therefore change no decision on the validation data.
+flag, and the threshold is placed halfway between this score and the next lower one, so that small rounding differences
+change no decision on the validation data.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def threshold_fitter(criterion: str) -> ThresholdFitter:
 def threshold_for_f1(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
     """Choose the threshold with the highest F1 (CH-Wang et al. 2024, §5.2).
 
-    If several thresholds are equally good, the highest of them is chosen. The threshold is 0, which flags everything,
-    if some scores are 0 and no other threshold does better.
+    If several thresholds are equally good, the highest is chosen. If some scores are 0 and no other threshold does
+    better, the threshold is 0, which flags everything.
 
     >>> threshold_for_f1([0, 1, 0, 1], [0.1, 0.3, 0.6, 0.8])
     0.2
@@ -121,8 +121,8 @@ def threshold_for_precision(
 def threshold_between_means(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
     """Choose the threshold halfway between the mean scores of the two classes.
 
-    It lies in [0, 1] for scores in [0, 1]. George and Stuhlmüller 2023, §2.3, average the probability that a summary is
-    right, which is one minus our score. The middle is the same.
+    For scores in [0, 1], the threshold lies in [0, 1]. George and Stuhlmüller 2023, §2.3, average the probability that
+    a summary is right, which is one minus our score. The middle is the same.
 
     >>> threshold_between_means([0, 0, 1], [0.0, 0.5, 0.75])
     0.5
@@ -133,14 +133,15 @@ def threshold_between_means(labels: ArrayLike, scores: ArrayLike, weight: ArrayL
 
 
 def _best(cuts: Floats, values: Floats) -> float:
-    """Return the threshold at the first of `cuts` with the highest value; values equal up to rounding are a tie."""
+    """Return the threshold at the first of `cuts` with the highest value. Values that differ by rounding are a tie."""
     return flagging_from(cuts, int(np.argmax(values >= values.max() - 1e-12)))
 
 
 def flagging_from(cuts: Floats, place: int) -> float:
     """Return the threshold that flags the scores `cuts[: place + 1]`.
 
-    It is halfway to the next lower score, or to 0. `cuts` contains distinct scores in descending order.
+    The threshold lies halfway between the last of these scores and the next lower score (0 if there is none). `cuts`
+    contains distinct scores in descending order.
     """
     lowest, next_lower = float(cuts[place]), float(cuts[place + 1]) if place + 1 < len(cuts) else 0.0
     middle = (lowest + next_lower) / 2
@@ -150,7 +151,11 @@ def flagging_from(cuts: Floats, place: int) -> float:
 def _cuts(
     labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None
 ) -> tuple[Floats, Floats, Floats, float, float]:
-    """Return the distinct scores, descending; the true and false positives from each on; both classes' totals."""
+    """Count the true and false positives for each possible cut.
+
+    Return the distinct scores in descending order, the true positives and the false positives if everything from each
+    score up is flagged, and the totals of positives and negatives.
+    """
     gold, score, w = two_class_sample(labels, as_probabilities(scores), weight)
     cuts, place = np.unique(score[w > 0], return_inverse=True)
     tp, fp = (np.cumsum(np.bincount(place, each[w > 0])[::-1], dtype=np.float64) for each in (w * gold, w * ~gold))
@@ -161,7 +166,7 @@ def _cuts(
 
 
 def with_response_scores(judgement: Judgement) -> Judgement:
-    """Fill in a judgement's missing response-level scores from its highest verdict and its highest omission.
+    """Fill in missing scores of the whole response from the highest verdict and the highest omission.
 
     >>> from veridical.records.types import Span, Verdict
     >>> with_response_scores(Judgement("1", "me", verdicts=(Verdict(Span(0, 2), 0.4),))).hallucination
@@ -176,9 +181,9 @@ def with_response_scores(judgement: Judgement) -> Judgement:
 
 
 def pairs(level: Level, example: Example, judgement: Judgement) -> Floats | None:
-    """Return the rows of label and score of one case at one level, in the *shape* (k, 2).
+    """Return one row of label and score for each item of a case at one level, *shape* (k, 2).
 
-    Return None if gold or prediction says nothing about this level. At level `RESPONSE`, this is also the case if gold
+    Return None if gold or prediction says nothing about this level. At level `RESPONSE`, also return None if gold
     judged only a part of the response.
 
     >>> from veridical.records.types import Case

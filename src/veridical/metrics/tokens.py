@@ -1,6 +1,7 @@
 """Split text into units (white-space tokens or words), and carry labels and scores from characters to units.
 
-Units are an array of half-open character spans with *shape* (k, 2). They are sorted and do not overlap.
+Units are an array of *shape* (k, 2), with the start and the end (not included) of each unit in characters. They are
+sorted and do not overlap.
 """
 
 from __future__ import annotations
@@ -44,10 +45,10 @@ def white_space_tokens(text: str) -> Units:
 
 
 def word_units(text: str, *, is_stop_word: Callable[[str], bool] | None = None) -> Units:
-    """Return the spans of the words of `text` (`text.segment.words`) that are not stop words.
+    """Split `text` into words (`text.segment.words`) and return the spans of those that are not stop words.
 
     `is_stop_word` is called with each word in lower case, with plain apostrophes. Leaving out stop words follows Chang
-    et al. 2024, §5.3. The result has *shape* (k, 2), where k is the number of words.
+    et al. 2024, §5.3. The result has *shape* (k, 2), where k is the number of words that are left.
 
     >>> word_units("The tower is tall", is_stop_word={"the", "is"}.__contains__).tolist()
     [[4, 9], [13, 17]]
@@ -99,7 +100,7 @@ def _check_inside(size: int, ends: Units) -> None:
 
 
 def runs(marked: Bools) -> list[Span]:
-    """Return the spans of marked characters, each as long as possible.
+    """Join neighbouring marked characters into spans that are as long as possible.
 
     >>> runs(np.array([True, False, True, True]))
     [Span(start=0, end=1), Span(start=2, end=4)]

@@ -1,1 +1,4 @@
-"""The records that all parts share, and the contract of detectors. This package imports no other part of Veridical."""
+"""Data types that all parts of Veridical share, and the protocol that detectors follow.
+
+This package imports no other part of Veridical.
+"""

@@ -1,7 +1,7 @@
-"""Turn scores into decisions by comparing them with thresholds.
+"""Compare scores with thresholds to decide what is flagged.
 
-Detectors only score. Thresholds are applied in this module and nowhere else, and the result is a `Decision`. The
-thresholds are set by the user or by a trained artifact (`records.judging.thresholds_in_force`). This module also joins
+Detectors give scores, and only this module compares scores with thresholds. The result is a `Decision`. The thresholds
+come from the user or from a fitted detector (`records.judging.thresholds_in_force`). This module also joins
 neighbouring flagged spans for display.
 """
 
@@ -27,13 +27,14 @@ __all__ = ["decide", "flagged", "hallucinated", "merge", "omitted", "outcome", "
 
 
 def decide(case: Case, judgement: Judgement, thresholds: Thresholds | None = None) -> Decision:
-    """Compare each score of a judgement with the threshold of its own level.
+    """Decide which parts of a judgement are flagged, by comparing each score with the threshold for its level.
 
     The default threshold of every level is 0.5.
 
-    If the judgement scores sentences, the response is flagged when at least one sentence reaches the response
-    threshold. Only verdicts inside flagged sentences can then be flagged: all that reach the span threshold, or the
-    highest one if none of them does. If there are no sentence scores, each verdict is compared with the span threshold.
+    If the judgement scores sentences, a sentence is flagged if it reaches the response threshold, and one flagged
+    sentence flags the response. Inside each flagged sentence, all verdicts that reach the span threshold are flagged,
+    or the highest one if none does. Verdicts in other sentences are not flagged. If there are no sentence scores, each
+    verdict is compared with the span threshold.
 
     >>> from veridical.records.types import Verdict
     >>> case = Case("1", "The tower is tall.")
@@ -60,7 +61,7 @@ def decide(case: Case, judgement: Judgement, thresholds: Thresholds | None = Non
 
 
 def _inside(judgement: Judgement, sentences: Sequence[Span], threshold: float) -> list[int]:
-    """Return, for each sentence, the verdicts in it that reach `threshold`, or else the one with the highest score."""
+    """Find the verdicts to flag, by index: in each sentence those that reach `threshold`, or else the highest one."""
     ordered = sorted(range(len(judgement.verdicts)), key=lambda i: judgement.verdicts[i].span.start)
     starts = [judgement.verdicts[i].span.start for i in ordered]
     marked: set[int] = set()
@@ -77,7 +78,7 @@ def flagged(judgement: Judgement, decision: Decision) -> list[Verdict]:
 
 
 def hallucinated(decision: Decision) -> bool:
-    """Return whether a decision flags the response, by the response's own score or by a verdict.
+    """Return whether a decision flags the response, either as a whole or in at least one span.
 
     >>> case = Case("1", "The tower is tall.")
     >>> hallucinated(decide(case, Judgement("1", "x", 0.1, verdicts=(Verdict(Span(4, 9), 0.7),))))
@@ -94,8 +95,8 @@ def omitted(judgement: Judgement, decision: Decision) -> list[Omission]:
 def merge(text: str, spans: Iterable[Span]) -> list[Span]:
     """Join neighbouring spans that have only white space or punctuation between them.
 
-    Spans stay apart if a line break, the end of a sentence, or more than three characters lie between them. The result
-    is sorted and has no overlaps.
+    Spans stay apart if there is a line break, a mark such as . ! ? ; or :, or more than three characters between them.
+    The result is sorted and has no overlaps.
 
     >>> merge("New York City. Paris", [Span(0, 3), Span(4, 8), Span(9, 13), Span(15, 20)])
     [Span(start=0, end=13), Span(start=15, end=20)]
@@ -116,7 +117,7 @@ _SEPARATORS = frozenset("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029.!?;:…。！？�
 
 
 def unjudged(case: Case, judgement: Judgement) -> list[Span]:
-    """Return the parts of the response that could not be judged, except for white space."""
+    """Find the parts of the response that were not judged. Parts with only white space are left out."""
     if judgement.judged is None:
         return []
     gaps = subtract([Span(0, len(case.response))], judgement.judged)
@@ -136,14 +137,15 @@ def outcome(case: Case, judgement: Judgement, thresholds: Thresholds | None = No
 def overall(
     case: Case, judgements: Sequence[Judgement], decisions: Sequence[Decision], flag_over: float | None = None
 ) -> Outcome:
-    """Return the joint outcome of several judgements of one case.
+    """Combine several judgements of one case into one outcome.
 
-    - `FLAGGED`: A decision flags the response, its coverage, a verdict or an omission. If you set `flag_over`, only
-      scores of the whole response above that number are flagged.
-    - `CLEAR`: Nothing is flagged, and everything was judged. This means that the response is not blank, that all of it
-      was judged and has a score, and that every source that must be covered has a score. One detector may score the
-      response and another one the coverage, but each of them must have judged its part completely.
-    - `NO_CLAIM`: The same as `CLEAR`, but every detector that scores the response found no claim in it
+    - `FLAGGED`: A decision flags the response, its coverage, a verdict or an omission. If you set `flag_over`, the
+      decisions do not count. The case is then flagged if the `hallucination` or `omission` score of a judgement is
+      above that number.
+    - `CLEAR`: Nothing is flagged, and everything was judged. The response is not blank, all of it was judged and has a
+      score, and every source that must be covered has a score. One detector may score the response and another one the
+      coverage, as long as each judged its part completely.
+    - `NO_CLAIM`: Like `CLEAR`, but every detector that scores responses found that this one makes no claim
       (`Judgement.no_claim`).
     - `UNJUDGED`: Everything else.
 

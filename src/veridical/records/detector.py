@@ -1,7 +1,7 @@
-"""The protocol of detectors: the method they must have, their optional declarations, and the defaults.
+"""What makes an object a detector, and what a detector can declare about itself.
 
-Every object with `name` and `judge` is a detector. To read its optional declarations, use `info_of`, `thresholds_of`
-and `fingerprint_of`, which also know the defaults.
+Every object with `name` and `judge` is a detector. Use `info_of`, `thresholds_of` and `fingerprint_of` to read what a
+detector declares. They return a default if the detector declares nothing.
 """
 
 from __future__ import annotations
@@ -49,24 +49,24 @@ class Detector(Protocol):
     Model weights are loaded when they are first used, not when the detector is made. A detector may also have:
 
     * `info`: a `DetectorInfo`.
-    * `thresholds`: a fitted threshold for each `Level`.
-    * `fingerprint()`: everything that its scores depend on, as JSON.
-    * `explains`: whether its findings come with explanations.
+    * `thresholds`: fitted thresholds, by `Level`.
+    * `fingerprint()`: returns everything that the scores depend on, as JSON.
+    * `explains`: whether the findings come with explanations.
     """
 
     name: str
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """Return one judgement for each case, in the same order. Equal cases always have equal judgements."""
+        """Judge each case, and return the judgements in the same order. Equal cases always get equal judgements."""
         ...
 
 
 Detectors = str | Detector | Sequence[str | Detector]
-"""What the argument `detector` takes: a spec or a detector, or several of them."""
+"""What you can pass as `detector`: the spec of a detector, a detector, or several of these."""
 
 
 def takes_detector(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function that takes `detector`, so that the misspelt argument `detectors` raises a helpful error."""
+    """Decorate a function that takes `detector`, so that passing `detectors` by mistake raises a helpful error."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -80,7 +80,7 @@ def takes_detector(function: Callable[P, R]) -> Callable[P, R]:
 
 @dataclass(frozen=True, slots=True)
 class DetectorInfo:
-    """Declares what a detector scores and needs, as the attribute `info` of the detector or its class."""
+    """What a detector scores and needs. Declare it as the attribute `info` of the detector or of its class."""
 
     levels: tuple[Level, ...] = tuple(Level)
     needs_sources: bool = True
@@ -102,16 +102,15 @@ class HasFittedOptions(Protocol):
     """A detector with options that `calibrate` can choose on labelled data if the user has not set them."""
 
     def fit_options(self, examples: Sequence[Example]) -> Detector:
-        """Return a detector with the options that suit `examples` best.
+        """Choose the options that suit `examples` best, and return a detector with these options.
 
-        The name of the new detector includes these options. If there is nothing to choose, the detector itself is
-        returned.
+        The name of the new detector includes the options. If there is nothing to choose, the same detector is returned.
         """
         ...
 
 
 class StreamSession(Protocol):
-    """One response judged while it is generated."""
+    """Judges one response while it is being generated."""
 
     def feed(self, text_or_tokens: str | Sequence[int]) -> list[Verdict]:
         """Append `text_or_tokens` to the response and return the new verdicts."""
@@ -145,7 +144,7 @@ class HasSalienceMaps(Protocol):
     """A detector whose judgements come with a map of how much each source word matters for each response word."""
 
     def judge_with_maps(self, cases: Sequence[Case]) -> list[tuple[Judgement, SalienceMap | None]]:
-        """Return the judgements of `judge`, each with its salience map, or with None if no map could be made."""
+        """Judge as `judge` does, and pair each judgement with its salience map, or with None if there is no map."""
         ...
 
 
@@ -154,12 +153,12 @@ class DetectorContext:
     """Gives a detector access to other detectors and to chat models while it is being built.
 
     Attributes:
-        loader: A function that makes the detector that a spec names.
+        loader: A function that builds the detector that a spec names.
         connection: How to reach chat models, as a `veridical.llm.connection.Connection`. None for the default
             connection.
-        artifacts: The folders of the trained artifacts whose specs are being loaded, outermost first. A spec in such a
-            folder must neither say how to reach a chat model nor name files, because its author could otherwise use
-            your key and your documents.
+        artifacts: The folders of trained detectors whose specs are being loaded, outermost first. A spec in such a
+            folder must neither say how to reach a chat model nor name files. Otherwise, whoever wrote the spec could
+            use your key and your documents.
     """
 
     loader: Callable[[Any, DetectorContext], Detector]
@@ -167,7 +166,7 @@ class DetectorContext:
     artifacts: tuple[str, ...] = ()
 
     def load(self, spec: Any) -> Detector:
-        """Make the detector that `spec` (a text or a `Spec`) names, in this context."""
+        """Build the detector that `spec` (a text or a `Spec`) names, in this context."""
         return self.loader(spec, self)
 
     @property
@@ -176,7 +175,7 @@ class DetectorContext:
         return self.artifacts[-1] if self.artifacts else None
 
     def inside(self, artifact: str) -> DetectorContext:
-        """Return the context for specs in the folder `artifact`.
+        """Build the context for specs in the folder `artifact`.
 
         Raises:
             CircularArtifactError: The folder's specs lead back to the folder itself.
@@ -209,14 +208,14 @@ def thresholds_of(detector: object) -> Mapping[Level, float]:
 def fingerprint_of(detector: Detector) -> dict[str, Any]:
     """Return everything that the detector's scores depend on, as JSON.
 
-    This is the result of the detector's `fingerprint()`. If it has no such method, only its name is returned.
+    This is the result of the detector's `fingerprint()`, or only the name of a detector that has no such method.
     """
     fingerprint = getattr(detector, "fingerprint", None)
     return {"name": detector.name} if fingerprint is None else dict(fingerprint())
 
 
 def digest_of(about: Any) -> str:
-    """Return a hash of any JSON value, as 16 hexadecimal digits. The order of keys does not matter.
+    """Hash any JSON value to 16 hexadecimal digits. The order of keys does not matter.
 
     >>> digest_of({"b": 1, "a": 2}) == digest_of({"a": 2, "b": 1})
     True

@@ -1,8 +1,8 @@
 """Apply and combine edits of a text, and move spans along with them.
 
-An edit replaces the characters of its span. If the span is empty, the edit inserts its text there. The edits of a text
-must be sorted, and they must not overlap, run past the end of the text, or insert twice at the same place. You can
-check this with `check_edits`.
+An edit replaces the characters of its span. If the span is empty, the edit inserts text there. The edits of a text must
+be sorted, and they must not overlap, run past the end of the text, or insert twice at the same place. `check_edits`
+checks these rules.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def check_edits(text: str, edits: Sequence[Edit]) -> None:
 
 
 def apply(text: str, edits: Sequence[Edit]) -> str:
-    """Return `text` with `edits` applied. The spans of the edits refer to the unedited text.
+    """Apply `edits` to `text`. The spans of the edits refer to the unedited text.
 
     Raises:
         SpanError: The edits are not sorted, overlap, or run past the end of the text.
@@ -54,10 +54,10 @@ def apply(text: str, edits: Sequence[Edit]) -> str:
 
 
 def carry(span: Span, edits: Sequence[Edit]) -> Span:
-    """Return where `span` is after `edits`: its remaining characters, together with what replaced the others.
+    """Find where `span` lies after `edits`.
 
-    Text that is inserted inside the span is included, but text that is inserted at its edges is not. If the whole span
-    was deleted, the result is empty.
+    The new span covers the characters of `span` that remain and the text that replaced the others. Text inserted inside
+    `span` is included, but text inserted at an edge is not. If all of `span` was deleted, the new span is empty.
 
     >>> carry(Span(6, 9), [Edit(Span(0, 2), "That", "clearer"), Edit(Span(6, 9), "330", "wrong")])
     Span(start=8, end=11)
@@ -66,7 +66,7 @@ def carry(span: Span, edits: Sequence[Edit]) -> Span:
 
 
 def carrier(edits: Sequence[Edit]) -> Callable[[Span], Span]:
-    """Return a function that does the same as `carry`, but is faster for many spans."""
+    """Build a function that does the same as `carry`, but is faster for many spans."""
     grown = list(accumulate((len(edit.replacement) - len(edit.span) for edit in edits), initial=0))
 
     def carry(span: Span) -> Span:
@@ -81,9 +81,9 @@ def carrier(edits: Sequence[Edit]) -> Callable[[Span], Span]:
 
 
 def compose(text: str, first: Sequence[Edit], second: Sequence[Edit]) -> tuple[Edit, ...]:
-    """Combine two successive lists of edits into a single list for `text`.
+    """Combine two lists of edits, applied one after the other, into a single list for `text`.
 
-    The spans of `second` refer to the text after `first`. Edits that overlap or touch are joined to one edit with both
+    The spans of `second` refer to the text after `first`. Edits that overlap or touch become one edit with all their
     reasons.
 
     >>> compose("a b", [Edit(Span(0, 1), "x", "one")], [Edit(Span(2, 3), "y", "two")])[1]
@@ -111,7 +111,7 @@ def compose(text: str, first: Sequence[Edit], second: Sequence[Edit]) -> tuple[E
 def _clusters(
     old: Sequence[tuple[Span, Edit]], new: Sequence[tuple[Span, Edit]]
 ) -> Iterator[tuple[Span, list[Edit], list[Edit]]]:
-    """Group the edits of both lists whose spans touch; yield the joint span, the old edits and the new ones."""
+    """Group edits of both lists whose spans touch. Yield the joint span, the old and the new edits of each group."""
     both = sorted([(*item, 0) for item in old] + [(*item, 1) for item in new], key=lambda item: (item[0], item[2]))
     joint: Span | None = None
     members: tuple[list[Edit], list[Edit]] = ([], [])

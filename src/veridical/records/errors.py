@@ -11,8 +11,8 @@
     ├── OutputError                    a result could not be written               exit 2
     └── CannotJudgeError               nothing could be judged                     exit 3
 
-Every error carries a `hint` (what to do) and `retryable` (whether the same call may succeed later).
-Errors of other libraries pass through unchanged, except those that a module translates by name.
+Every error has a `hint` (what to do, or None) and `retryable` (whether the same call may succeed later). Errors of
+other libraries pass through unchanged, unless a module catches them and raises one of ours.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ class CircularArtifactError(InputError):
 class DataError(InputError):
     """Raised for a data file that cannot be read.
 
-    Its `path` and `line` say where the fault is. Lines are counted from 1. If `line` is None, the error is about the
-    whole file.
+    The attributes `path` and `line` (from 1) say where the fault is. If `line` is None, the error is about the whole
+    file.
     """
 
     def __init__(

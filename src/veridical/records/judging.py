@@ -1,6 +1,6 @@
 """Run a detector on cases.
 
-All decisions about which cases cannot be judged, and which thresholds apply, are made in this module.
+Only this module decides which cases cannot be judged and which thresholds apply.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ __all__ = [
 JudgementWithMap = tuple[Judgement, "SalienceMap | None"]
 
 NO_CLAIM = "the response makes no claim"
-"""The note of a judgement without a score because the response says nothing that could be wrong."""
+"""The note on a judgement that has no score because the response says nothing that could be wrong."""
 _REASONING = "the reasoning before the answer was not judged"
 
 
 def not_judged(case: Case, by: str, *notes: str) -> Judgement:
-    """Return the judgement of a case that `by` could not judge, with notes that say why.
+    """Build the judgement of a case that the detector `by` could not judge, with notes that say why.
 
-    Use the note `NO_CLAIM` for a response without a claim.
+    If the response makes no claim, use the note `NO_CLAIM`.
     """
     return Judgement(case.id, by, judged=(), notes=notes, no_claim=NO_CLAIM in notes)
 
 
 def nothing_to_judge(case: Case, info: DetectorInfo) -> str | None:
-    """Return why a detector with `info` has nothing to judge in `case`, or None if it can judge the case.
+    """Say why a detector with this `info` has nothing to judge in `case`. Return None if it can judge the case.
 
-    A detector that scores coverage also judges a blank response, because it may leave out parts of its sources.
+    A detector that scores coverage also judges blank responses, because they leave out the sources.
 
     >>> nothing_to_judge(Case("1", "It is red."), DetectorInfo())
     'there are no sources to compare with'
@@ -63,11 +63,11 @@ def nothing_to_judge(case: Case, info: DetectorInfo) -> str | None:
 
 
 def judge(detector: Detector, cases: Sequence[Case]) -> list[Judgement]:
-    """Return one judgement for each case, in order, after checking what the detector returned.
+    """Judge each case with a detector, check the judgements, and return them in the order of the cases.
 
-    If there is nothing to judge in a case (`nothing_to_judge`), the detector is not called for it, and the judgement
-    says why. If a response begins with the model's tagged reasoning (`records.strings.answer_start`), the reasoning is
-    replaced by spaces before the detector reads it.
+    The detector is not called for cases with nothing to judge (`nothing_to_judge`), and their judgements say why. If a
+    response begins with the model's tagged reasoning (`records.strings.answer_start`), the detector reads spaces in
+    place of the reasoning.
 
     Raises:
         CannotJudgeError: The detector returned too many or too few judgements.
@@ -78,7 +78,7 @@ def judge(detector: Detector, cases: Sequence[Case]) -> list[Judgement]:
 
 
 def judge_with_maps(detector: Detector, cases: Sequence[Case]) -> list[JudgementWithMap]:
-    """Return the judgements of `judge`, each with its salience map, or with None if the detector makes no map."""
+    """Judge as `judge` does, and pair each judgement with its salience map, or with None if there is no map."""
     info = info_of(detector)
     starts = [answer_start(case.response) for case in cases]
     cases = [
@@ -113,12 +113,12 @@ def thresholds_in_force(
 ) -> Thresholds:
     """Return the threshold that applies to each level.
 
-    This is the threshold that you pass, or else the detector's own threshold, or else 0.5.
+    A threshold that you pass comes first, then the detector's own threshold, then 0.5.
 
     Args:
-        detector: A detector whose fitted thresholds apply to the levels without a given threshold.
-        given: One number for all levels, or a number for each of the levels "response", "span", "coverage" and
-            "source".
+        detector: Its fitted thresholds apply to the levels for which you pass no threshold.
+        given: The thresholds that you pass: one number for all levels, a number for some of the levels "response",
+            "span", "coverage" and "source", or a complete `Thresholds`.
 
     Raises:
         InputError: A threshold lies outside [0, 1], or a level does not exist.

@@ -1,4 +1,7 @@
-"""Group the sources of a case by perspective, to score coverage per perspective (Chang et al. 2024, §3.1)."""
+"""Group the sources of a case by perspective, the side that a source speaks for.
+
+Coverage is scored for each perspective (Chang et al. 2024, §3.1).
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Find objects by name in a table, or in the packages of plugins.
+"""Look up objects by name, in a table or among the plugins of other packages.
 
-The table maps names to "module:object" (or "module"), and plugins are found by an entry-point group. An object is
+The table maps names to "module:object" (or "module"). Plugins are found through a group of entry points. An object is
 imported only when you load it.
 """
 
@@ -23,7 +23,7 @@ _TABLES: defaultdict[str, dict[str, str]] = defaultdict(dict)
 
 
 def register(group: str, table: Mapping[str, str]) -> None:
-    """Add the names of `table` to the registry of an entry-point group. The registry need not exist yet."""
+    """Add the entries of `table` to the registry of an entry-point group, even if that registry does not exist yet."""
     _TABLES[group].update(table)
 
 
@@ -53,16 +53,14 @@ class Registry:
         return name in self.table or name in self.plugins
 
     def name_of(self, target: str) -> str | None:
-        """Return the name under which the object at `target` ("module:object") is registered, or None if it has no
-        name.
-        """
+        """Look up the name of the object at `target` ("module:object"). Return None if it is not registered."""
         for name, registered in self.table.items():  # plugins are looked up only if it is none of ours
             if registered == target:
                 return name
         return next((name for name, entry in self.plugins.items() if entry.value == target), None)
 
     def package(self, name: str) -> str:
-        """Return the name of the distribution package that contains the plugin called `name`."""
+        """Return the name of the installed package that contains the plugin `name`."""
         distribution = self.plugins[name].dist
         return distribution.name if distribution else "another package"
 

@@ -28,8 +28,8 @@ class MapWord:
 class SalienceMap:
     """Holds how strongly each source word (row) influences each response word (column), in [0, 1].
 
-    The omission score of a source word is 1 - contribution, and the hallucination score of a response word is 1 -
-    attribution.
+    A source word has the omission score 1 - `contribution`, and a response word has the hallucination score 1 -
+    `attribution`.
 
     *Shape:* `values` is (source words, response words), `contribution` is (source words,), and `attribution` is
     (response words,).
@@ -47,9 +47,9 @@ class SalienceMap:
             raise InputError(f"a salience map of {shape} words has values of {self.values.shape}")
 
     def strongest(self, rows: int, columns: int) -> SalienceMap:
-        """Return a smaller map, with the first `columns` response words and `rows` of the source words.
+        """Cut the map down to the first `columns` response words and to `rows` source words.
 
-        The source words with the highest single values are kept.
+        The source words that influence any of these response words most are kept, in the same order.
         """
         import numpy as np
 
@@ -65,6 +65,6 @@ class SalienceMap:
         )
 
     def flags(self, spans: Sequence[Span]) -> list[bool]:
-        """Return whether each response word shares a character with at least one of `spans`."""
+        """Tell for each response word whether it shares a character with at least one of `spans`."""
         joined = union(spans)
         return [bool(overlapping(joined, word.span)) for word in self.response_words]

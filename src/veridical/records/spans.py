@@ -1,8 +1,9 @@
-"""Half-open character spans, and set operations on them.
+"""Spans of characters, and set operations on them.
 
-A span consists of two numbers and does not contain its text. A set of spans is a plain sequence. `union` returns it in
-normal form, which is sorted and has no overlaps and no empty spans. The other functions accept any sequence and return
-the normal form. All of them take linear time after sorting once.
+A span is two positions, a start and an end that is not included, and does not hold the text. Any sequence of spans can
+serve as a set of characters. `union` brings the sequence into normal form, which is sorted and has no overlaps and no
+empty spans. The other set operations accept any sequence and return the normal form. They all sort once and then take
+linear time.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ __all__ = [
 class Span:
     """The characters of a text from `start` up to, but not including, `end`.
 
-    Positions are counted in Python code points. An empty span (`start == end`) marks a place in the text.
+    Positions count Unicode code points, as Python does. An empty span (`start == end`) marks a place in the text.
 
     Raises:
         SpanError: `0 <= start <= end` does not hold.
@@ -108,7 +109,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextSpan(Span):
-    """A span together with the text that it covers. It is equal to a plain span at the same position."""
+    """A span together with the text that it covers. The text does not matter when the span is compared with others."""
 
     text: str
 
@@ -160,9 +161,10 @@ def intersection(a: Iterable[Span], b: Iterable[Span]) -> list[Span]:
 
 
 def overlapping(disjoint: Sequence[Span], span: Span) -> Sequence[Span]:
-    """Return the spans in `spans` that share a character with `span`.
+    """Find the spans in `disjoint` that share a character with `span`.
 
-    The list must be sorted and have no overlaps (see `union`), because the spans are found by bisection.
+    `disjoint` must be sorted and have no overlaps, like the result of `union`, because the spans are found by
+    bisection.
 
     >>> overlapping([Span(0, 2), Span(3, 5), Span(8, 9)], Span(2, 8))
     [Span(start=3, end=5)]
@@ -172,11 +174,11 @@ def overlapping(disjoint: Sequence[Span], span: Span) -> Sequence[Span]:
 
 
 def furthest_end(spans: Iterable[Span]) -> Callable[[int], int]:
-    """Build a look-up from a position to the highest end of all spans that start before it.
+    """Build a fast look-up of how far the spans reach that start before a position.
 
-    The look-up returns 0 if no span starts before the position. It uses bisection, so it is fast. You can use it, for
-    example, to find out whether any of the spans overlaps another span (`end_before(span.end) > span.start`) or
-    contains it (`end_before(span.start + 1) >= span.end`), as long as no span is empty.
+    The look-up returns the highest end of these spans, or 0 if there are none. As long as no span is empty, you can use
+    the look-up to find out whether any of the spans overlaps another span (`end_before(span.end) > span.start`) or
+    contains it (`end_before(span.start + 1) >= span.end`).
 
     >>> end_before = furthest_end([Span(4, 6), Span(0, 9), Span(1, 2)])
     >>> end_before(0), end_before(5)
@@ -245,7 +247,7 @@ def cut(text: str, spans: Sequence[Span]) -> list[tuple[str, bool]]:
 
 
 def union_across_space(spans: Iterable[Span], text: str) -> list[Span]:
-    """Return the union of spans, where those with only white space between them are one span.
+    """Join spans as `union` does, and also join those with only white space between them.
 
     >>> union_across_space([Span(0, 2), Span(3, 5), Span(6, 7)], "ab cd,e")
     [Span(start=0, end=5), Span(start=6, end=7)]
@@ -260,7 +262,7 @@ def union_across_space(spans: Iterable[Span], text: str) -> list[Span]:
 
 
 def trimmed(span: Span, text: str) -> Span | None:
-    """Return `span` without the white space at its edges, or None if it contains only white space.
+    """Cut off the white space at the edges of `span`. Return None if the span contains only white space.
 
     >>> trimmed(Span(1, 5), "a bc d")
     Span(start=2, end=4)

@@ -1,11 +1,13 @@
-"""Read and write the spec of a detector, as used on the command line, in configuration and in artifacts.
+"""Read and write specs, the texts that name a detector with its options.
+
+They are used on the command line, in configuration and in the files of trained detectors.
 
     NAME[:ITEM,ITEM,…]      ITEM is a value, or OPTION=VALUE
     overlap:values          logprob:models/reader,template=tldr          verify:overlap,citations=all
 
-If a value has a comma, a quote or white space around it, put it in double quotes and double each quote inside it:
-`logprob:"/models/a,b",template=tldr`. This way any path, and any other spec, can be a value. An option's name has only
-lower-case letters, digits and underscores, so `/runs/a=b` is a value.
+If a value contains a comma or a quote, or begins or ends with white space, put it in double quotes and double each
+quote inside, as in `logprob:"/models/a,b",template=tldr`. In this way, any path and any other spec can be a value.
+Names of options have only lower-case letters, digits and underscores, so `/runs/a=b` is read as a value.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from veridical.records.errors import InputError, UnknownNameError
 __all__ = ["LONGEST", "Spec", "parse_spec"]
 
 LONGEST = 10_000
-"""The most characters of a spec."""
+"""How many characters a spec may have."""
 
 _ITEM = re.compile(r'\s*+(?:([a-z][a-z0-9_]*+)\s*+=\s*+)?+(?:"((?:[^"]++|"")*+)"\s*+|([^",]*+))(,|\Z)')
 _PLAIN = re.compile(r'[^\s",](?:[^",]*[^\s",])?')
@@ -80,7 +82,7 @@ class Spec:
         return self.values[0] if self.values else None
 
     def whole(self, name: str, default: int | None = None) -> int | None:
-        """Return the option as a whole number from 1."""
+        """Read an option that is a whole number, 1 or more."""
         text = self.options.get(name)
         if text is None:
             return default
@@ -89,7 +91,7 @@ class Spec:
         return int(text)
 
     def number(self, name: str, default: float, low: float = 0.0, high: float = 1.0) -> float:
-        """Return the option as a number from `low` to `high`."""
+        """Read an option that is a number from `low` to `high`."""
         text = self.options.get(name)
         if text is None:
             return default
@@ -103,11 +105,11 @@ class Spec:
         return number
 
     def flag(self, name: str, default: bool) -> bool:
-        """Return whether the option is "yes". The only other allowed value is "no"."""
+        """Read an option that is "yes" (True) or "no" (False)."""
         return self.choice(name, "yes" if default else "no", ("yes", "no")) == "yes"
 
     def choice(self, name: str, default: str, known: Sequence[str]) -> str:
-        """Return the option, which must be one of the values in `known`.
+        """Read an option that has one of the values in `known`.
 
         Raises:
             UnknownNameError: The option has another value.

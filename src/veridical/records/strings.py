@@ -27,7 +27,7 @@ _END_OF_THOUGHT = re.compile(
 
 
 def answer_start(text: str) -> int:
-    r"""Return the position where the answer begins, after the tagged reasoning that some models put first.
+    r"""Find where the answer begins, after the tagged reasoning that some models put first.
 
     The opening tag may be missing, because some servers remove it. If no answer follows, or if several tags could end
     the reasoning, the result is the length of the text.
@@ -49,7 +49,7 @@ _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 def join_halves(text: str) -> tuple[str, str]:
     r"""Join the halves of surrogate pairs that a stream has split.
 
-    Return the joined text, and the half at its end that still waits for the other half.
+    Return the joined text and, if the text ends in the first half of a pair, this half ("" otherwise).
 
     >>> join_halves("a\ud83d" + "\ude00b\ud83d")
     ('a😀b', '\ud83d')
@@ -69,11 +69,11 @@ def is_blank(text: str) -> bool:
 
 
 def visible(text: str, start: int = 0, end: int | None = None) -> str:
-    r"""Return `text[start:end]` with every control or hidden character replaced by a visible symbol.
+    r"""Replace every control or hidden character in `text[start:end]` by a visible symbol.
 
-    ASCII control characters are shown as pictures (␛), and others as their code, such as ⟨U+202E⟩. Line feeds and tabs
-    are kept, and a line break of two characters becomes one. You can also call this function for one piece of the text
-    after the other, and join the results.
+    ASCII control characters become pictures (␛), and other characters become their code, such as ⟨U+202E⟩. Line feeds
+    and tabs are kept, and a carriage return before a line feed is dropped. You can process a long text piece by piece,
+    with `start` and `end`, and join the results.
 
     >>> visible("a\x1b[2Jb\u202ec\r\n")
     'a␛[2Jb⟨U+202E⟩c\n'
@@ -85,7 +85,7 @@ def visible(text: str, start: int = 0, end: int | None = None) -> str:
 
 
 def visible_line(text: str) -> str:
-    r"""Return `text` as `visible` does, with symbols for line feeds and tabs, too, so that it stays one line.
+    r"""Replace characters as `visible` does, and also line feeds and tabs, so that the result is one line.
 
     >>> visible_line("a\nveridical: b")
     'a␊veridical: b'

@@ -1,8 +1,8 @@
-"""The records that all parts of Veridical share.
+"""The data types (records) that all parts of Veridical share.
 
-A detector, an ensemble or a person reads a `Case` and returns a `Judgement`. The records are frozen and do not apply
-thresholds. Spans are half-open and count the characters of the text exactly as received. A `score` lies in [0, 1],
-where 1 means hallucinated (in a response) or omitted (in a source).
+A detector, an ensemble of detectors or a person reads a `Case` and returns a `Judgement`. The records are frozen, and
+none of them compares scores with thresholds. Spans do not include their end, and they count the characters of the text
+exactly as received. A `score` lies in [0, 1], where 1 means hallucinated (in a response) or omitted (in a source).
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ __all__ = [
 ]
 
 DEFAULT_THRESHOLD = 0.5
-"""The lowest score that is flagged by default: for a probability, "as likely as not"."""
+"""Scores from this value up are flagged by default. For a probability, 0.5 means "as likely as not"."""
 
 GOLD_THRESHOLD = 0.5
-"""The lowest gold score (a label, or the proportion of annotators) that counts as positive."""
+"""Gold scores (a label, or the proportion of annotators) count as positive from this value up."""
 
 
 def _set_score(record: object, name: str, what: str) -> None:
-    """Make a score a float, whatever library it comes from; raise `InputError` unless it is a number in [0, 1].
+    """Convert a score of any library to a float. Raise `InputError` unless it is a number in [0, 1].
 
-    Records that are made for every word call it only for a score that is no float in that range.
+    Records that are made for every word call this function only if the score is not yet a float in that range.
     """
     score = getattr(record, name)
     try:
@@ -76,7 +76,7 @@ def _set_score(record: object, name: str, what: str) -> None:
 
 
 def _set_tuple(record: object, name: str) -> None:
-    """Make a field a tuple; raise `InputError` if it holds a text, a mapping or a single record."""
+    """Convert a field to a tuple. Raise `InputError` if it holds a text, a mapping or a single record."""
     items = getattr(record, name)
     if not isinstance(items, Iterable) or isinstance(items, str | bytes | Mapping):
         raise InputError(
@@ -96,9 +96,9 @@ class Source:
             worst score counts.
         must_cover: Whether the response should cover the source. Detectors look for omissions only in such sources.
         citation: The mark by which a response cites the source, such as "[1]".
-        metadata: Your own JSON values, by name. Results keep these values. Identifiers in them, such as an address,
+        metadata: Your own JSON values, by name, which results keep. Identifiers in these values, such as an address,
             count as stated by the source.
-        pages: The character positions at which the pages begin. Empty for a text without pages.
+        pages: The positions in `text` at which the pages begin. Empty for a text without pages.
     """
 
     id: str
@@ -138,7 +138,7 @@ class Turn:
 
 
 class _Index:
-    """A slot for the sources of a `Case` by id, filled on first use; it is not a field, so copies start without it."""
+    """Holds the sources of a `Case` by id, filled on first use. The slot is not a field, so copies start without it."""
 
     __slots__ = ("_by_id",)
     _by_id: dict[str, Source]
@@ -149,7 +149,7 @@ class Case(_Index):
     """One response, together with the sources to judge it against.
 
     Attributes:
-        id: The name of the case, which results repeat.
+        id: The name of the case. Results repeat this name.
         response: The generated text, exactly as received.
         sources: The texts that the response may rest on. Empty for detectors that need no sources.
         question: The question that the response answers.
@@ -196,7 +196,7 @@ class Case(_Index):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A self-contained statement, and the spans of the response that make it."""
+    """A statement that can be understood on its own, and the spans of the response that express it."""
 
     text: str
     spans: tuple[Span, ...] = ()
@@ -232,9 +232,9 @@ class Verdict:
     Attributes:
         span: The judged span, in characters of the response.
         score: How likely the span is hallucinated, from 0 (supported) to 1 (hallucinated).
-        label: The detector's word for the type of finding, for example that a source contradicts the span, or that no
-            source mentions it. None if the detector cannot tell.
-        claim: The claim in the span that was checked.
+        label: The detector's word for the type of finding, which says, for example, that a source contradicts the span
+            or that no source mentions the span. None if the detector cannot tell.
+        claim: The checked claim that the span expresses.
         evidence: The passages that support or contradict the span.
         reason: The reason for the score, in one line.
         correction: The text that should replace the span.
@@ -322,7 +322,7 @@ class Usage:
 
 
 class _Fit:
-    """A slot for the case that a `Judgement` was checked against; it is not a field, so copies start without it."""
+    """Holds the case that a `Judgement` was checked against. The slot is not a field, so copies start without it."""
 
     __slots__ = ("_checked_case",)
     _checked_case: Case
@@ -332,26 +332,26 @@ class _Fit:
 class Judgement(_Fit):
     """The findings of one detector or one person on a case.
 
-    Human labels are judgements, too. For these, `by` begins with "human:".
+    Labels by people are judgements, too, and their `by` begins with "human:".
 
     Attributes:
         case_id: The id of the case.
         by: The name of the detector or person.
-        hallucination: The score of the whole response, from 0 (supported) to 1 (hallucinated). None if the response has
-            no such score.
-        omission: The score for everything that the response leaves out, from 0 (covers all) to 1. None if coverage has
-            no score.
+        hallucination: The score of the whole response, from 0 (supported) to 1 (hallucinated). None if the whole
+            response was not scored.
+        omission: The score for everything that the response leaves out, from 0 (leaves out nothing) to 1. None if
+            coverage was not scored.
         verdicts: The findings about spans of the response.
         omissions: The findings about spans of the sources.
         judged: The spans of the response that were judged. None means the whole response. Judged text without a verdict
             scores 0.
         notes: Remarks for the reader, for example why some parts could not be judged.
-        usage: The language model calls and tokens that the judgement cost.
+        usage: How many calls to a language model and how many tokens the judgement cost.
         reason: The reason for the score of the whole response, in the judge's words.
         provenance: How the judgement was made, as sorted pairs of name and value, such as the hash of each prompt.
-        judged_sources: The spans of sources whose coverage was judged. None means all sources that must be covered.
-        sentences: Findings about whole sentences, from detectors that score sentences. In this case `hallucination` is
-            the highest sentence score, and the response threshold applies to each sentence.
+        judged_sources: The spans of sources for which coverage was judged. None means all sources that must be covered.
+        sentences: Findings about whole sentences, from detectors that score sentences. For these detectors,
+            `hallucination` is the highest sentence score, and the response threshold applies to each sentence.
         no_claim: Whether there was nothing to judge because the response makes no claim.
     """
 
@@ -386,8 +386,9 @@ class Example:
 
     Attributes:
         case: The response and its sources.
-        gold: The correct judgement. With several annotators it is merged from `annotations`.
-        document: The name of the document that the case is about. Splits and bootstrap samples are drawn by document.
+        gold: The correct judgement. If there were several annotators, it is merged from `annotations`.
+        document: The name of the document that the case is about. Splits and bootstrap samples keep all cases of a
+            document together.
         group: Sorted pairs of key and value by which results can be broken down, such as the system, task or error
             type.
         annotations: One judgement per annotator, if there were several annotators.
@@ -409,7 +410,7 @@ class Example:
 
 
 class Level(StrEnum):
-    """What a score, label or threshold is about. Each level is scored, fitted and decided separately."""
+    """What a score, label or threshold applies to. Each level is scored, fitted and decided separately."""
 
     RESPONSE = "response"  # the response as a whole: `Judgement.hallucination`
     SPAN = "span"  # spans of the response: `Judgement.verdicts`
@@ -453,7 +454,7 @@ class Thresholds:
 
     @classmethod
     def same(cls, threshold: float) -> Thresholds:
-        """Return `threshold` for every level."""
+        """Use `threshold` for every level."""
         return cls(threshold, threshold, threshold, threshold)
 
 
@@ -473,7 +474,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Records which parts of one judgement are flagged, because their score reaches the threshold of its level.
+    """Which parts of one judgement are flagged, because their score reaches the threshold for their level.
 
     To make a decision, use `records.decide.decide`.
 
@@ -527,25 +528,26 @@ class Cause:
 
 
 FORMS = Registry("form", {}, group="veridical.forms")
-"""The functions that give a `Checked` its forms, by name; they lie above this module, which the root registers."""
+"""The functions that convert a `Checked` to JSON, text and HTML, by name. The package `veridical` registers them."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Checked:
     """The result of one check: the case, each detector's judgement, the decisions, and the outcome.
 
-    If you print the result, you see the same as on the command line. You cannot use it as a condition, so compare its
-    `outcome` instead.
+    If you print a result, you see the same as on the command line. Using a result as a condition (`if result:`) raises
+    `InputError`, so compare its `outcome` instead.
 
     Attributes:
         case: The case that was checked.
-        judgements: The findings, as one judgement for each detector.
-        decisions: The flags, as one decision for each judgement, in the same order.
+        judgements: One judgement from each detector, with its findings.
+        decisions: One decision for each judgement, in the same order, which says what is flagged.
         outcome: The outcome of all judgements together.
         cause: Why the case failed. None if the cause was not requested.
 
     Raises:
-        InputError: The numbers of judgements and decisions differ, or a judgement is about another case.
+        InputError: The numbers of judgements and decisions differ, a judgement is about another case, or a decision
+            flags a finding that its judgement does not have.
         SpanError: A span runs past the end of its text.
     """
 
@@ -586,11 +588,11 @@ class Checked:
         )
 
     def to_json(self, *, indent: int | None = None) -> str:
-        """Return the result as a JSON document, as `veridical check --json` prints it."""
+        """Convert the result to a JSON document, as `veridical check --json` prints it."""
         return self._form("json", indent=indent)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON document of the result as a dictionary."""
+        """Convert the result to a dictionary with the contents of its JSON document."""
         document: dict[str, Any] = json.loads(self.to_json())
         return document
 
@@ -654,7 +656,7 @@ class Revision:
 def check_judgement(case: Case, judgement: Judgement) -> None:
     """Check that a judgement is about `case` and that its spans fit the texts of the case.
 
-    Each judgement is checked only once. If you call this function again with the same two objects, it returns at once.
+    A second call with the same two objects returns at once, because the judgement was already checked.
 
     Raises:
         InputError: The judgement is about another case, or names a source that the case does not have.
