@@ -101,7 +101,7 @@ def lowered_values(case: Case) -> Iterator[Span]:
 def ambiguous_dates(case: Case) -> Iterator[str]:
     """Yield a note on each date in digits whose day and month could be exchanged ("05/01/2020").
 
-    Only dates of the response that a source writes in a clear form are noted, and dates of a source that the response
+    A date in the response is noted if a source writes the same date clearly, and a date in a source if the response
     does.
 
     >>> from veridical.records.types import Source

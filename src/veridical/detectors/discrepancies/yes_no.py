@@ -1,9 +1,10 @@
 """Find sentences that contradict a "no" or "yes" in the sources.
 
-The yes or no may be the answer to the question before it ("No."), the value of a field (`Pets: no`, `"pets_allowed":
-false`), or a cell of a table. An empty cell and `null` also mean no.
+The yes or no may be the answer to the question before it ("No."), a cell of a table, or the value of a field, as in
+`Pets: no` or `"pets_allowed": false`. An empty cell and `null` also mean no.
 
-A sentence contradicts it only if it has all content words of the question, or of the field and the name of its row.
+A sentence contradicts this yes or no only if the sentence has all content words of the question, or of the field and
+the name of its row.
 """
 
 from __future__ import annotations
