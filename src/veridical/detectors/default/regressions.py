@@ -144,7 +144,7 @@ def sentence_rows(scored: ScoredResponse, table: WordTable, source_words: int) -
 
 
 def _of_words(scored: ScoredResponse, table: WordTable, part: int, units: NDArray[np.int64]) -> tuple[float, float]:
-    """Compute the mean of the upper tenth of the logits of a part's words, and the log of the mean odds of all words."""
+    """Compute the mean of the upper tenth of a part's word logits, and the log of the mean odds of all words."""
     logits = np.sort(table.logits[units][np.isfinite(table.logits[units])])
     if not len(logits):
         logits = scored.parts[part : part + 1]
