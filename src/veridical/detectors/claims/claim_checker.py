@@ -49,7 +49,7 @@ class ClaimResult:
         correction: A version of the claim that the sources support.
         usage: The tokens and calls that the check took.
         no_logprobs: Whether the score is only 0 or 1 because the model gave no log-probabilities.
-        unsupported_quotes: How many quotes in the reasoning are in no source.
+        unsupported_quotes: How many quotes in the reasoning are neither in a source nor in the claim.
         label: The kind of error, if the checker distinguishes kinds (`Verdict.label`).
     """
 
