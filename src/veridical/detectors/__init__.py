@@ -1,7 +1,7 @@
-"""The table of all detectors, with a package for each family.
+"""The table of all detectors. Each family of detectors has a package here.
 
 All detectors follow the same contract, which is described in `veridical.records.detector`. Each entry is a class (or an
-object) with `name` and `judge`. A class that takes options also has `from_spec(spec, context)`, which makes a detector
+object) with `name` and `judge`. A class that takes options also has `from_spec(spec, context)`, which builds a detector
 from a `veridical.records.spec.Spec`.
 
 The first line of the class's docstring is shown by `veridical detectors`.
@@ -40,7 +40,7 @@ DETECTORS = Registry(
 
 
 def load_each(detector: Detectors) -> list[Detector]:
-    """Load one detector or several, as the argument `detector` of `check` allows.
+    """Load the detector or detectors that the argument `detector` of `check` names.
 
     Raises:
         InputError: The argument is an empty list, or `load_detector` refuses one of its items.
@@ -57,7 +57,7 @@ def load_detector(spec: str | Spec | Detector, connection: Connection | None = N
 
     Args:
         spec: The name of a detector, or "NAME:OPTIONS", as `veridical.records.spec` describes.
-        connection: How the detector reaches its chat model, unless the spec says so itself.
+        connection: How to reach the chat model of the detector. Options in the spec override this.
 
     Raises:
         UnknownNameError: There is no such detector or option. The message suggests the closest names.

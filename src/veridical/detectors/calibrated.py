@@ -1,11 +1,10 @@
-"""Wrap any detector with thresholds and probabilities that were fitted for it on validation data.
+"""Give a detector thresholds and probabilities that were fitted for it on validation data.
 
-`veridical calibrate` writes them to a folder, which contains `detector.json` but no weights. The folder can only be
-used with the detector, options and model that it was fitted for. With any other detector, you get an error that names
-the difference.
+`veridical calibrate` writes what was fitted to a folder, which contains `detector.json` but no weights. You can use the
+folder only with the same detector, options and model. With any others, you get an error that names the difference.
 
-If no calibration was fitted for a level, its scores are left out of the judgements. Otherwise a raw score could be
-mistaken for a probability.
+Scores of a level that was not fitted are left out of the judgements, because a raw score could be mistaken for a
+probability.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class Scale:
         check_threshold(self.threshold)
 
     def apply(self, scores: Sequence[float]) -> list[float]:
-        """Return the probability of each score, in [0, 1].
+        """Turn scores into probabilities in [0, 1].
 
         If there is no calibration, the scores are returned unchanged.
         """
@@ -60,14 +59,14 @@ class Scale:
         return [min(max(score, 0.0), 1.0) for score in self.calibration.apply(list(scores)).tolist()]
 
     def calibrate(self, items: Sequence[Scored]) -> tuple[Scored, ...]:
-        """Return `items` with calibrated scores."""
+        """Copy `items` with calibrated scores."""
         probabilities = self.apply([item.score for item in items])
         return tuple(replace(item, score=score) for item, score in zip(items, probabilities, strict=True))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FittedCalibration:
-    """Holds everything that was fitted for a detector, as stored in the folder's `detector.json`.
+    """Everything that was fitted for a detector, as stored in the folder's `detector.json`.
 
     Attributes:
         detector: The spec of the detector.
@@ -95,8 +94,8 @@ class Calibrated:
     not fitted, its scores are left out and a note says so. You can see the fitted levels in `info.levels`.
 
     Args:
-        path: The folder that `veridical calibrate` wrote, or what was fitted.
-        detector: The detector for which it was fitted.
+        path: The folder that `veridical calibrate` wrote, or its loaded content.
+        detector: The detector to wrap, which must be the one that was fitted.
         name: The name of the detector. Default: "calibrated:PATH".
     """
 
@@ -115,8 +114,8 @@ class Calibrated:
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Calibrated:
         """Make the detector of `calibrated:FOLDER[,detector=SPEC]`. A SPEC with commas goes in double quotes.
 
-        If `detector` is not given, the folder names the detector to wrap. In this case, the spec must not say how to
-        reach a chat model, because the user did not write it (`DetectorContext.artifact`).
+        If you leave out `detector`, the folder contains the spec of the detector to wrap. That spec must not say how to
+        reach a chat model, because you did not write it (`DetectorContext.artifact`).
         """
         outer, inner = spec.split(["detector"])
         if spec.value is None:
@@ -139,7 +138,7 @@ class Calibrated:
         return {"fitted": digest_of(parse(encode(self.fitted))["scales"]), "detector": fingerprint_of(self.detector)}
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """Return the wrapped detector's judgements with fitted scores.
+        """Judge cases with the wrapped detector, and replace its scores with fitted ones.
 
         Raises:
             InputError: The folder was fitted for another detector.
@@ -147,7 +146,7 @@ class Calibrated:
         return [judgement for judgement, _ in self.judge_with_maps(cases)]
 
     def judge_with_maps(self, cases: Sequence[Case]) -> list[tuple[Judgement, SalienceMap | None]]:
-        """Return the judgements of `judge`, each with the salience map of the wrapped detector, or with None."""
+        """Judge cases as `judge` does, and add the salience map of the wrapped detector to each judgement, or None."""
         if cases and not self._compared:  # only now, because a fingerprint may load a model
             differs = difference(self.fitted.fingerprint, fingerprint_of(self.detector))
             if differs is not None:
@@ -166,7 +165,7 @@ class Calibrated:
     def calibrate(self, case: Case, raw: Judgement) -> Judgement:
         """Replace the raw scores in a judgement of `case` with fitted scores.
 
-        Scores of levels without a fit are left out, and a note is added.
+        Scores of a level that was not fitted are left out, and a note says so.
         """
         scales, scored = self.fitted.scales, with_response_scores(raw)
         response, coverage = scales.get(Level.RESPONSE), scales.get(Level.COVERAGE)
@@ -205,7 +204,7 @@ _TITLES = {"layers": "number of layers", "config": "configuration", "name": "det
 def difference(fitted: Mapping[str, Any], current: Mapping[str, Any]) -> str | None:
     """Describe the first difference between two fingerprints.
 
-    Return None if the scores of both detectors mean the same thing.
+    None if there is none, so that the scores of both detectors mean the same thing.
 
     >>> difference({"weights": "abc", "layers": 2}, {"weights": None, "layers": 6})
     'the number of layers differs (2, here 6)'
@@ -219,7 +218,7 @@ def difference(fitted: Mapping[str, Any], current: Mapping[str, Any]) -> str | N
 
 
 def _facts(fingerprint: Mapping[str, Any]) -> dict[str, Any]:
-    """Flatten a fingerprint, without the address of the chat model's server, which may change."""
+    """Flatten a fingerprint, and drop the address of the chat model's server, because it may change."""
     facts: dict[str, Any] = {}
     for name, value in fingerprint.items():
         facts |= _facts(value) if isinstance(value, Mapping) else {name: value}

@@ -1,4 +1,4 @@
-"""Read published checkpoints by folder or hub name, with the right detector and the prompt of their training."""
+"""Load a published checkpoint by folder or hub name, with the detector and the prompt that suit it."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ __all__ = ["FORMATS", "Format", "Published"]
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A rule that chooses the detector for a published checkpoint, by its model class and its name.
+    """A rule that chooses a detector for all published checkpoints of one model class with similar names.
 
     Attributes:
         architecture: A pattern that the name of the model class must match.
-        names: A pattern that the checkpoint's name must match, because configurations hardly ever name the publisher.
+        names: A pattern that the checkpoint's name must match. The name is needed because configurations hardly ever
+            tell who published a checkpoint.
         reader: The detector that reads such checkpoints.
         options: The default options of this detector.
-        clear: Whether the rule also applies to a checkpoint with another name, if its classes have clear names.
+        clear: Whether a checkpoint may have any name if the names of its classes say what they mean.
     """
 
     architecture: str
@@ -65,15 +66,17 @@ class Published:
     """Reads a checkpoint as its publisher does (MiniCheck, HHEM, LettuceDetect, NLI, FactCG, AlignScore).
 
     Token classifiers are read by the detector `tokens`, with the prompt of LettuceDetect, and classifiers of pairs by
-    the detector `entailment`. You can use the options of these detectors. The right form is chosen by the configuration
-    and the name of the checkpoint (`FORMATS`).
+    the detector `entailment`. You can use the options of these detectors. The configuration and the name of the
+    checkpoint decide how it is read (`FORMATS`).
     """
 
     info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_sources=False)
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Detector:
-        """Make the detector for `hf:FOLDER` or `hf:NAME[,revision=COMMIT]`, with the options of its reader.
+        """Make the detector for `hf:FOLDER` or `hf:NAME[,revision=COMMIT]`.
+
+        You can add options of the detector that reads the checkpoint.
 
         Raises:
             InputError: The form of the checkpoint is unknown, or its weights are not in safetensors.
@@ -100,7 +103,7 @@ class Published:
 
 
 def _format_of(folder: Path, name: str, options: Mapping[str, str]) -> tuple[Format, dict[str, str]]:
-    """Return the form of a checkpoint and the options to read it with; raise `InputError` if none fits."""
+    """Find the first format that fits a checkpoint, and the options for reading it. Raise `InputError` if none fits."""
     config = parse_config(folder)
     architecture = architectures_of(config) or "no architecture is named"
     if re.search("ForCausalLM|LMHead", architecture):

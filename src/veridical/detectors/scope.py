@@ -1,7 +1,7 @@
-"""Find out whether a case is unlike a detector's training data, from its texts alone, in less than 1 ms.
+"""Tell from the texts of a case whether it is unlike a detector's training data, in less than 1 ms.
 
-For example, a text may be in another language, it may be code or a table, or it may have only one word. A text that is
-too short for a check passes it.
+For example, a text may be in another language, it may be code or a table, or it may have only one word. If a text is
+too short for a check, the check reports nothing.
 """
 
 from __future__ import annotations
@@ -54,11 +54,10 @@ class Limit:
     """One way in which a case is unlike a detector's training data.
 
     Attributes:
-        kind: The kind: "language", "languages differ", "code", "table", "capitals", "one-word response", "one-word
+        kind: One of "language", "languages differ", "code", "table", "capitals", "one-word response", "one-word
             sources" or "empty source".
-        note: A sentence about it for the user.
-        lowers_confidence: Whether the scores are less reliable because of this. Otherwise the note is for information
-            only.
+        note: A sentence that tells the user about the limit.
+        lowers_confidence: Whether this makes the scores less reliable. If not, the note is for information only.
     """
 
     kind: str
@@ -68,7 +67,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """The language and form of a text, and how many words it has; 2 stands for 2 or more."""
+    """The language and form of a text, and its number of words (0, 1, or 2 for two or more)."""
 
     language: str | None
     form: TextForm | None
@@ -76,7 +75,7 @@ class _Look:
 
 
 def limits_of(case: Case, languages: Collection[str] = ("en",)) -> tuple[Limit, ...]:
-    """Return the ways in which a case is unlike a detector's training data, for a detector trained on `languages`.
+    """List the ways in which a case is unlike the training data of a detector that was trained on `languages`.
 
     The languages are keys of `LANGUAGES`.
 
@@ -162,7 +161,7 @@ def _is_row(line: str) -> bool:
 
 
 def _of_languages(response: _Look, sources: Sequence[_Look], languages: Collection[str]) -> list[Limit]:
-    """Return the limit that the languages of the texts meet, if any."""
+    """Return a limit if a text is in a language that the detector was not trained on, and otherwise nothing."""
     if {text.language for text in (response, *sources)} - {None} <= set(languages):
         return []
     which = LANGUAGES[next(iter(languages))] if len(languages) == 1 else f"{len(languages)} other languages"
@@ -180,13 +179,13 @@ def _of_languages(response: _Look, sources: Sequence[_Look], languages: Collecti
 
 
 def _named(selected: Sequence[bool]) -> str:
-    """Return the selected sources as the subject of a sentence, with its verb."""
+    """Begin a sentence about the selected sources ("2 of 3 sources look")."""
     return "the source looks" if len(selected) == 1 else f"{sum(selected)} of {len(selected)} sources look"
 
 
 @lru_cache(maxsize=256)
 def _look(text: str, size: int) -> _Look:
-    """Determine a text's language, form and length from its begin, middle and end, `size` characters in all."""
+    """Determine a text's language, form and length from its beginning, middle and end, `size` characters in all."""
     part = size // 3
     middle = len(text) // 2
     sample = text if len(text) <= size else f"{text[:part]}\n{text[middle : middle + part]}\n{text[-part:]}"

@@ -63,8 +63,8 @@ def aggregate_claims(
         case: The case that was checked.
         by: The name of the detector.
         results: Each claim with its result. Each claim must have exactly one span.
-        split: The claims of the response, of which the unchecked sentences and the notes are used.
-        other_verdicts: Verdicts that do not count in the response's score.
+        split: How the response was split into claims. Only the unchecked sentences and the notes are used.
+        other_verdicts: More verdicts for the judgement. They do not count in the response's score.
         score: A function that computes the response's score from the scores of the claims.
     """
     verdicts: list[Verdict] = []
@@ -93,7 +93,10 @@ def aggregate_claims(
 
 
 def _notes(results: Sequence[ClaimResult]) -> Iterator[str]:
-    """Yield notes: how many claims could not be judged, by reason, the most frequent first; then other doubts."""
+    """Yield notes about claims that could not be judged, and about claims whose result is doubtful.
+
+    The first notes say for each reason how many claims could not be judged, beginning with the most frequent reason.
+    """
     n = len(results)
     for reason, count in Counter(r.reason or "no answer" for r in results if r.score is None).most_common():
         yield f"{count} of {n} claims not judged: {reason}"
@@ -116,7 +119,8 @@ class Coverage:
     """How completely a response covers the sources that it must cover.
 
     Attributes:
-        omission: 1 - the lowest mean P(covered) of a perspective, in [0, 1]. None if coverage could not be judged.
+        omission: 1 minus the mean P(covered) of the perspective with the lowest mean, in [0, 1]. None if coverage could
+            not be judged.
         omissions: The findings, one for each judged sentence of the sources.
         judged_sources: The parts of the sources that were judged. None means all sources.
         notes: A note if some sentences were not judged.
@@ -131,8 +135,8 @@ class Coverage:
 def aggregate_coverage(case: Case, to_cover: Sequence[tuple[Source, Span]], results: Sequence[ClaimResult]) -> Coverage:
     """Compute how well a response covers its sources, by checking each source sentence against the response.
 
-    Some sentences of a source may be impossible to judge. Then only the sentences of that source that were certainly
-    left out are reported, and only they count as judged.
+    If some sentences of a source cannot be judged, only the sentences of this source that were certainly left out are
+    reported, and only they count as judged.
 
     Args:
         case: The case that was checked.

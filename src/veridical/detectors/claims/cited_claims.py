@@ -20,7 +20,7 @@ __all__ = ["CitationPolicy", "ResponseCitations", "remove_spans"]
 
 
 def remove_spans(text: str, spans: Sequence[Span]) -> str:
-    """Return `text` without the characters in `spans`, and without the spaces that would be left over.
+    """Remove the characters in `spans` from a text, and the spaces that would be left over.
 
     >>> remove_spans("Ling (2009) agrees [3].", [Span(5, 11), Span(19, 22)])
     'Ling agrees.'
@@ -36,9 +36,9 @@ class CitationPolicy:
     Attributes:
         uncited: How to treat a claim without citations. "skip" leaves it unjudged (George and Stuhlmüller 2023, §3.2),
             and "all" checks it against all sources.
-        missing: Whether a claim without a citation is an error of its own (`MISSING`).
+        missing: Whether to report claims without a citation as errors (`MISSING`).
         each: Whether to also check each cited source alone, to find citations of sources that do not support the claim
-            (`WRONG`). A claim that only several sources together support then gets such errors, too.
+            (`WRONG`). If a claim is supported only by several sources together, its citations are reported, too.
     """
 
     uncited: Literal["skip", "all"] = "skip"
@@ -50,14 +50,14 @@ class CitationPolicy:
             raise InputError(f"uncited is {self.uncited!r}", hint="skip or all")
 
     def __str__(self) -> str:
-        """Return the policy as options write it, such as "skip+missing"."""
+        """Write the policy as in an option ("skip+missing")."""
         return self.uncited + ("+missing" if self.missing else "") + ("+each" if self.each else "")
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
         """Parse a policy from the text of an option.
 
-        The text is "skip" or "all", and you can add "+missing", "+each" or both. The text "off" gives None.
+        The text is "skip" or "all", and you can add "+missing", "+each" or both. For "off", the result is None.
 
         >>> CitationPolicy.parse("all+each"), CitationPolicy.parse("off")
         (CitationPolicy(uncited='all', missing=False, each=True), None)

@@ -49,7 +49,7 @@ class ClaimResult:
         correction: A version of the claim that the sources support.
         usage: The tokens and calls that the check took.
         no_logprobs: Whether the score is only 0 or 1 because the model gave no log-probabilities.
-        unsupported_quotes: The number of quotes in the reasoning that are in no source.
+        unsupported_quotes: How many quotes in the reasoning are neither in a source nor in the claim.
         label: The kind of error, if the checker distinguishes kinds (`Verdict.label`).
     """
 
@@ -81,11 +81,11 @@ class ClaimChecker(Protocol):
 class DetectorChecker:
     """Checks a claim by giving it to a detector as if it were a response.
 
-    The score of the claim is the score of this response, or the score of its worst span.
+    The score of the claim is the score of this response, or of its worst span if the response has no score.
 
-    A detector that counts words, such as word overlap, can miss a single wrong number in a long claim. If you set
-    `strict_values`, a claim scores 1 as soon as it has a number, date, quantity or name that no source has. These
-    values are compared in the same way as in `overlap:values`.
+    Word overlap can miss a single wrong number in a long claim. With this detector, a claim whose question sets
+    `strict_values` scores 1 as soon as it has a number, date, quantity or name that no source has. These values are
+    compared in the same way as in `overlap:values`.
     """
 
     reads_citations = False
@@ -131,7 +131,7 @@ def _quoted(reason: str, spans: Sequence[Span], text: str) -> str:
 
 
 def _result(case: Case, judgement: Judgement) -> ClaimResult:
-    """Return the result for the claim that is the response of `case`."""
+    """Turn the judgement of `case`, whose response is a claim, into the result for the claim."""
     worst = max((verdict.score for verdict in judgement.verdicts), default=None)
     score = judgement.hallucination if judgement.hallucination is not None else worst
     if score is None and judgement.judged:

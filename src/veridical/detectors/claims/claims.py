@@ -1,8 +1,8 @@
 """Split a response into claims with their spans, either by sentence or by asking a model for a list.
 
 Both ways follow George and Stuhlmüller 2023 (§3.2 for sentences, §2.2 with A.1.1 for a model's list). Each claim in a
-list is searched for in the response: first verbatim, then approximately, and at last as the sentence that shares most
-of its words. Sentences without a claim are reported as unchecked.
+list is searched for in the response: first verbatim, then approximately, and finally as the sentence that shares the
+most words with it. Sentences without a claim are reported as unchecked.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 MIN_SIMILARITY = 0.8
-"""Least similarity of a listed claim and its span: a claim may drop or replace a few words of its sentence."""
+"""A listed claim and its span must be at least this similar. A claim may drop or replace a few words of a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Claims:
 
 
 def sentence_claims(text: str, *, cited: bool = False) -> Claims:
-    """Return each sentence from `claim_sentences` as a claim.
+    """Turn each sentence from `claim_sentences` into a claim.
 
     The text of a claim is verbatim, except that spaces replace markup.
     """
@@ -57,7 +57,7 @@ def sentence_claims(text: str, *, cited: bool = False) -> Claims:
 
 
 def claim_sentences(text: str, *, cited: bool = False) -> list[Span]:
-    """Return the sentences of a response that make a claim (see `text.framing`), without the markup around them.
+    """Find the sentences of a response that make a claim (see `text.framing`), without the markup around them.
 
     If `cited` is set, sentences that only give a citation are returned, too, and a footnote mark is treated as part of
     the sentence before it.
@@ -101,7 +101,7 @@ def split_by_model(model: ChatModel, cases: Sequence[Case], *, cited: bool = Fal
 
 
 def nothing_to_check(case: Case) -> str | None:
-    """Return why no claim of the case can be checked, or None if some claim can be checked."""
+    """Return the reason why no claim of the case can be checked, or None if one can be checked."""
     if not claim_sentences(case.response):
         return NO_CLAIM if has_words(case.response) else "the response has no words"
     if not case.sources:

@@ -43,7 +43,11 @@ def require_few_shot(name: str, examples: Sequence[FewShotExample], count: int) 
 
 
 def answered_examples(examples: Sequence[FewShotExample], label: str, *, reasoning: bool) -> list[tuple[str, str, str]]:
-    """Return document, claim and answer of each example. With `reasoning`, this stands before the answer to `label`."""
+    """Return the document, the claim and the answer of each example.
+
+    With `reasoning`, an answer consists of the reasoning and a last line such as "Supported: Yes" for the label
+    "Supported".
+    """
     answers = ["Yes" if example.supported else "No" for example in examples]
     if reasoning:
         answers = [f"Reasoning: {e.reasoning}\n{label}: {word}" for e, word in zip(examples, answers, strict=True)]

@@ -45,7 +45,7 @@ _MASS = 0.5  # default least probability of Yes and No together
 
 
 def _list_tokens(response: str) -> int:
-    """Return the most tokens for a list of the response's claims, 512 to 4096: small models may repeat themselves."""
+    """Limit the tokens of a list of claims to between 512 and 4096, because small models may repeat themselves."""
     return min(4096, max(512, 256 + 3 * len(response)))
 
 
@@ -176,7 +176,10 @@ class Judge:
         return Judgement(case.id, self.name, result.score, notes=notes, reason=result.reason)
 
     def _read_list(self, case: Case, reply: Reply) -> Judgement:
-        """Read the claims that the reply lists. Sentences it skips are not judged; a bad entry invalidates the list."""
+        """Read the claims that the reply lists.
+
+        Sentences that the list skips are not judged. One bad entry makes the whole list invalid.
+        """
         document = json_object(reply.text)
         entries: Any = (document or {}).get("claims")
         problem = None

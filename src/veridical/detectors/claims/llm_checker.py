@@ -54,7 +54,7 @@ def chat_messages(
     answered: Sequence[tuple[str, str, str]] = (),
     **text: str,
 ) -> tuple[Message, ...]:
-    """Return the messages that ask about a document, after the few-shot examples.
+    """Build the messages that ask about a document, with the few-shot examples first.
 
     The document comes first and is always written in the same way, so that a server with a prefix cache can reuse it
     for all claims.
@@ -85,9 +85,9 @@ class LLMChecker:
             (A.3.1).
         few_shot: The examples to show first, or the number of examples that `Verify.fit` should draw from labelled
             data.
-        window: The largest number of characters of the sources in one prompt. Default: all. A chunk that the model
+        window: At most this many characters of the sources are in one prompt. Default: all. A chunk that the model
             refuses as too long is halved.
-        claims_per_call: The largest number of claims about the same sources in one prompt. Above 1, each claim is
+        claims_per_call: At most this many claims about the same sources are in one prompt. Above 1, each claim is
             answered by 0 or 1, which is cheaper but less exact.
         min_probability_mass: The lowest probability that Yes and No must have together, in [0, 1].
         prompt_file: A file whose prompt replaces the prompt in `llm/prompts/`. It must have the same placeholder.
@@ -134,7 +134,7 @@ class LLMChecker:
         )
 
     def with_few_shot(self, examples: Sequence[FewShotExample]) -> LLMChecker:
-        """Return the same checker with these few-shot examples."""
+        """Copy the checker with these few-shot examples."""
         shown = copy(self)
         shown.few_shot = tuple(examples)
         return shown
@@ -185,7 +185,7 @@ def ask_by_chunk(
     window: int | None = None,
     per_call: int = 1,
 ) -> list[ClaimResult]:
-    """Ask about each chunk of the sources, and keep the result of the chunk that supports a claim best.
+    """Ask about each chunk of the sources, and keep for each claim the result of the chunk that supports it best.
 
     Args:
         model: The chat model, which gets all requests in one call. A request whose chunk was too long is repeated with
@@ -193,8 +193,8 @@ def ask_by_chunk(
         questions: The questions to ask.
         request: A function that makes the request for some questions about a text.
         read: A function that reads the results of these questions from a reply.
-        window: The largest number of characters of the sources in one request. Default: all characters.
-        per_call: The largest number of questions about the same sources in one request.
+        window: At most this many characters of the sources are in one request. Default: all characters.
+        per_call: At most this many questions about the same sources are in one request.
     """
     calls: list[_Call] = []
     for _, group in groupby(range(len(questions)), key=lambda i: (questions[i].case_id, questions[i].sources)):
@@ -235,7 +235,10 @@ class _Call:
     halvings: int = 0
 
     def halves(self, reply: Reply | Failure) -> list[_Call]:
-        """Return two calls with half the text each if the model said that the text is too long, or else no calls."""
+        """Split the call into two with half the text each if the model refused the text as too long.
+
+        The result is empty if the model did not refuse it, or if the text was halved too often.
+        """
         if not isinstance(reply, Failure) or reply.kind != "context" or self.halvings >= _MAX_HALVINGS:
             return []
         parts = chunk_sources([Source("", self.text)], len(self.text) // 2 + 1)
@@ -245,7 +248,7 @@ class _Call:
 def _best_chunk(chunks: Sequence[ClaimResult]) -> ClaimResult:
     """Return the result of the chunk that supports the claim best.
 
-    A chunk whose answer could not be read might support the claim; then the claim gets a score only if another chunk
+    A chunk whose answer could not be read might support the claim, so the claim then gets a score only if another chunk
     says Yes.
     """
     usage = Usage.total(chunk.usage for chunk in chunks)
@@ -301,7 +304,7 @@ def _excerpt(text: str) -> str:
 def read_cot(reply: Reply, label: str, claim: str, sources: Sequence[Source]) -> ClaimResult:
     """Read a score of 0 or 1 from the last line of a reply, with the quotes in its reasoning as evidence (A.1.3).
 
-    Quotes of three words or more are looked up in the sources and in the claim. Those that are in neither are named in
+    Quotes of three words or more are looked up in the sources and in the claim. Quotes found in neither are listed in
     `reason` and counted.
 
     Small models do not always keep to the format, so two more forms are accepted: a bare "Yes" or "No", and an answer
@@ -397,7 +400,7 @@ _ELLIPSIS = re.compile(r"(?<!\s)\s*+[\[(]?(?:…|\.{3,})[\])]?\s*")
 def explain_quotes(result: ClaimResult, reasoning: str, claim: str, sources: Sequence[Source]) -> ClaimResult:
     """Add the reasoning to a result as its reason, with its quotes as evidence.
 
-    Quotes that are in no source are counted.
+    Quotes of three words or more that are neither in a source nor in the claim are listed in the reason and counted.
     """
     evidence: dict[Evidence, None] = {}
     unsupported: list[str] = []

@@ -1,4 +1,4 @@
-"""Check a claim by questions: compare the claim's answers with the answers that the sources give (QAGS, QuestEval).
+"""Check a claim by questions: compare the answers of the claim with those of the sources (QAGS, QuestEval).
 
 This follows Wang et al. 2020 and Scialom et al. 2021, and is a baseline of CH-Wang et al. 2024, §5.2. A chat model
 writes questions about the claim and answers them from the sources. The two answers are compared by the F1 of their
@@ -39,8 +39,8 @@ class QAChecker:
 
     Args:
         model: The chat model that asks and answers.
-        questions: The largest number of questions about a claim.
-        window: The largest number of characters of the sources in one prompt. The best answer of all prompts counts.
+        questions: At most this many questions are asked about a claim.
+        window: At most this many characters of the sources are in one prompt. The best answer of all prompts counts.
             Default: all.
     """
 
@@ -61,7 +61,7 @@ class QAChecker:
         return prompt("qa_questions"), prompt("verify_document"), prompt("qa_answer")
 
     def check(self, questions: Sequence[Question]) -> list[ClaimResult]:
-        """Check each claim. One call asks all questions, and another answers them."""
+        """Check each claim. One call writes the questions about all claims, and another one answers them."""
         ask = self.prompts[0]
         requests = [
             Request(
@@ -140,7 +140,10 @@ def answer_f1(answer: str, other: str) -> float:
 
 
 def _read_answer(reply: Reply, questions: Sequence[Question]) -> list[ClaimResult]:
-    """Score the reply as 1 - its F1 with the claim's answer; its place in the sources is the evidence."""
+    """Score a reply as 1 minus its F1 with the claim's answer.
+
+    The place in the sources where the reply occurs is the evidence.
+    """
     (question,) = questions
     assert isinstance(question, _Asked)
     lines = [line.strip() for line in strip_reasoning(reply.text).splitlines() if line.strip()]
@@ -159,7 +162,7 @@ def _read_answer(reply: Reply, questions: Sequence[Question]) -> list[ClaimResul
 
 
 def _of_claim(reply: Reply | Failure, answers: Sequence[ClaimResult]) -> ClaimResult:
-    """Return the mean score over a claim's questions, with the question whose answers differ most as the reason."""
+    """Average the scores of a claim's questions. The question whose answers differ most becomes the reason."""
     usage = Usage.total([reply.usage, *(answer.usage for answer in answers)])
     scored = [(answer.score, answer) for answer in answers if answer.score is not None]
     if not scored:

@@ -42,16 +42,16 @@ class SampleChecker(LLMChecker):
 class SelfCheck:
     """Compares each sentence with a generator's other answers to the same question (`selfcheck:overlap`).
 
-    `hallucination` is the mean over all sentences. The generator is asked again with the prompt of the case. If the
+    `hallucination` is the mean score of all sentences. The generator is asked again with the prompt of the case. If the
     case has no prompt, the question is sent together with the history and the sources.
 
     Args:
         generator: The chat model to ask again.
         checker: The checker that compares a sentence with another answer: a detector (by default word overlap), a
             `ClaimChecker`, or "yes_no" or "cot", which ask the generator.
-        samples: The number of answers to sample.
+        samples: How many answers to sample.
         temperature: The sampling temperature, above 0.
-        max_tokens: The largest number of tokens in an answer.
+        max_tokens: At most this many tokens are in an answer.
         seed: The seed of the first sample. Each further sample has the next seed.
     """
 
@@ -146,9 +146,10 @@ class SelfCheck:
         return judgements
 
     def _requests(self, case: Case) -> list[Request]:
-        """Return the same request once per sample, each with its own seed, so that a cache keeps the samples apart.
+        """Build the same request once for each sample, with a seed of its own, so that a cache keeps the samples apart.
 
-        [] if the case has neither a prompt nor a question to ask again, or if its response has no words.
+        The result is empty if the case has neither a prompt nor a question to ask again, or if its response has no
+        words.
         """
         if not has_words(case.response) or (case.prompt is None and case.question is None):
             return []
@@ -197,6 +198,6 @@ class SelfCheck:
 
 
 def _answers(replies: Sequence[Reply | Failure]) -> list[str]:
-    """Return the texts of the replies that have words, without reasoning."""
+    """Return the texts of the replies without their reasoning. Texts without words are left out."""
     texts = [strip_reasoning(reply.text) for reply in replies if isinstance(reply, Reply)]
     return [text for text in texts if has_words(text)]

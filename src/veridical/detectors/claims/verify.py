@@ -52,8 +52,8 @@ class Verify:
     """Checks each claim of the response by itself, with another detector (`verify:overlap`) or a language model.
 
     Each claim has a verdict with the score 1 - P(supported). `hallucination` combines these scores as `aggregate` says,
-    and is 1 if a citation matches no source. `omission` is 1 minus the lowest mean P(covered) of a perspective. Claims
-    whose answer cannot be read are not judged, and a note says how many there are.
+    and is 1 if a citation matches no source. `omission` is 1 minus the mean P(covered) of the perspective with the
+    lowest mean. Claims whose answer cannot be read are not judged, and a note says how many there are.
 
     Args:
         checker: A detector, a `ClaimChecker`, or "yes_no", "cot", "critique" or "qa", which ask `model`. `LLMChecker`
@@ -112,7 +112,7 @@ class Verify:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Verify:
-        """Make the detector for `verify[:CHECKER][,OPTION=VALUE,…]`; options of the connection may follow.
+        """Make the detector for `verify[:CHECKER][,OPTION=VALUE,…]`. You can add options of the connection.
 
         CHECKER is the spec of any detector that needs sources, or a method that asks a model: yes_no, cot, critique or
         qa. The default is yes_no if a model is named, and the detector `default` otherwise. The last six options are
@@ -125,7 +125,7 @@ class Verify:
             few_shot: A file of examples, "builtin" (the four examples in the package), or the number of examples to
                 draw from labelled data (`bench --fit`). Not for qa.
             prompt: A file whose prompt replaces Veridical's prompt. It must have the same placeholder. Not for qa.
-            questions: For qa, the largest number of questions about a claim. Default: 3.
+            questions: For qa, at most this many questions are asked about a claim. Default: 3.
         """
         options, rest = spec.split(_OPTIONS)
         connection = context.connection or Connection()
@@ -166,7 +166,8 @@ class Verify:
     def thresholds(self) -> dict[Level, float]:
         """The thresholds for claims.
 
-        They come from the checker if it is a detector with a fitted threshold for responses.
+        If the checker is a detector with a fitted threshold for responses, this threshold is used. Otherwise there are
+        none.
         """
         fitted = thresholds_of(self.checker.detector) if isinstance(self.checker, DetectorChecker) else {}
         if Level.RESPONSE not in fitted:
@@ -225,9 +226,10 @@ class Verify:
         return [self._judgement(plan, [next(results) for _ in plan.questions()]) for plan in plans]
 
     def _add_questions(self, plan: _Plan) -> None:
-        """Add a question per claim to the plan.
+        """Add a question about each claim to the plan.
 
-        With a citation policy, the question is about the cited sources; further ones are about each cited source alone.
+        With a citation policy, the question is about the cited sources. If the policy sets `each`, further questions
+        are about each cited source alone.
         """
         case = plan.case
         plan.citations = None if self.citations is None else ResponseCitations.of_case(case)
@@ -298,7 +300,7 @@ class Verify:
     def _citation_verdicts(
         self, plan: _Plan, claims: Sequence[tuple[Claim, ClaimResult]], single_sources: Sequence[ClaimResult]
     ) -> list[Verdict]:
-        """Return verdicts on citations that dangle, that are missing, or whose source does not back the claim."""
+        """Build verdicts on citations that refer to no source, that are missing, or that do not support their claim."""
         if plan.citations is None or self.citations is None:
             return []
         verdicts = plan.citations.dangling()
@@ -323,7 +325,7 @@ def _holds(claim: Claim, discrepancy: Discrepancy) -> bool:
 
 
 def _with_found(claim: Claim, result: ClaimResult, found: Sequence[Discrepancy]) -> ClaimResult:
-    """Return the result for a claim with the score 1 if a discrepancy is in it, and with its reason."""
+    """If a claim contains a discrepancy, give its result the score 1 and the reason of the discrepancy."""
     inside = [each for each in found if _holds(claim, each)]
     if not inside:
         return result
@@ -334,7 +336,7 @@ def _with_found(claim: Claim, result: ClaimResult, found: Sequence[Discrepancy])
 
 @dataclass(frozen=True, slots=True)
 class _ClaimToCheck:
-    """A claim and the question about it; if there is no question, `problem` says why."""
+    """A claim and the question about it. If there is no question, `problem` says why."""
 
     claim: Claim
     question: Question | None

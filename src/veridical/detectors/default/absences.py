@@ -18,7 +18,9 @@ __all__ = ["answers", "lacking", "matter_of_absence"]
 
 
 def matter_of_absence(sentence: str, sources: Sequence[Source] = ()) -> Span | None:
-    """Return the part of a sentence that names what the sources lack, or None if the sentence says anything else.
+    """Find the part of a sentence that names what the sources are said to lack.
+
+    None if the sentence says anything else.
 
     The sentence may refer to a source by a common word such as "the policy", or by words from the id of the source.
 
@@ -43,11 +45,11 @@ def matter_of_absence(sentence: str, sources: Sequence[Source] = ()) -> Span | N
 
 
 def lacking(sources: Sequence[Source], matter: str) -> bool | None:
-    """Check that no source says anything about `matter`.
+    """Check whether no source says anything about `matter`.
 
-    The result is True if one content word of `matter` is in no source. It is False if a single sentence has all of
-    these words, does not itself say that something is unknown, and has the kind of value or name that is asked for
-    ("when …"). Otherwise words alone cannot decide, and the result is None.
+    The result is True if one content word of `matter` is in no source, or if source sentences have all its content
+    words but not the kind of value or name that is asked for ("when …"). It is False if a sentence has both, and does
+    not itself say that something is unknown. Otherwise words alone cannot decide, and the result is None.
 
     >>> tower = [Source("a", "The tower was built in 1889.")]
     >>> lacking(tower, "when the tower was built"), lacking(tower, "who built the tower"), lacking(tower, "tents")

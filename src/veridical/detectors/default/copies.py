@@ -25,7 +25,7 @@ def is_copied(sentence: str, text: str, *, whole: bool = True) -> bool:
     Args:
         sentence: The sentence of the response.
         text: The text of the source.
-        whole: Whether the words must be a whole sentence or clause of `text`, which nothing around it denies or makes
+        whole: Whether the words must be a whole sentence or clause of `text` that nothing around it denies or makes
             conditional.
 
     >>> is_copied("It rained", "In May, it rained."), is_copied("It rained", "It rained in May.")

@@ -65,12 +65,12 @@ class Default:
     flagged words and omissions are explained (`detectors.explanation`). A sentence that is copied word for word from a
     source, as a whole sentence or clause, counts as supported.
 
-    If a source has `must_cover` set, each of its sentences has an omission score. `omission` is the mean over the
+    If a source has `must_cover` set, each of its sentences has an omission score. `omission` is the mean score of the
     sentences of the worst perspective.
 
-    Cases in other languages than English have an encoder and regressions of their own, in a detector of the same form.
-    Its encoder also compares the places of a short answer in the sources with the question. You can train both
-    encoders again, with `veridical train default` and `veridical train languages`.
+    Cases in other languages than English are scored by a second detector of the same form, with its own encoder and
+    regressions. This second encoder also compares the question with the places in the sources where a short answer
+    occurs. You can train both encoders again with `veridical train default` and `veridical train languages`.
 
     Args:
         path: A folder that `veridical train default` wrote. Default: the folder in the package.
@@ -167,7 +167,10 @@ class Default:
 
     @cached_property
     def sentence_encoder(self) -> SentenceEncoder | None:
-        """The encoder that compares the places of a short answer with its question: that for other languages."""
+        """The encoder for other languages, which compares the places of a short answer with its question.
+
+        None if the detector was not fitted to use this comparison.
+        """
         if self.fitted.located is None:
             return None
         if self._other_languages is None and self.fitted.languages == ("en",):
@@ -226,7 +229,10 @@ class Default:
     def _by_language(
         self, cases: Sequence[Case], method: Callable[[Default, Sequence[Case]], Sequence[_Result]]
     ) -> list[_Result]:
-        """Return the results of a method for all cases. It is called for cases in English and for all others."""
+        """Call a method for the cases in English and for all other cases, each with their own detector.
+
+        The results are in the order of the cases.
+        """
         others = self._other_languages
         is_other = [others is not None and any(each.kind in _LANGUAGE for each in limits_of(case)) for case in cases]
         results: dict[int, _Result] = {}
@@ -247,7 +253,7 @@ class Default:
         ]
 
     def fit_options(self, examples: Sequence[Example]) -> Default:
-        """Return a detector whose reader has the weight that ranks the responses of `examples` best.
+        """Choose the weight of the reader that ranks the responses of `examples` best, and return a detector with it.
 
         The detector is returned unchanged if it has no reader, if you chose the weight yourself, or if all examples
         have the same label.
@@ -270,12 +276,15 @@ class Default:
         return fitted
 
     def _alone_and_read(self, cases: Sequence[Case]) -> list[tuple[Judgement, Judgement]]:
-        """Return the judgement of each case without the reader, and with the reader alone."""
+        """Judge each case twice, without the reader and with the reader alone."""
         of_response, own = self._scored(cases)
         return list(zip(own, self._with_reader(cases, of_response, own, 1.0), strict=True))
 
     def _scored(self, cases: Sequence[Case]) -> tuple[dict[int, ScoredResponse], list[Judgement]]:
-        """Return the encoder's logits of responses by the index of the case, and each case's judgement from them."""
+        """Score the cases without the reader.
+
+        The result is the logits of each response by the index of its case, and the judgement of each case.
+        """
         coverage = [(i, source) for i, case in enumerate(cases) for source in _to_cover(case)]
         readable = [coverage_case(cases[i], source) for i, source in coverage if has_words(cases[i].response)]
         of_response = self._read(cases)
@@ -305,7 +314,7 @@ class Default:
         return with_reader(cases, judgements, undecided, self.reader, threshold=threshold, weight=weight)
 
     def contradicted(self, cases: Sequence[Case]) -> list[list[tuple[Span, float]]]:
-        """Return the probability that the sources contradict each sentence of a response.
+        """For each sentence of each response, compute the probability that the sources contradict it.
 
         The probability assumes that the sentence is unsupported. The result is empty for a case without sources, and
         for every case if the detector was not trained to tell contradiction from absence.
@@ -317,7 +326,7 @@ class Default:
         return [self.fitted.contradicted(of_response.get(i)) for i in range(len(cases))]
 
     def _read(self, cases: Sequence[Case]) -> dict[int, ScoredResponse]:
-        """Score the responses of cases whose sources have words; return the logits by the index of the case."""
+        """Score the responses of cases whose sources have words, and return the logits by the index of the case."""
         to_read = [i for i, case in enumerate(cases) if any(has_words(source.text) for source in case.sources)]
         scored = score(
             self.scorer,
@@ -329,7 +338,7 @@ class Default:
 
 
 def _undecided(scored: ScoredResponse | None) -> list[Span]:
-    """Return the sentences whose logits no rule has bounded (`rules.COPIED`, `rules.DENIED`)."""
+    """Return the sentences that no rule has decided: their logits are between `rules.COPIED` and `rules.DENIED`."""
     if scored is None or scored.problem:
         return []
     return [
@@ -341,7 +350,10 @@ def _undecided(scored: ScoredResponse | None) -> list[Span]:
 
 @cache
 def _packaged(path: Path, precision: str, name: str, process: int) -> Default:
-    """Return the detector in the package, loaded once per process: otherwise each `veridical.check` would load it."""
+    """Return the detector in the package, which is loaded once per process.
+
+    Otherwise each `veridical.check` would load it again.
+    """
     return Default(path, precision=precision, name=name)
 
 

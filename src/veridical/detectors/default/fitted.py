@@ -38,8 +38,8 @@ class Fitted:
         levels: The regression of each level, with its threshold.
         contradiction: The curve from the encoder's logit to the probability that an error is a contradiction. None if
             the detector was not trained to tell.
-        short_answer: The curve from the logit of a short answer, read in its places, to the probability that it is
-            wrong. None if the detector has none.
+        short_answer: For a short answer that was read only in its places in the sources, the curve from its logit to
+            the probability that it is wrong. None if the detector has no such curve.
         located: The same for short answers whose places the sentence encoder has compared with the question.
         languages: The languages that the detector was trained on.
     """
@@ -76,7 +76,7 @@ class Fitted:
         )
 
     def with_thresholds(self, thresholds: Mapping[Level, float]) -> Fitted:
-        """Return regressions and curves with other thresholds. All scores are shifted, so decisions stay the same."""
+        """Copy the regressions and curves with other thresholds. All scores are shifted, so decisions stay the same."""
         before, levels = self.levels[Level.RESPONSE].threshold, self.levels
         levels = {level: model.with_threshold(thresholds[level]) for level, model in levels.items()}
         change = log_odds_of(thresholds[Level.RESPONSE], before)
@@ -95,10 +95,11 @@ class Fitted:
         return {**thresholds, Level.COVERAGE: thresholds[Level.SOURCE]}
 
     def short_answer_probability(self, scored: ScoredResponse) -> float | None:
-        """Return the probability that a short answer is wrong. None if it was not read in its places.
+        """Return the probability that a short answer is wrong.
 
-        It is also None if the question has several sentences and the places were not compared with it: the curve was
-        fitted on questions that share a part with their answer.
+        None if the answer was not read in its places. Also None if the question has several sentences and was not
+        compared with these places, because the curve was fitted on questions that are read as one sentence with their
+        answer.
         """
         if not scored.in_place or (scored.location is None and len(scored.parts) > 1):
             return None
@@ -108,7 +109,7 @@ class Fitted:
         return None if self.short_answer is None else float(self.short_answer.apply([logit])[0])
 
     def contradicted(self, scored: ScoredResponse | None) -> list[tuple[Span, float]]:
-        """Return each sentence with the probability that, if it is unsupported, the sources contradict it."""
+        """Pair each sentence with the probability that, if it is unsupported, the sources contradict it."""
         if self.contradiction is None or scored is None or scored.problem:
             return []
         return [

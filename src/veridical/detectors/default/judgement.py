@@ -34,9 +34,10 @@ _QUOTED = 120  # characters of a source in a reason
 
 @dataclass(frozen=True, slots=True)
 class _OfResponse:
-    """What is found out about a response: its verdicts, notes, and the limits that do not matter to it.
+    """What was found out about a response.
 
-    `judged` is None if all of the response was judged.
+    `judged` is None if all of the response was judged. `trained_on` names the kinds of `scope.Limit` that do not matter
+    here, because the detector was trained on such cases.
     """
 
     verdicts: tuple[Verdict, ...] = ()
@@ -55,11 +56,11 @@ def judgement_of(
     name: str,
     without: frozenset[str] = frozenset(),
 ) -> Judgement:
-    """Return the judgement of a case.
+    """Build the judgement of a case.
 
     Args:
         case: The case.
-        scored: The logits of its response. None if its sources have no words.
+        scored: The logits of the response. None if the sources have no words.
         covered: The sources to cover, each with its omissions.
         fitted: The regressions and curves.
         name: The name of the detector.
@@ -101,14 +102,17 @@ def judgement_of(
 
 
 def coverage_case(case: Case, source: Source) -> Case:
-    """Return a case in which the roles are exchanged: `source` is the response, and the response is its only source."""
+    """Exchange the roles in a case: `source` becomes the response, and the response becomes its only source."""
     return Case(f"{case.id}/{source.id}", source.text, (Source("response", case.response),))
 
 
 def omissions_of(
     case: Case, source: Source, scored: ScoredResponse | None, fitted: Fitted, *, without: frozenset[str] = frozenset()
 ) -> list[Omission]:
-    """Score each sentence of `source` as left out; a response without words (`scored` is None) leaves out all of it."""
+    """Score how likely the response leaves out each sentence of `source`.
+
+    If the response has no words (`scored` is None), the whole source is left out.
+    """
     if scored is None:
         return [Omission(source.id, Span(0, len(source.text)), 1.0)]
     reverse = coverage_case(case, source)
@@ -165,7 +169,7 @@ def _with_answer(
     verdicts: tuple[Verdict, ...],
     fitted: Fitted,
 ) -> tuple[list[float], tuple[Verdict, ...]]:
-    """Return the scores of a statement and of its words, combined with the score of its part that answers."""
+    """Combine the scores of a statement and of its words with the score of the part that answers the question."""
     of_answer = fitted.short_answer_probability(answer)
     if of_answer is None:
         return of_sentences, verdicts
@@ -189,10 +193,10 @@ def _answered_elsewhere(
     fitted: Fitted,
     span: Span | None = None,
 ) -> tuple[Verdict, ...]:
-    """Add the sentence that is closer to the question to the words of an answer that is flagged.
+    """If an answer is flagged, add a source sentence that is closer to the question to its words as evidence.
 
-    If this sentence clearly has the right answer, it becomes the correction. `span` is the part of the response
-    that answers. Default: all of it.
+    If this sentence clearly has the right answer, that answer becomes the correction. `span` is the part of the
+    response that answers. Default: all of it.
     """
     closest = answer.closest
     if closest is None or score < fitted.thresholds[Level.RESPONSE]:
@@ -221,5 +225,5 @@ def _less_sure(judgement: Judgement, fitted: Fitted) -> Judgement:
 
 
 def _halfway(threshold: float) -> Callable[[Any], Any]:
-    """Return a function that moves a score halfway to the threshold: less sure, with the same decision."""
+    """Return a function that moves a score halfway to the threshold. The score is less sure, but the decision stays."""
     return lambda score: None if score is None else (score + threshold) / 2

@@ -35,8 +35,8 @@ class Location(NamedTuple):
     """How likely a question is answered where the sources have a short answer.
 
     Attributes:
-        log_probability: The log share of the answer's most similar place in a softmax over two similarities to the
-            question: that of this place, and that of an average sentence of the sources.
+        log_probability: The log of a share in [0, 1]. In a softmax over their similarities to the question, the
+            answer's most similar place has this share, and an average sentence of the sources has the rest.
         closest: The sentence of the sources that is most similar to the question. None if it has the answer.
     """
 
@@ -46,11 +46,11 @@ class Location(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AnswerCurve:
-    """Computes the probability that a short answer is wrong: a logistic regression.
+    """A logistic regression that computes the probability that a short answer is wrong.
 
     Attributes:
         encoder: The weight of the encoder's logit.
-        location: The weight of the log probability of the location, which is negative.
+        location: The weight of the log probability of the location, which is itself negative.
         intercept: The intercept.
     """
 
@@ -64,7 +64,7 @@ class AnswerCurve:
         return cls(*(float(numbers[name]) for name in cls.__slots__))
 
     def probability(self, logit: float, location: float) -> float:
-        """Return the probability of an error for the encoder's logit and a location.
+        """Compute the probability of an error from the encoder's logit and the log probability of the location.
 
         >>> round(AnswerCurve(1.0, -0.5, 0.0).probability(-1.0, -2.0), 3)
         0.5
@@ -75,7 +75,7 @@ class AnswerCurve:
 def location_of(encoder: SentenceEncoder, case: Case) -> Location | None:
     """Compare the question of a short answer with the places where the sources have the answer.
 
-    Return None if no source has the answer, or if the sources have only one sentence.
+    None if there is no question, if no source has the answer, or if the sources have only one sentence.
     """
     question = " ".join((case.question or "").split())
     around, windows = windows_of(case)
@@ -91,7 +91,7 @@ def location_of(encoder: SentenceEncoder, case: Case) -> Location | None:
 
 
 def _evidence(case: Case, window: str) -> Evidence | None:
-    """Return the place of a window in the sources. None if it says what the response says."""
+    """Return the place of a window in the sources. None if the window contains the response."""
     if next(places(case.response, window, sentences_before=0, before=0, after=0), None) is not None:
         return None
     starts = ((source.id, source.text.find(window)) for source in case.sources)
@@ -99,9 +99,9 @@ def _evidence(case: Case, window: str) -> Evidence | None:
 
 
 def replacement(answer: str, sentence: str, question: str) -> str | None:
-    """Return the only value or name of a sentence that could stand in place of a short answer.
+    """Find the only value or name in a sentence that could stand in place of a short answer.
 
-    It has the kind of the answer and is not in the question. If there is none, or more than one, return None.
+    It must be of the same kind as the answer, and must not be in the question. None if there is none, or more than one.
 
     >>> replacement("1913.", "The new library opened in 1931 for 80,000 euros.", "When did the library open?")
     '1931'

@@ -55,8 +55,11 @@ _SENTENCE = (
 )
 _SOURCE = ("sentence", "upper_words", "mean_word", "missing", "run", "source_words", "response_words")
 COLUMNS: Mapping[Level, tuple[str, ...]] = {Level.SPAN: _WORDS, Level.RESPONSE: _SENTENCE, Level.SOURCE: _SOURCE}
-"""The inputs of each level's regression. The response level is computed for each sentence, and the worst sentence
-counts. Coverage has no regression: it is computed from the scores of the source sentences."""
+"""The inputs of each level's regression.
+
+The response level is computed for each sentence, and the worst sentence counts. Coverage has no regression, because it
+is computed from the scores of the source sentences.
+"""
 
 SIGNS: Mapping[str, int] = {
     **dict.fromkeys(("word", "sentence", "upper_words", "mean_word"), 1),
@@ -69,8 +72,7 @@ SIGNS: Mapping[str, int] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WordTable:
-    """The inputs of the word-level regression for one response: the encoder's logits, and lexical features of its
-    units.
+    """The inputs of the word-level regression for one response: logits and lexical features of its units.
 
     Attributes:
         logits: The logit of each unit. NaN if the encoder could not read the unit. *Shape:* (units,)
@@ -100,7 +102,7 @@ def word_table(case: Case, scored: ScoredResponse, without: Collection[str] = ()
 def _in_place(
     scored: ScoredResponse, features: NDArray[np.float32], misplaced: Iterable[Mention]
 ) -> NDArray[np.float32]:
-    """Return `features` with misplaced values and names marked as missing from the sources.
+    """Copy `features`, with misplaced values and names marked as missing from the sources.
 
     Sentences that are known to be supported, such as copies, stay as they are.
     """
@@ -142,7 +144,7 @@ def sentence_rows(scored: ScoredResponse, table: WordTable, source_words: int) -
 
 
 def _of_words(scored: ScoredResponse, table: WordTable, part: int, units: NDArray[np.int64]) -> tuple[float, float]:
-    """Return the mean of the upper tenth of the logits of a part's words, and the log of their mean odds."""
+    """Compute the mean of the upper tenth of a part's word logits, and the log of the mean odds of all words."""
     logits = np.sort(table.logits[units][np.isfinite(table.logits[units])])
     if not len(logits):
         logits = scored.parts[part : part + 1]
@@ -173,25 +175,25 @@ def source_rows(scored: ScoredResponse, table: WordTable, response_words: int) -
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LevelModel:
-    """The regression of one level, with the threshold in [0, 1] above which this level is flagged."""
+    """The regression of one level, and the threshold in [0, 1] that a flagged score reaches."""
 
     classifier: LinearClassifier
     threshold: float
 
     def probabilities(self, rows: Floats) -> Floats:
-        """Return the probability of an error for each row.
+        """Compute the probability of an error for each row.
 
         *Shape:* `rows` is (n, columns), and the result is (n,).
         """
         return np.asarray(np.exp(-np.logaddexp(0.0, -self.classifier.decide(rows))))
 
     def with_threshold(self, threshold: float) -> LevelModel:
-        """Return a regression with another threshold that makes the same decisions: all its log-odds are shifted."""
+        """Copy the regression with another threshold. Its log-odds are shifted so that it makes the same decisions."""
         change = log_odds_of(threshold, self.threshold)
         return LevelModel(replace(self.classifier, intercept=self.classifier.intercept + change), threshold)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the coefficients and the threshold as JSON."""
+        """Convert the coefficients and the threshold to JSON."""
         arrays = {name: [round(float(x), 6) for x in array] for name, array in self.classifier.arrays().items()}
         return {"threshold": self.threshold, **arrays}
 

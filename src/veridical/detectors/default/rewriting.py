@@ -30,8 +30,8 @@ def without_unsupported_context(case: Case) -> Case:
     The encoder treats everything that it reads as supported, so it would accept a wrong value that is already in the
     conversation. An earlier answer is left out if the response repeats a value or name from it that no source has.
 
-    Users also describe their own situation ("for 5 days"). Their turns and the question are left out only if a source
-    has a different value in that place, together with turns that the question repeats.
+    Users also describe their own situation ("for 5 days"), so their turns and the question are left out only if a
+    source has a different value in that place. Turns that the question repeats are always left out.
 
     >>> case = Case("1", "Yes, it was built in 1950.", (Source("s", "It was built in 1960."),), "Was it built in 1950?")
     >>> without_unsupported_context(case).question is None
@@ -149,7 +149,7 @@ _SPELLINGS = [
 
 @lru_cache(maxsize=1 << 14)
 def _spellings(word: str) -> tuple[str, ...]:
-    """Return other British or American spellings that `word` may have; many of them are no words at all.
+    """Return other British or American spellings that `word` may have. Many of them are not words at all.
 
     >>> _spellings("colour"), _spellings("analyzed"), _spellings("four")
     (('color',), ('analysed',), ())
@@ -164,7 +164,7 @@ _NEGATION = re.compile(rf"\b(?:(?P<verb>{_VERBS}) ?not|(?P<short>{'|'.join(_SHOR
 
 
 def _with_negations(case: Case) -> Case:
-    """Return `case` with the negations of its sources contracted, or written out, as in the response."""
+    """Contract the negations in the sources of a case, or write them out, as in the response."""
     in_response: dict[tuple[str, bool], str] = {}
     for match in _NEGATION.finditer(case.response):
         in_response.setdefault(_negation(match), match[0])

@@ -42,16 +42,22 @@ COPIED = -6.0
 DENIED = 6.0
 """Lower bound of the logit of a sentence that wrongly denies that the sources say something."""
 MOST = 256
-"""How many sentences of a source to cover the encoder reads: those that share the most words with the response."""
+"""At most this many sentences of a source to cover are read by the encoder.
+
+They are the sentences that share the most words with the response.
+"""
 UNREAD = 3.5
-"""The logit of the sentences that are not read: about the mean logit that the encoder gives them when it does read them
-(3.1 to 3.9 in nine sources of some 560 sentences)."""
+"""The logit of sentences that are not read.
+
+It is about the mean logit that the encoder gives such sentences when it does read them (3.1 to 3.9 in nine sources of
+some 560 sentences).
+"""
 _MISSING, _VALUE, _NAME, _IN_SOURCE = map(FEATURES.index, ("missing", "value_missing", "name_missing", "in_source"))
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule with its name, what it is about, and exactly one of eight effects.
+    """A rule with its name, what it is about, and exactly one effect, from `rewrite` to `misplaced`.
 
     Attributes:
         name: The name in `default:without=NAME`.
@@ -67,7 +73,7 @@ class Rule:
         supported: Finds words that the sources support. Their logits become at most `COPIED`.
         contradicted: Finds discrepancies. Their logits, and those of their sentences, become at least `DENIED`.
         misplaced: Finds values and names that count as missing from the sources.
-        of_sources: Whether the rule also applies to sources to cover.
+        of_sources: Whether the rule also applies when a source to cover takes the place of the response.
     """
 
     name: str
@@ -84,13 +90,13 @@ class Rule:
 
 
 def _without_framing(case: Case) -> Case:
-    """Blank the text that makes no claim. A refusal makes one only if the sources answer the question."""
+    """Blank out the text that makes no claim. A refusal makes a claim only if the sources answer the question."""
     refusals = may_frame(case.response) and case.question is not None and answers(case.sources, case.question)
     return replace(case, response=without_framing(case.response, case.sources, with_refusals=refusals))
 
 
 def _with_copies(case: Case, scored: ScoredResponse, of_sources: bool) -> ScoredResponse:
-    """Return the scored response with low logits for sentences that a source contains word for word.
+    """Lower the logits of sentences that a source contains word for word.
 
     Such sentences are supported. Unless the response is a source to cover, the copy must be a whole sentence or
     clause that the source does not deny (`is_copied`).
@@ -107,11 +113,10 @@ def _with_copies(case: Case, scored: ScoredResponse, of_sources: bool) -> Scored
 
 
 def _with_absences(case: Case, scored: ScoredResponse, of_sources: bool) -> ScoredResponse:
-    """Return the scored response with clear logits for sentences that only say what the sources lack.
+    """Lower or raise the logits of sentences that only say what the sources lack, if words are enough to decide.
 
-    This applies if the words decide whether the sentence is right. The logits become low if the sources do lack it, and
-    high if a source sentence has it. They also become high for refusals, because the only refusals left in the response
-    are those to answer questions that the sources answer (`framing`).
+    The logits become low if the sources do lack it, and high if a source sentence has it. Refusals also get high
+    logits, because only refusals to answer a question that the sources answer are left in the response (`framing`).
     """
     true: list[tuple[int, NDArray[np.int64]]] = []
     false: list[tuple[int, NDArray[np.int64]]] = []
@@ -137,7 +142,7 @@ def _with_absences(case: Case, scored: ScoredResponse, of_sources: bool) -> Scor
 def with_supported(case: Case, scored: ScoredResponse, supported: Iterable[Span]) -> ScoredResponse:
     """Lower the logits of the words in `supported`, which are spans of the response.
 
-    The logit of their sentence becomes at most the highest logit of its other words.
+    The logit of a sentence with such words becomes at most the highest logit that its words then have.
     """
     spans = list(supported)
     if not spans:
@@ -156,9 +161,9 @@ def with_supported(case: Case, scored: ScoredResponse, supported: Iterable[Span]
 
 
 def _with_discrepancies(case: Case, scored: ScoredResponse, without: frozenset[str]) -> ScoredResponse:
-    """Return the scored response with high logits for words in discrepancies, and for the sentences with them.
+    """Raise the logits of words in discrepancies, and of the sentences with these words.
 
-    `case` must have the response as given, including text that makes no claim.
+    The response of `case` must be complete, including text that makes no claim.
     """
     denied = []
     starts = [unit.start for unit in scored.units]
@@ -176,7 +181,7 @@ def _with_discrepancies(case: Case, scored: ScoredResponse, without: frozenset[s
 def _bounded(
     scored: ScoredResponse, chosen: Sequence[tuple[int, NDArray[np.int64]]], bound: np.ufunc, limit: float
 ) -> ScoredResponse:
-    """Return `scored` with the logits of the chosen parts and their units bounded by `limit`."""
+    """Bound the logits of the chosen parts and their units by `limit`, with `np.minimum` or `np.maximum`."""
     logits, parts = scored.logits.copy(), scored.parts.copy()
     for part, units in chosen:
         parts[part] = bound(parts[part], limit)
@@ -230,8 +235,8 @@ def score(
     Args:
         scorer: The scorer that reads the cases.
         cases: The cases to score.
-        of_sources: Whether the responses are sources to cover, which are read whole. If such a source has more than
-            `MOST` sentences, only those that share the most words with the response are read.
+        of_sources: Whether the responses are sources to cover. No rule blanks text in these. If such a source has more
+            than `MOST` sentences, only those that share the most words with the response are read.
         without: The names of rules to leave out.
         sentence_encoder: The encoder for rules that `locate` short answers. Default: leave these rules out.
     """
@@ -274,7 +279,10 @@ def _of_answers(
     without: frozenset[str],
     sentence_encoder: SentenceEncoder | None,
 ) -> dict[int, tuple[Span, ScoredResponse]]:
-    """Return the answers in statements that a source has, each with its logits as a short answer."""
+    """Find the part of each statement that answers its question, and score it as a short answer.
+
+    Answers that no source has are left out. The result is by the index of the case.
+    """
     found = [(i, rule.answer(case)) for rule in rules if rule.answer is not None for i, case in enumerate(cases)]
     spans = {i: span for i, span in found if span is not None}
     if not spans:
@@ -286,7 +294,7 @@ def _of_answers(
 
 
 def _filled(scored: ScoredResponse) -> ScoredResponse:
-    """Return `scored` with the logit `UNREAD` for the parts that were not read, and for their words."""
+    """Give the logit `UNREAD` to the parts that were not read, and to their words."""
     unread = np.isnan(scored.parts)
     if not unread.any():
         return scored

@@ -55,7 +55,7 @@ def with_reader(
     threshold: float,
     weight: float,
 ) -> list[Judgement]:
-    """Return the judgements with combined scores for the undecided sentences.
+    """Combine the scores of the undecided sentences with the reader's scores.
 
     Args:
         cases: The cases that were judged.
@@ -118,7 +118,9 @@ def best_weight(examples: Sequence[Example], scored: Sequence[tuple[Judgement, J
 
 
 def _readings(reader: Detector, cases: Sequence[Case], sentences: Sequence[Sequence[Span]]) -> list[list[float | None]]:
-    """Return the reader's log-odds for each sentence, counted from its threshold; None where it did not judge one.
+    """Return the reader's log-odds for each sentence, measured from the reader's threshold.
+
+    None for a sentence that the reader did not judge.
 
     The reader judges each response as a whole. Sentences that get no score of their own are judged again, one by one.
     """
@@ -146,7 +148,10 @@ def _readings(reader: Detector, cases: Sequence[Case], sentences: Sequence[Seque
 
 
 def _by_sentence(text: str, verdicts: Sequence[Verdict], sentences: Sequence[Span]) -> list[float | None]:
-    """Return the highest score of the verdicts in each sentence; None without one, or if one covers other words."""
+    """Return the highest score of the verdicts in each sentence.
+
+    None if a sentence has no verdict, or if one of its verdicts also covers words outside of the sentence.
+    """
     starts, ends = [span.start for span in sentences], [span.end for span in sentences]
     scores: list[float | None] = [None] * len(sentences)
     shared: set[int] = set()

@@ -1,4 +1,4 @@
-"""Complete a short answer by its question, and find the places in the sources that could support it.
+"""Complete a short answer with its question, and find the places in the sources that could support the answer.
 
 A response such as "Yes." says nothing by itself, so the encoder also reads the question.
 
@@ -27,7 +27,7 @@ from veridical.text.vocabulary import NEGATED
 __all__ = ["MOST_WORDS", "answer_in", "in_its_places", "places", "with_question", "without_question"]
 
 MOST_WORDS = 5
-"""The most words of a short answer. Three characters of a script without spaces count as one word."""
+"""A short answer has at most this many words. Three characters of a script without spaces count as one word."""
 _LONGEST_STATEMENT = 20  # words
 _LEAST_SHARE = 0.5  # of the other content words of a statement that answers a question
 _LONGEST_QUESTION = 400  # characters; a longer one is a task with its context
@@ -72,7 +72,7 @@ def without_question(scored: ScoredResponse, length: int) -> ScoredResponse:
 
 
 def _question(case: Case) -> str:
-    """Return the question of a short answer on one line, or "" if the response is none."""
+    """Return the question on one line if the response is a short answer to it, and otherwise ""."""
     question = " ".join((case.question or "").split())
     return question if len(question) <= _LONGEST_QUESTION and _is_short(case.response) else ""
 
@@ -112,16 +112,18 @@ def in_its_places(case: Case) -> list[Case]:
 
 
 def places(answer: str, text: str, *, sentences_before: int, before: int, after: int) -> Iterator[str]:
-    """Yield the part of a text around each place where a short answer occurs, unless the answer is "yes", "no" or such.
+    """Yield the part of a text around each place where a short answer occurs.
+
+    Nothing is yielded for an answer such as "yes" or "no".
 
     Only the first `_MOST_MATCHES` places are found.
 
     Args:
         answer: The answer. Signs around it are ignored.
         text: The text.
-        sentences_before: How many sentences before that of the answer are part of the result.
-        before: The largest number of characters before the answer.
-        after: The largest number of characters after the answer, up to the end of its sentence.
+        sentences_before: How many sentences before the sentence of the answer to include.
+        before: At most this many characters before the answer are included.
+        after: At most this many characters after the answer are included, up to the end of its sentence.
     """
     inner = words(answer)
     answer = answer[inner[0].start : inner[-1].end] if inner else ""
@@ -141,10 +143,10 @@ def places(answer: str, text: str, *, sentences_before: int, before: int, after:
 
 
 def answer_in(case: Case) -> Span | None:
-    """Return the only value or name of a short statement that its question lacks: what answers the question.
+    """Find what answers the question in a short statement: the only value or name that the question lacks.
 
-    None if the statement does not answer the question, because the question has fewer than half of its other content
-    words. Also None if the response has several such values or names, a negation, several sentences, or more than
+    None if the question has fewer than half of the statement's other content words, so that the statement does not
+    answer it. Also None if the response has several such values or names, a negation, several sentences, or more than
     `_LONGEST_STATEMENT` words, or if the name has more than `MOST_WORDS` words.
 
     >>> case = Case("1", "The new library opened in 1931.", question="When did the new library open?")

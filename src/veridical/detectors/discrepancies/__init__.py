@@ -1,1 +1,1 @@
-"""Find discrepancies, which are places in a response that the sources contradict according to a rule."""
+"""Find discrepancies: places where a response clearly differs from its sources, by fixed rules."""

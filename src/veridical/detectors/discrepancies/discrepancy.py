@@ -16,15 +16,15 @@ __all__ = ["Discrepancy", "passage", "sentence_at", "with_verdicts"]
 
 @dataclass(frozen=True, slots=True)
 class Discrepancy:
-    """A place of a response that differs from the sources, with what the sources say instead.
+    """A place in a response that differs from the sources, with what the sources say instead.
 
     Attributes:
         span: The place, in characters of the response.
         kind: The kind of error (`explanation.kinds.KINDS`).
-        reason: What the sources say there, or that no source says anything.
-        correction: The text that should replace the place. None if this text is not clear.
-        evidence: The passage that contradicts the response. Empty if no source says anything.
-        within: The value that the place is a part of. The other words of the value are right.
+        reason: What the sources say instead, or that no source says anything about it.
+        correction: The right text for this place. None if it is not clear.
+        evidence: The source passage that contradicts the response. Empty if no source says anything about it.
+        within: The whole value, if only this part of the value is wrong.
     """
 
     span: Span
@@ -35,7 +35,7 @@ class Discrepancy:
     within: Span | None = None
 
     def verdict(self, score: float) -> Verdict:
-        """Return the verdict on the place, with a score in [0, 1]."""
+        """Build the verdict on this place, with a score in [0, 1]."""
         return Verdict(
             self.span,
             score,
@@ -68,9 +68,11 @@ def with_verdicts(
 ) -> tuple[tuple[Verdict, ...], tuple[Verdict, ...]]:
     """Add the verdicts on discrepancies to the verdicts on words and on sentences.
 
-    The score of a discrepancy is the score of its sentence, but at least `at_least`. If no sentence has a score, it is
-    1. The verdict on the discrepancy replaces the verdicts on the words inside it. If the discrepancy goes beyond its
-    sentence, the sentence is extended.
+    A discrepancy and its sentence get the score of the sentence, but at least `at_least`. If the sentence has no score,
+    both get 1. The verdict on a discrepancy replaces the verdicts on the words inside it. If a discrepancy goes beyond
+    its sentence, the sentence is extended.
+
+    The result is the verdicts on words and discrepancies, and the verdicts on sentences.
     """
     spans = sentences(text)
     sentences_scored: list[Verdict] = []

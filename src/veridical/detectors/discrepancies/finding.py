@@ -1,4 +1,4 @@
-"""Find all discrepancies of a response with its sources."""
+"""Find all discrepancies between a response and its sources."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ RULES: Mapping[str, tuple[Callable[[Case], Iterator[Discrepancy]], str]] = {
     "yes_no": (yes_no_discrepancies, "a sentence that contradicts an answer or a field with yes or no"),
     "speakers": (speaker_discrepancies, "words of another speaker"),
 }
-"""The rules by name, each with what it finds."""
+"""The rules by name. Each has a function, and a description of what the function finds."""
 MISSING_VALUES = frozenset({"other_values"})
-"""The rules whose findings are values that no source has, which detectors by word overlap flag anyway."""
+"""The rules that find values that no source has. Detectors that compare words flag such values anyway."""
 
 
 def discrepancies(case: Case, without: frozenset[str] = frozenset()) -> tuple[Discrepancy, ...]:
-    """Return the discrepancies between the response and its sources, in order.
+    """Find the discrepancies between a response and its sources, in the order of the response.
 
-    If two discrepancies overlap, only the one from the earlier rule is returned. Rules named in `without` are left out.
+    If two discrepancies overlap, only the one from the earlier rule is kept. Rules named in `without` are left out.
     """
     found: list[Discrepancy] = []
     for name in RULES if any(source.text for source in case.sources) else ():

@@ -1,4 +1,4 @@
-"""Find values that no source has, in sentences that a source has with another value: 964 m for 971 m."""
+"""Find values that no source has, if a source has the same sentence with another value: 964 m for 971 m."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _UNLIKE = frozenset({"range", "decade", "frequency", "ordinal", "code"})  # kind
 
 
 def other_values(case: Case) -> Iterator[Discrepancy]:
-    """Yield each value that no source has, if a source has its sentence with another value.
+    """Yield each value that no source has, if a source has the same sentence with another value.
 
-    The source sentence must have all content words of the sentence, and the same words before and after the value.
-    Rounded values and limits that the other value meets do not count (`counterparts.agrees`), nor do values that may
-    follow from the source sentence ("half of that").
+    The source sentence must have all other content words of the sentence, and the same words before and after the
+    value. A value is not reported if it rounds the other value or is a limit that the other value meets
+    (`counterparts.agrees`), or if it may follow from the source sentence ("half of that").
 
     >>> from veridical.records.types import Source
     >>> case = Case("1", "The tower is 964 m tall.", (Source("s", "The tower in Rome is 971 m tall."),))
@@ -61,12 +61,15 @@ def other_values(case: Case) -> Iterator[Discrepancy]:
 
 
 def _is_clear(sentence: Sentence, mention: Mention) -> bool:
-    """Check whether a mention is a value that a source would hardly state in other words, and has no sign (`signs`)."""
+    """Check whether a mention is a value without a minus sign, of a kind that a source hardly states in other words."""
     return not (mention.is_name or mention.kind in _UNLIKE or mention.span.of(sentence.text)[0] in "-−–")
 
 
 def _same_place(sentence: Sentence, mention: Mention, found: Counterpart) -> bool:
-    """Check whether the words around two values are the same, up to the end of the sentence of `mention`."""
+    """Check whether two values stand between the same words.
+
+    If `mention` ends its sentence, the words before the values are enough.
+    """
     ends = not sentence.form(mention.last + 1)
     return bool(found.features.before and (found.features.after or (ends and found.features.content_before)))
 

@@ -1,6 +1,6 @@
 """Find rates that the sources have for another period: "900 euros a week" where a source has "900 euros a month".
 
-A rate is reported only if every source with this value has it for the same other period.
+A rate is reported only if every source that has its value gives it for one and the same other period.
 """
 
 from __future__ import annotations
@@ -56,7 +56,11 @@ _LARGE = 12  # a response hardly has the same larger number by chance
 
 @dataclass(frozen=True, slots=True)
 class _Rate:
-    """A value with its period: the period, the words between, the whole place, and the part that names the period."""
+    """A value with its period, such as "30 visitors a day".
+
+    `between` contains the words between the value and the period. `span` is the whole place, and `named` is the part
+    that names the period.
+    """
 
     form: str
     value: Span
@@ -72,7 +76,7 @@ class _Rate:
 
 
 def rate_discrepancies(case: Case) -> Iterator[Discrepancy]:
-    """Yield the rates of the response whose values the sources have only for another period.
+    """Find rates in the response whose value the sources have only for another period.
 
     >>> from veridical.records.types import Source
     >>> case = Case("1", "It costs 900 euros a week.", (Source("s", "The rent is 900 euros a month."),))
@@ -106,7 +110,7 @@ def rate_discrepancies(case: Case) -> Iterator[Discrepancy]:
 
 
 def same_rates(case: Case) -> Iterator[Span]:
-    """Yield the rates of the response that a source writes in another form, such as "weekly" for "every week".
+    """Find rates in the response that a source writes in another form, such as "weekly" for "every week".
 
     >>> from veridical.records.types import Source
     >>> case = Case("1", "It costs 4% annually.", (Source("s", "The loan costs 4 per cent a year."),))
@@ -141,7 +145,7 @@ def _often(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=64)
 def _rates(text: str) -> tuple[_Rate, ...]:
-    """Return the values of a text that have a period."""
+    """Find the values in a text that are given for a period."""
     profile = source_profile(text)
     if not _PERIOD.search(profile.text) and "/" not in profile.text:
         return ()
@@ -168,7 +172,11 @@ def _rate(text: str, match: re.Match[str]) -> _Rate | None:
 
 
 def _with_value(text: str, form: str) -> Sequence[tuple[Span, frozenset[str], _Rate | None]]:
-    """Return the places of a source that have a value, their rate, and its period or all those of the sentence."""
+    """Find the places where a source has a value.
+
+    Each place comes with the periods that its rate names, or that its sentence names if it is not a rate, and with the
+    rate.
+    """
     places = _places(text)
     found = {each[0]: each for key in quantities.keys(form) for each in places.get(key, ())}
     return list(found.values())
@@ -202,6 +210,6 @@ def _around(text: str, value: Span) -> set[str]:
 
 
 def _stems(text: str) -> set[str]:
-    """Return the stems of the content words of a text, without those of periods."""
+    """Return the stems of the content words in a text, except words for periods."""
     words = (word for word in word_forms(quantities.fold(text)) if word.isalpha() and not _PERIOD.fullmatch(word))
     return {key for word in words for key in quantities.keys(word)}

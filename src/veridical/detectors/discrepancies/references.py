@@ -71,12 +71,12 @@ def known_in_other_forms(case: Case) -> Iterator[Span]:
 
 
 def _is_in(name: str, text: str) -> bool:
-    """Check whether a text has a name as a whole and as written."""
+    """Check whether a text has a name exactly as written, and not as part of a longer name."""
     return name in text and re.search(rf"(?<!\w){re.escape(name)}(?!\w|\.\w)", text) is not None
 
 
 def _is_certain(identifier: Identifier) -> bool:
-    """Check whether what looks like an identifier is one: no emphasis, no number of a list, no plain word."""
+    """Check that what looks like an identifier is not just emphasis, a list number or a plain word."""
     name = identifier.name
     if identifier.kind == "code":
         return re.fullmatch(r"[\w.$:/@<>#+-]{3,80}", name) is not None and not name.isdigit() and name not in _COMMON
@@ -86,7 +86,7 @@ def _is_certain(identifier: Identifier) -> bool:
 
 
 def _closest(identifier: Identifier, stated: Sequence[tuple[Source, Identifier]]) -> tuple[Source, Identifier] | None:
-    """Return the identifier of a source that this one is most like, if one is clearly closest."""
+    """Find the source identifier that is most similar to `identifier`, if one is clearly closest."""
     options = [
         (fuzz.ratio(identifier.name, other.name), source, other)
         for source, other in stated

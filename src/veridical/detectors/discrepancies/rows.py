@@ -59,20 +59,20 @@ _NUMERAL = re.compile(r"[0-9](?:[0-9.,]*[0-9])?")
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """A value of a source: its form, what it supports in another text, and what it measures."""
+    """A value in a source: the value as written, and the keys of all values that it supports in another text."""
 
     form: str
     implied: frozenset[str]
 
     @property
     def kind(self) -> str:
-        """The kind of measure ("q:eur"), "n" for a plain number, or another family of keys."""
+        """What the value measures ("q:eur"), "n" for a plain number, or another family of keys."""
         return _kind(keys(self.form)[0])
 
 
 @dataclass(frozen=True)
 class _Cell:
-    """A cell: the stems of its key, its text and the stems of the words in it, and its values."""
+    """A cell of a row: the stems of its key, its text, the stems of the words in its text, and its values."""
 
     key: frozenset[str]
     text: str
@@ -81,12 +81,12 @@ class _Cell:
 
     @cached_property
     def implied(self) -> frozenset[str]:
-        """All keys that its values support in another text."""
+        """All keys that the cell's values support in another text."""
         return frozenset(chain.from_iterable(value.implied for value in self.values))
 
     @cached_property
     def is_amount(self) -> bool:
-        """Whether it is one amount and nothing else."""
+        """Whether the cell is one amount and nothing else."""
         return len(self.text) <= _LONGEST_AMOUNT and [value.kind[:1] for value in self.values] in (["n"], ["q"])
 
 
@@ -99,7 +99,7 @@ _Row = Mapping[str, _Cell]  # the cells by their columns
 
 @dataclass(frozen=True)
 class _Table:
-    """The rows of a table or of a list of objects, and where it stands in its source."""
+    """The rows of a table or of a list of JSON objects, and its place in the source."""
 
     rows: tuple[_Row, ...]
     span: Span
@@ -108,7 +108,8 @@ class _Table:
     def names(self) -> tuple[tuple[str, frozenset[str]], ...]:
         """The name of each row as written, with its stems.
 
-        It is the first text that differs in all rows, or else all texts.
+        The name is the text in the first column whose texts differ in all rows. If there is no such column, it is all
+        texts of the row.
         """
         texts = [{column: cell for column, cell in row.items() if cell.words and not cell.values} for row in self.rows]
         for column in texts[0]:
@@ -125,7 +126,7 @@ class _Table:
 
 
 def row_discrepancies(case: Case) -> Iterator[Discrepancy]:
-    r"""Yield the values of the response that a source has in another row, or in another cell of the same row.
+    r"""Find values in the response that a source has in another row, or in another cell of the same row.
 
     >>> from veridical.records.types import Source
     >>> tents = Source("s", "Small tent: 60 euros\nLarge tent: 90 euros")
@@ -188,7 +189,11 @@ def _in_table(
 
 
 def _named(names: Sequence[Set[str]], stems: Set[str]) -> int | None:
-    """Return the index of the one name that a sentence has: all words that are not the others', and none of theirs."""
+    """Return the index of the only name that a sentence has. None if there is no such name.
+
+    The sentence must have all words that distinguish the name from the others, and no word that distinguishes another
+    name from it. If there is only one name, its index is returned.
+    """
     if len(names) == 1:
         return 0
     common = frozenset(names[0]).intersection(*names[1:])
@@ -201,7 +206,7 @@ def _named(names: Sequence[Set[str]], stems: Set[str]) -> int | None:
 
 
 def _only_in(sources: SentenceIndex, number: Mention, source_i: int, place: Span) -> bool:
-    """Check whether the sources have a value in one place only."""
+    """Check whether the sources have a value only in one place."""
     with_value = (sources.sentences[i] for key in number.keys for i in sources.with_key(key))
     return all(each.text_i == source_i and each.span.overlaps(place) for each in with_value)
 
@@ -238,7 +243,9 @@ def _discrepancy(
 
 
 def _as_in(old: str, number: Mention, new: _Value) -> str:
-    """Return a value of a source in the form of the one that it corrects: only its number if one of both has no unit.
+    """Write a source's value in the form of the value that it corrects.
+
+    If only one of the two has a unit, only the number is replaced.
 
     >>> _as_in("60 euros", Mention("money", Span(0, 8), 0, 0, ("q:eur:60",)), _Value("90", frozenset({"n:90"})))
     '90 euros'
@@ -252,7 +259,7 @@ def _as_in(old: str, number: Mention, new: _Value) -> str:
 
 @lru_cache(maxsize=64)
 def _tables(text: str) -> tuple[_Table, ...]:
-    """Return the tables of a source with the names of their columns, and the lists of objects in its JSON."""
+    """Find the tables in a source whose columns have names, and the lists of objects in its JSON."""
     if len(text) > _LONGEST:
         return ()
     found: list[_Table] = []
@@ -268,7 +275,10 @@ def _tables(text: str) -> tuple[_Table, ...]:
 
 
 def _objects(value: Any, name: str, around: Mapping[str, _Cell]) -> Iterator[list[_Row]]:
-    """Yield the objects of each list in JSON, with the texts of the objects around them, and those of no list."""
+    """Yield the objects of each list in JSON as rows. An object outside of a list is a single row.
+
+    Each row also has the texts of the objects around it.
+    """
     if isinstance(value, list):
         groups = [list(_objects(item, name, around)) for item in value]
         own = [group[0][0] for item, group in zip(value, groups, strict=True) if isinstance(item, dict) and group]
@@ -307,7 +317,7 @@ def _of_lines(text: str) -> Iterator[_Table]:
 
 
 def _with_heads(lines: Sequence[tuple[Span, list[str]]]) -> Iterator[_Table]:
-    """Yield the runs of lines with as many cells, of which the first has the names of the columns."""
+    """Yield each run of lines with the same number of cells, if its first line has the names of the columns."""
     for width, run in groupby(lines, key=lambda line: len(line[1])):
         (first, heads), *body = run
         plain = all(heads) and len(set(heads)) == len(heads) and not any(map(_has_digit, heads))
@@ -323,7 +333,10 @@ def _has_digit(text: str) -> bool:
 
 
 def _cell(name: str, text: str, around: str = "") -> _Cell:
-    """Return the cell of a key and a text; a key that is only a unit is named by the key `around` it."""
+    """Build a cell from a key and a text.
+
+    If the last word of the key is a unit, the other words are the key. If there are none, the key is `around`.
+    """
     *first, last = re.sub(r"[_\-]|(?<=[a-z])(?=[A-Z])", " ", name).split() or [""]
     if not _has_digit(text):
         return _Cell(_stems([*first, last]), text, _stems(word_forms(text)))
@@ -345,7 +358,7 @@ def _stems(words: Iterator[str] | Sequence[str]) -> frozenset[str]:
 def _in_parallel(
     case: Case, sources: SentenceIndex, sentence: Sentence, numbers: Sequence[Mention]
 ) -> Iterator[Discrepancy]:
-    """Yield the values that a source sentence has for another name, where one with the same words has the name."""
+    """Find values that one source sentence has for another name, if a similar one has the name in the response."""
     stems = sentence.positions.keys()
     for number in numbers:
         with_value = sorted({i for key in number.keys for i in sources.with_key(key)})
@@ -378,7 +391,7 @@ def _in_parallel(
 
 
 def _clauses(sentence: Sentence) -> list[Sentence]:
-    """Return the clauses of a sentence with several values, or else the sentence alone."""
+    """Split a sentence with several values or names into clauses. Any other sentence stays whole."""
     text = sentence.span.of(sentence.text)
     parts = _BETWEEN.split(text) if len(text) <= _LONGEST_SENTENCE and len(sentence.mentions) > 1 else ()
     clauses = []
@@ -391,9 +404,10 @@ def _clauses(sentence: Sentence) -> list[Sentence]:
 def _differing(
     theirs: Sentence, ours: Sentence, number: Mention, stems: Set[str]
 ) -> tuple[frozenset[str], _Value] | None:
-    """Return the stems of the name in `ours`, and its value in the place of `number` in `theirs`.
+    """Return the stems of the name in `ours`, and the value that `ours` has where `theirs` has `number`.
 
-    None if the sentences differ in more than a name and values, or if the response has not the one name only.
+    None if the sentences differ in more than a name and values, or if the response does not have the name of `ours`
+    alone.
     """
     if theirs.text_i != ours.text_i or abs(len(theirs.tokens) - len(ours.tokens)) >= _LONGEST_NAME:
         return None
@@ -433,7 +447,10 @@ def _alike(pair: tuple[Token, Token]) -> bool:
 
 
 def _common(one: Sentence, two: Sentence) -> tuple[int, int]:
-    """Return how many words of two sentences are the same from the beginning, and from the end; values are alike."""
+    """Count the words that two sentences share from the beginning, and from the end.
+
+    Two values of the same kind count as the same word.
+    """
     pairs = [(one.tokens, two.tokens), (one.tokens[::-1], two.tokens[::-1])]
     before, after = (sum(1 for _ in takewhile(_alike, zip(a, b, strict=False))) for a, b in pairs)
     after = min(after, len(one.tokens) - before, len(two.tokens) - before)
@@ -441,7 +458,10 @@ def _common(one: Sentence, two: Sentence) -> tuple[int, int]:
 
 
 def _name(sentence: Sentence, other: Sentence) -> str:
-    """Return the words of a sentence that the other lacks; of a line such as "Small tent: 60 euros", the first ones."""
+    """Return the words in which a sentence differs from another one.
+
+    For a line such as "Small tent: 60 euros", return the words before the colon.
+    """
     line = _LINE.fullmatch(sentence.span.of(sentence.text))
     if line is not None:
         return line["name"]

@@ -20,14 +20,14 @@ _SHORTEST = 2  # words of a sentence whose words a source has in the same order
 
 @dataclass(frozen=True, slots=True)
 class _Difference:
-    """Other signs around the same words: the signs of both texts, each with the word that they belong to."""
+    """A place where two texts have different signs around the same words, with its span in each text."""
 
     ours: Span
     theirs: Span
 
 
 def sign_discrepancies(case: Case) -> Iterator[Discrepancy]:
-    """Yield the symbols of the response that a source contradicts and that no source has.
+    """Find symbols in the response that a source contradicts and that no source has.
 
     A source must have the words of the sentence in the same order, or at least the words beside the symbol.
 
@@ -45,7 +45,10 @@ def sign_discrepancies(case: Case) -> Iterator[Discrepancy]:
 
 
 def _of_sentence(ours: SignedText, sources: Sequence[Source]) -> list[tuple[Source, _Difference]] | None:
-    """Return the differences from the passage with the same words that has the fewest; None if no source has one."""
+    """Compare a sentence with the source passages that have the same words.
+
+    The result is the differences from the passage with the fewest differences. None if no source has such a passage.
+    """
     best: list[tuple[Source, _Difference]] | None = None
     has_signs = any(ours.gap(i).operator for i in range(len(ours.forms) + 1))
     for source in sources if len(ours.forms) >= (1 if has_signs else _SHORTEST) else ():
@@ -60,7 +63,7 @@ def _of_sentence(ours: SignedText, sources: Sequence[Source]) -> list[tuple[Sour
 
 
 def sign_differences(ours: SignedText, theirs: SignedText, first: int) -> Iterator[_Difference]:
-    """Yield the symbols of a sentence that differ from those of a text with the same words from word `first` on."""
+    """Find symbols in which a sentence differs from a text that has the same words from word `first` on."""
     for i in range(len(ours.forms)):
         if ours.word(i)[:1].isdigit():
             one, other = _units(ours, i), _units(theirs, first + i)
@@ -109,7 +112,7 @@ def _difference(
 
 
 def _beside_words(ours: SignedText, sources: Sequence[Source]) -> Iterator[tuple[Source, _Difference]]:
-    """Yield the operators and suffixes of a sentence that stand in no source, beside words that have others there."""
+    """Find operators and suffixes in a sentence if a source has others beside the same words, and none has the same."""
     for i in range(1, len(ours.forms) + 1):
         gap = ours.gap(i)
         if gap.operator and i < len(ours.forms) and not STOP_WORDS.issuperset(ours.forms[i - 1 : i + 1]):
@@ -121,7 +124,10 @@ def _beside_words(ours: SignedText, sources: Sequence[Source]) -> Iterator[tuple
 def _of_gap(
     ours: SignedText, i: int, forms: Sequence[str], before: int, sources: Sequence[Source], part: str
 ) -> Iterator[tuple[Source, _Difference]]:
-    """Yield the difference of one part of gap `i` if a source has other signs there and none has the same."""
+    """Yield a difference in one part of gap `i`, which contains the signs before word `i`.
+
+    A source must have other signs in this place, and no source may have the same signs.
+    """
     found: tuple[Source, _Difference] | None = None
     for source in sources:
         theirs = signed(source.text)

@@ -57,7 +57,7 @@ _SPEAKERS = 50  # speakers of a source
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """A sentence that somebody said, with its stems and where its turn begins in the source."""
+    """A sentence that somebody said, with its stems and the position in the source where the speaker's turn begins."""
 
     speaker: str
     text: str
@@ -66,7 +66,7 @@ class _Turn:
 
 
 def speaker_discrepancies(case: Case) -> Iterator[Discrepancy]:
-    r"""Yield the speakers that the response names in place of the real speakers.
+    r"""Find speakers that the response names in place of the real speakers.
 
     >>> from veridical.records.types import Source
     >>> case = Case("1", "Ben said they need staff.", (Source("s", "Ana: We need staff.\nBen: I am off."),))
@@ -101,7 +101,10 @@ def speaker_discrepancies(case: Case) -> Iterator[Discrepancy]:
 
 
 def _find(text: str, name: str) -> Span | None:
-    """Return where a sentence names a speaker: by the whole name, or by its first or last word; case does not count."""
+    """Find where a sentence names a speaker by the whole name, or by its first or last word.
+
+    The name may also be in lower case.
+    """
     words = name.split()
     for form in dict.fromkeys((name, words[0], words[-1])):
         match = re.search(rf"(?<!\w)(?:{re.escape(form)}|{re.escape(form.lower())})(?!\w)", text)
@@ -112,7 +115,10 @@ def _find(text: str, name: str) -> Span | None:
 
 @lru_cache(maxsize=64)
 def _turns(text: str) -> tuple[_Turn, ...]:
-    """Return what the speakers of a source said, by sentences; () if it has no speakers."""
+    """Split what the speakers in a source said into sentences.
+
+    The result is empty if the source names no speakers, or if it is too long.
+    """
     if len(text) > _LONGEST:
         return ()
     said = list(_in_json(text)) or list(_in_mails(text))

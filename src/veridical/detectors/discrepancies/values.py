@@ -49,7 +49,7 @@ _SMALL = 12  # least number of days, weeks … that a response hardly has by cha
 
 
 def value_discrepancies(case: Case) -> Iterator[Discrepancy]:
-    """Yield the values of the response that the sources have only with another sign or unit.
+    """Find values in the response that the sources have only with another sign or unit.
 
     >>> from veridical.records.types import Source
     >>> case = Case("1", "The file has 2 MB.", (Source("s", "A file of 2 GB was sent."),))
@@ -77,7 +77,7 @@ def value_discrepancies(case: Case) -> Iterator[Discrepancy]:
 
 
 def lowered_values(case: Case) -> Iterator[Span]:
-    """Yield phrases such as "fell 3.2%" if no source has 3.2% but a source has -3.2%.
+    """Find phrases such as "fell 3.2%" if no source has 3.2% but a source has -3.2%.
 
     >>> from veridical.records.types import Source
     >>> case = Case("1", "Sales fell by 3.2%.", (Source("s", "Sales: -3.2%"),))
@@ -99,7 +99,10 @@ def lowered_values(case: Case) -> Iterator[Span]:
 
 
 def ambiguous_dates(case: Case) -> Iterator[str]:
-    """Yield a note on each date in digits whose day and month are ambiguous, if the other text has the date in words.
+    """Yield a note on each date in digits whose day and month could be exchanged ("05/01/2020").
+
+    A date in the response is noted if a source writes the same date clearly, and a date in a source if the response
+    does.
 
     >>> from veridical.records.types import Source
     >>> case = Case("1", "It opened on 1 May 2020.", (Source("s", "Opening: 05/01/2020"),))
@@ -122,7 +125,7 @@ def ambiguous_dates(case: Case) -> Iterator[str]:
 
 @lru_cache(maxsize=1 << 14)
 def _measure(form: str) -> tuple[Fraction, str] | None:
-    """Return the number in a value and what it measures, "" for a plain number; None for dates, ranges and words."""
+    """Return the number in a value, and what it measures ("" for a plain number). None for dates, ranges and words."""
     keys, implied = quantities.keys(form), quantities.implies(form)
     if keys and keys[0].startswith("f:"):
         return _FREQUENCY, keys[0]
@@ -135,7 +138,10 @@ def _measure(form: str) -> tuple[Fraction, str] | None:
 
 @lru_cache(maxsize=64)
 def _by_number(text: str) -> Mapping[Fraction, list[tuple[str, bool, str]]]:
-    """Return the values of a source by the size of their number: form, whether it is negative, and what it measures."""
+    """Index the values of a source by their number without its sign.
+
+    Each value has its form, whether it is negative, and what it measures.
+    """
     found: defaultdict[Fraction, list[tuple[str, bool, str]]] = defaultdict(list)
     for form in source_profile(text).types:
         measure = _measure(form) if quantities.is_value(form) else None
@@ -145,9 +151,9 @@ def _by_number(text: str) -> Mapping[Fraction, list[tuple[str, bool, str]]]:
 
 
 def _other(response: str, span: Span, form: str, text: str, profile: Profile) -> Span | None:
-    """Return the value of a source that has the number of a value of the response, but another sign or unit.
+    """Find the value in a source that has the same number as a value in the response, but another sign or unit.
 
-    None if the source has several, or the number without a unit.
+    None if the source has several such values, or the number without a unit.
     """
     number, kind = _measure(form) or (Fraction(0), "")
     rivals = _by_number(text).get(abs(number), []) or _of_other_magnitude(form, number, kind, text)
@@ -167,9 +173,10 @@ def _other(response: str, span: Span, form: str, text: str, profile: Profile) ->
 
 @lru_cache(maxsize=1 << 12)  # a stream has the same values again with each of its sentences
 def _of_other_magnitude(form: str, number: Fraction, kind: str, text: str) -> list[tuple[str, bool, str]]:
-    """Return the values of a source that are a thousand, a million … times as large or as small ("$890K", "$890M").
+    """Find source values that are a thousand, a million … times as large or as small ("$890K", "$890M").
 
-    The digits must be the same and more than one, and one of both must be written with its magnitude.
+    Both values must have the same digits, and more than one digit. At least one must be written with its magnitude
+    ("K", "million").
     """
     found = []
     for factor in _MAGNITUDES if len(str(abs(number.numerator)).rstrip("0")) > 1 else ():

@@ -1,9 +1,10 @@
 """Find sentences that contradict a "no" or "yes" in the sources.
 
-The source may say it as the answer to the question before it ("No."), as a field (`Pets: no`, `"pets_allowed": false`),
-or in a cell of a table. An empty cell and `null` also mean no.
+The yes or no may be the answer to the question before it ("No."), a cell of a table, or the value of a field, as in
+`Pets: no` or `"pets_allowed": false`. An empty cell and `null` also mean no.
 
-The sentence must have all content words of the question, or of the field and the name of its row.
+A sentence contradicts this yes or no only if the sentence has all content words of the question, or of the field and
+the name of its row.
 """
 
 from __future__ import annotations
@@ -82,7 +83,11 @@ _SHARE = 0.5  # least share of the content words of a sentence that an answer is
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """A yes or no of a source: what is affirmed or denied, the stems of the row that it is about, and its span."""
+    """A yes or no in a source.
+
+    `about` contains the stems of what is affirmed or denied, and `row` those of the table row or record that it belongs
+    to.
+    """
 
     about: frozenset[str]
     row: frozenset[str]
@@ -94,13 +99,13 @@ class _Answer:
     def specific(self) -> frozenset[str]:
         """The stems that tell what the answer is about.
 
-        Stems of "available" or "included" only count if there are no others.
+        General stems such as that of "available" count only if there are no others.
         """
         return self.about - _GENERIC or self.about
 
 
 def yes_no_discrepancies(case: Case) -> Iterator[Discrepancy]:
-    """Yield the sentences of the response that say yes where a source says no, or no where a source says yes.
+    """Find sentences in the response that say yes where a source says no, or no where a source says yes.
 
     >>> from veridical.records.types import Source
     >>> case = Case("1", "We ship to Norway.", (Source("s", "Do you ship to Norway? No."),))
@@ -125,7 +130,7 @@ def yes_no_discrepancies(case: Case) -> Iterator[Discrepancy]:
 
 
 def confirmed(case: Case) -> Iterator[Span]:
-    """Yield the sentences of the response that agree with a yes or no in a source and say nothing else."""
+    """Find sentences in the response that agree with a yes or no in a source and say nothing else."""
     index = index_of(tuple(source.text for source in case.sources))
     for sentence, _, _, agrees in _compared(case):
         unknown = [t for t in sentence.tokens if t.keys and not any(k in index or k in _GENERIC for k in t.keys)]
@@ -134,7 +139,10 @@ def confirmed(case: Case) -> Iterator[Span]:
 
 
 def _compared(case: Case) -> Iterator[tuple[Sentence, int, _Answer, bool]]:
-    """Yield the sentences of the response that a yes or no of a source is about, and whether they agree with it."""
+    """Yield each sentence of the response that a yes or no in a source is about.
+
+    Each sentence comes with the index of the source, the yes or no, and whether the sentence agrees with it.
+    """
     by_stem: defaultdict[str, list[tuple[int, _Answer]]] = defaultdict(list)
     for i, source in enumerate(case.sources):
         for answer in _answers(source.text):
@@ -158,7 +166,7 @@ def _compared(case: Case) -> Iterator[tuple[Sentence, int, _Answer, bool]]:
 
 
 def _is_about(answer: _Answer, stems: Set[str], text: str) -> bool:
-    """Check whether a sentence with these stems affirms or denies what the answer does."""
+    """Check whether a sentence with these stems affirms or denies what the answer is about."""
     if not answer.specific <= stems:
         return False
     return (answer.about <= stems and len(answer.specific) > 1) or _ASSERTS.search(text) is not None
@@ -166,7 +174,7 @@ def _is_about(answer: _Answer, stems: Set[str], text: str) -> bool:
 
 @lru_cache(maxsize=64)
 def _answers(text: str) -> tuple[_Answer, ...]:
-    """Return the yes and no of a source."""
+    """Find each yes and no in a source."""
     if len(text) > _LONGEST:
         return ()
     found = [*_to_questions(text), *_in_tables(text)]
@@ -194,7 +202,7 @@ def _to_questions(text: str) -> Iterator[_Answer]:
 
 
 def _in_tables(text: str) -> Iterator[_Answer]:
-    """Yield the yes and no in the cells of tables with a first line of column names and more than two columns."""
+    """Find each yes and no in the cells of tables that have more than two columns and begin with a line of names."""
     heads: list[str] = []
     for match in _ROW.finditer(text):
         line = match[0].strip().strip("|")

@@ -1,4 +1,4 @@
-"""Read the trained layer of SummaC Conv in a folder. Its base model stays where it is."""
+"""Read the trained layer of SummaC Conv from a folder. The folder names the base model but does not contain it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KIND = "summac"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainedLayer:
-    """A trained layer, with its base model, the meanings of that model's classes (separated by "|"), and the form."""
+    """A trained layer of SummaC Conv. `labels` says what the classes of the base model mean, separated by "|"."""
 
     base: Base
     form: Form

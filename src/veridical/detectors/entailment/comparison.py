@@ -1,4 +1,7 @@
-"""Compare cases with their sources, and make a matrix of probabilities (hypotheses by premises) for each case."""
+"""Compare responses with their sources, which gives a matrix of probabilities for each case.
+
+The matrix has a row for each hypothesis (a text to check) and a column for each premise (a part of the sources).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ __all__ = ["Compared", "Matrix", "compare"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Matrix:
-    """The scores of one case (`models.cross_encoder.PairScores`), each of *Shape:* (hypotheses, premises)."""
+    """The scores of one case, as in `models.cross_encoder.PairScores`. All have *Shape:* (hypotheses, premises)"""
 
     entailment: Floats
     contradiction: Floats | None

@@ -1,6 +1,6 @@
-"""Check each sentence of a response against the sources with a cross-encoder, in the form of a published method.
+"""Check each sentence of a response against the sources with a cross-encoder, as a published method does.
 
-The methods use different premises and hypotheses, and compute scores from probabilities in different ways (`forms`).
+A form (`forms`) describes a method: which texts it compares, and how it computes scores from the probabilities.
 """
 
 from __future__ import annotations
@@ -89,12 +89,12 @@ class Entailment:
                 sentences.
             hypothesis: The text to check: "sentence" for each sentence of the response, or "response" for all of it at
                 once.
-            words: The largest number of words in a chunk (tokens, in the form minicheck). It is lower if the model
-                reads fewer.
+            words: At most this many words are in a chunk (tokens, in the form minicheck), or fewer if the model reads
+                fewer.
             contradiction: "yes": subtract the highest P(contradiction) from the highest P(entailment).
             response: "mean" or "worst": how the response's score is computed from the sentences' scores.
             labels, device, dtype, onnx, max_tokens, batch_tokens: As in `ScorerOptions`.
-            model: The model's current place, for a trained layer or a classifier on a frozen backbone.
+            model: Where the model is now, for a trained layer or a classifier on a frozen backbone.
         """
         if spec.accept((*_FORM_OPTIONS, *_SCORER_OPTIONS, "model"), values=1).value is None:
             raise InputError(f"{spec.name} needs a model", hint=f"{spec.name}:FOLDER or {spec.name}:OWNER/NAME")
@@ -159,7 +159,7 @@ class Entailment:
 
 
 def _form(spec: Spec, scorer: PairScorer) -> Form:
-    """Return the form that the spec names, or that the model's classes suggest, with the options of the spec."""
+    """Choose the form that the spec names or the model's classes suggest, and apply the options of the spec."""
     usual = scorer.usual_form if isinstance(scorer, ClassifierScorer) else "nli"
     form = FORMS[spec.options.get("form", usual)]
     changes: dict[str, Any] = {

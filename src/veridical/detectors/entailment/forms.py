@@ -43,10 +43,10 @@ class Form:
         premise: The text that a hypothesis is compared with: "sentence" for a sentence of a source, "chunk" for several
             whole sentences, or "document" for a whole source.
         hypothesis: The text to check: "sentence" for each sentence of the response, or "response" for all of it.
-        words: The largest number of words in a chunk, or of tokens if `unit` is "token".
+        words: At most this many words are in a chunk, or tokens if `unit` is "token".
         contradiction: Whether to subtract the highest P(contradiction) from the highest P(entailment).
         response: How to get the score of the response: the "mean" of the scores of its sentences, or the "worst" score.
-        joined: The way to join the two texts (`models.cross_encoder.CrossEncoder`).
+        joined: How to join the two texts (`models.cross_encoder.CrossEncoder`).
         unit: The unit in which chunks are measured, "word" or "token".
         answers: The tokens that an encoder-decoder writes for "unsupported" and "supported". Empty for a classifier.
         bins: For SummaC Conv, the number of bins in the histogram of probabilities that the trained layer reads. If it
@@ -100,8 +100,8 @@ FORMS = {
 def chunks(text: str, most: int, count: Callable[[str], int] | None = None) -> list[Span]:
     """Join the sentences of a text into chunks of at most `most` words.
 
-    A sentence is cut only if it is longer than that. To measure chunks in another unit, such as tokens, pass a function
-    `count`. A long sentence is then still cut by words.
+    A sentence is cut only if it is longer than a chunk. To measure chunks in another unit, such as tokens, pass a
+    function `count`. Long sentences are cut by words in any case.
 
     >>> text = "One two. Three four five. Six."
     >>> [span.of(text) for span in chunks(text, 4)]
@@ -130,7 +130,7 @@ def premises_of(
     Args:
         sources: The sources of the case.
         form: The form, whose `premise` names the kind of part.
-        most_words: The largest number of words that the model can read beside a hypothesis. No chunk is longer.
+        most_words: How many words the model can read beside a hypothesis. No chunk is longer.
         count: A function that counts the tokens of a text.
     """
     premises = []
@@ -163,7 +163,7 @@ def histograms(entailment: Floats, bins: int) -> Floats:
 
     Args:
         entailment: The probabilities of entailment. *Shape:* (hypotheses, premises)
-        bins: The number of bins, which divide [0, 1] evenly. 1 belongs to the last bin.
+        bins: How many bins divide [0, 1] evenly. The value 1 belongs to the last bin.
 
     Returns:
         The counts. *Shape:* (hypotheses, bins)

@@ -41,12 +41,12 @@ class PairScorer(Protocol):
     """Gives the probability that a premise entails a hypothesis."""
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> PairScores:
-        """Return the probabilities for (premise, hypothesis) pairs."""
+        """Compute the probabilities for (premise, hypothesis) pairs."""
         ...
 
     @property
     def most_words(self) -> int:
-        """The approximate number of words of a premise that the model reads at once, besides a hypothesis."""
+        """About how many words of a premise the model reads at once, besides a hypothesis."""
         ...
 
     def count(self, text: str) -> int:
@@ -55,11 +55,11 @@ class PairScorer(Protocol):
 
     @property
     def has_contradiction(self) -> bool:
-        """Whether it tells contradiction from absence."""
+        """Whether the scorer tells contradiction from absence."""
         ...
 
     def fingerprint(self) -> dict[str, Any]:
-        """Identify everything that its scores depend on, as JSON."""
+        """Identify everything that the scores depend on, as JSON."""
         ...
 
 
@@ -68,13 +68,13 @@ class ScorerOptions:
     """Options for reading and running the model of a scorer.
 
     Attributes:
-        labels: The meanings of the model's classes in their order, separated by "|"
-            ("contradiction|neutral|entailment"; also "unsupported"). Default: as its configuration says.
+        labels: What the model's classes mean, in their order and separated by "|" ("contradiction|neutral|entailment").
+            A class may also mean "unsupported". Default: as the model's configuration says.
         answers: The tokens that an encoder-decoder writes for "unsupported" and "supported". Empty for a classifier.
         device: As in `models.load`.
         dtype: As in `models.load`.
         onnx: "fp32" or "int8": run the ONNX file that `veridical export` wrote. Default: use torch, or the publisher's
-            ONNX file where there are no weights for torch.
+            ONNX file if there are no weights for torch.
         max_tokens: The largest number of tokens in a pair.
         batch_tokens: The largest number of tokens to run at once, including padding.
     """
@@ -98,11 +98,12 @@ class ClassifierScorer:
         options: The options for reading and running the model.
 
     Attributes:
-        joined: The way to join the two texts (`models.cross_encoder.CrossEncoder`).
-        expected: The record of the model, if something was trained on its probabilities.
+        joined: How to join the two texts (`models.cross_encoder.CrossEncoder`).
+        expected: If a layer was trained on the probabilities of a model, the record of that model. Any other model is
+            refused.
 
     Raises:
-        InputError: The model is of another kind, needs code of its own, or does not name the meaning of its classes.
+        InputError: The model is of another kind, needs code of its own, or does not say what its classes mean.
     """
 
     def __init__(self, folder: Path, options: ScorerOptions | None = None) -> None:
@@ -125,7 +126,7 @@ class ClassifierScorer:
 
     @property
     def usual_form(self) -> str:
-        """The name of the form (`forms.FORMS`) that its classes suggest."""
+        """The name of the form (`forms.FORMS`) that the model's classes suggest."""
         if self.architecture == HHEM:
             return "hhem-2"
         if len(self.roles) == 1:
@@ -136,7 +137,7 @@ class ClassifierScorer:
 
     @property
     def base(self) -> Base:
-        """The record of the model, for a layer that is trained on its probabilities."""
+        """The record of the model, which is stored with a layer that is trained on its probabilities."""
         return replace(base_of(self.load()), name=str(self.folder.resolve()))
 
     def load(self) -> LocalModel:
@@ -175,7 +176,7 @@ class ClassifierScorer:
 
     @property
     def most_words(self) -> int:
-        """The approximate number of words of a premise that the model reads at once, assuming 0.7 words per token."""
+        """About how many words of a premise the model reads at once, assuming 0.7 words per token."""
         return max(1, int(0.7 * self.encoder.room))
 
     def count(self, text: str) -> int:
@@ -184,15 +185,15 @@ class ClassifierScorer:
 
     @property
     def has_contradiction(self) -> bool:
-        """Whether one of its classes is contradiction."""
+        """Whether one of the classes is contradiction."""
         return "contradiction" in self.roles
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> PairScores:
-        """Return the probabilities for (premise, hypothesis) pairs."""
+        """Compute the probabilities for (premise, hypothesis) pairs."""
         return self.encoder.score(pairs)
 
     def fingerprint(self) -> dict[str, Any]:
-        """Identify the model, the meanings of its classes, and the options that change its numbers."""
+        """Identify the model, what its classes mean, and the options that change its numbers."""
         options = {name: getattr(self.options, name) for name in ("answers", "onnx", "max_tokens")}
         model = {"onnx": self.encoder.runner.model.hash} if self._has_onnx_only else identity(self.load())
         return {"model": model, "roles": list(self.roles), "joined": self.joined, **options}
@@ -201,7 +202,8 @@ class ClassifierScorer:
 class TokensScorer:
     """Scores pairs of texts with a classifier of `veridical train tokens`, by 1 - P(the hypothesis is hallucinated).
 
-    If something was trained on the probabilities of the classifier, `expected` is the record of the classifier.
+    If a layer was trained on the probabilities of a classifier, `expected` is the record of that classifier, and any
+    other classifier is refused.
     """
 
     has_contradiction = False
@@ -213,7 +215,7 @@ class TokensScorer:
 
     @property
     def base(self) -> Base:
-        """The record of the classifier, for a layer trained on its probabilities.
+        """The record of the classifier, which is stored with a layer that is trained on its probabilities.
 
         Its `weights` identify the whole classifier.
         """
@@ -230,7 +232,7 @@ class TokensScorer:
         return len(words(text))
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> PairScores:
-        """Return the probabilities for (premise, hypothesis) pairs. Equal pairs are run only once."""
+        """Compute the probabilities for (premise, hypothesis) pairs. Equal pairs are run only once."""
         if self.expected is not None and self.expected.weights != self.tokens.fingerprint()["tokens"]:
             raise InputError(
                 f"{self.tokens.path} is not the classifier that the layer was trained on: the weights differ",
@@ -253,12 +255,12 @@ class TokensScorer:
 def open_scorer(
     place: str | Path, options: ScorerOptions, *, model: str | None = None
 ) -> ClassifierScorer | TokensScorer:
-    """Open the scorer in a folder or of a hub name.
+    """Open the scorer that a folder or a hub name stands for.
 
     Args:
         place: A folder with a sequence classifier or a classifier of `veridical train tokens`, or a hub name.
         options: The options for reading and running the model.
-        model: The current place of the backbone, for a classifier of `train tokens` whose backbone was frozen.
+        model: Where the backbone is now, for a classifier of `train tokens` whose backbone was frozen.
     """
     folder = checkpoint_folder(place)
     if described_kind(folder) is None:

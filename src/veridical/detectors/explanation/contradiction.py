@@ -73,7 +73,7 @@ class Contradiction:
     Attributes:
         sentences: The indices of the source sentences that make the statement.
         reason: What these sentences say instead, in words.
-        correction: The text that should replace these words. None if part of this text cannot be determined.
+        correction: The right words. None if some of them cannot be determined.
         kind: The kind of error, such as "value" or "name". None if it is another kind, or if there are several.
     """
 
@@ -102,7 +102,7 @@ def find_contradiction(
 ) -> Contradiction | None:
     """Find what a source says instead of flagged words of a response.
 
-    The result is None if this cannot be determined.
+    None if this cannot be determined.
 
     Args:
         sources: The index of the sources.
@@ -141,7 +141,7 @@ def find_contradiction(
 def compared(sources: SentenceIndex, flagged: FlaggedWords) -> list[tuple[Mention, MentionComparison]]:
     """Compare the values and names in flagged words with those of the sources.
 
-    If only part of a date is flagged and no source has a date in its place, its year and month are compared instead.
+    If only part of a date is flagged and no source has a date in its place, the year and month are compared separately.
     """
     pairs: list[tuple[Mention, MentionComparison]] = []
     by_parts: dict[int, bool] = {}  # for each date's token: whether to compare its year and month instead
@@ -160,7 +160,7 @@ def compared(sources: SentenceIndex, flagged: FlaggedWords) -> list[tuple[Mentio
 def _other_values(
     sources: SentenceIndex, flagged: FlaggedWords, values: Sequence[tuple[Mention, MentionComparison]]
 ) -> Iterator[_Difference]:
-    """Yield the values and names for which the closest source sentence has another one, and which no source has."""
+    """Yield the values and names that no source has, if the closest source sentence has another one in their place."""
     for mention, comparison in values:
         counterpart = comparison.counterpart
         if counterpart is None or not counterpart.closest or stated(sources, flagged.sentence, mention):
@@ -180,11 +180,11 @@ def _other_values(
 
 
 TIMES = frozenset({"year", "date", "month", "weekday", "time", "decade"})
-"""The kinds of mentions that say when."""
+"""The kinds of mentions that are dates or times."""
 
 
 def _kind(mention: Mention, option: Mention) -> str:
-    """Return the kind of error that `mention` is in place of `option`."""
+    """Return the kind of error if the response has `mention` where the source has `option`."""
     if mention.is_name:
         return "name"
     same_number = any(part.startswith("n:") for part in mention.parts & option.parts)
@@ -194,7 +194,7 @@ def _kind(mention: Mention, option: Mention) -> str:
 def _opposites(
     sources: SentenceIndex, flagged: FlaggedWords, tokens: Sequence[int], closest: Sequence[int]
 ) -> Iterator[_Difference]:
-    """Yield the tokens whose opposite a close source sentence has, with similar words around it."""
+    """Yield the tokens whose opposite stands between similar words in a close source sentence."""
     sentence = flagged.sentence
     forms = {token.form for token in sentence.tokens}
     for i in tokens:
@@ -228,7 +228,7 @@ def says_similar(token: Token, sentence: Sentence) -> bool:
 
 
 def _negations(sources: SentenceIndex, flagged: FlaggedWords, closest: Sequence[int]) -> list[_Difference]:
-    """Return a difference if only one of the flagged words and the closest source sentence negates what both say."""
+    """Return a difference if either the sentence or the closest source sentence negates what both say, but not both."""
     inside, sentence = flagged.tokens, flagged.sentence
     outside = [word for word in flagged.words if flagged.whole or word.token_i not in inside]
     if not closest or not outside or (len(inside) > _SHORT and not flagged.whole):

@@ -28,7 +28,7 @@ from veridical.text.quantities import in_sentence
 __all__ = ["ABSENCE", "CONTRADICTION", "explained", "likely_label"]
 
 _SURE = 0.85
-"""A detector's probability of contradiction gives a label if it is at least this, or at most 1 minus this."""
+"""A detector's probability of contradiction becomes a label only if it is at least this, or at most 1 minus this."""
 _PLAIN_REASONS = frozenset({"not in any source", "in no source", "not in the response"})  # replaced by our reasons
 _ABOUT_CITATIONS = frozenset({DANGLING, MISSING, WRONG})
 _CLOSEST = 3  # source sentences to compare flagged words with
@@ -63,7 +63,7 @@ def explained(
     """Add explanations to the flagged spans and the omissions of a judgement.
 
     Each flagged verdict is given a `reason`, with the closest source sentences as `evidence`. If it is clear whether
-    the sources contradict the words or do not mention them, its `label` says so (`CONTRADICTION` or `ABSENCE`). If a
+    the sources contradict the words or do not mention them, the `label` says so (`CONTRADICTION` or `ABSENCE`). If a
     source clearly has another value or name in the same place, or the opposite word, this becomes the `correction`. The
     `kind` of error (`KINDS`, `REFERENCE`) is set for the whole sentence if it is clear. Flagged words that are next to
     each other share one explanation.
@@ -77,9 +77,10 @@ def explained(
         case: The case that was judged.
         judgement: A detector's judgement of the case.
         thresholds: The thresholds that decide which spans and omissions are flagged (`records.decide`). Default: 0.5.
-        contradicted: Parts of the response, each with the probability in [0, 1] that the sources contradict it rather
-            than lack it, if it is unsupported. This probability decides the label if comparing words does not.
-        done: Whether the detector has explained what it flags. Then only findings without a reason are explained.
+        contradicted: Parts of the response. Each part comes with the probability in [0, 1] that, if it is unsupported,
+            the sources contradict it rather than not mention it. This probability decides the label if comparing words
+            does not.
+        done: Whether the detector explains its own findings. If so, only findings without a reason are explained here.
 
     >>> from veridical.records.types import Source
     >>> case = Case("1", "The tower was built in 1983.", (Source("a", "It rains. The tower was built in 1893."),))
@@ -126,9 +127,9 @@ class _Explanation:
 
 
 def _with(verdict: Verdict, explanation: _Explanation) -> Verdict:
-    """Return `verdict` with the fields of the explanation that it does not have yet.
+    """Fill in the fields that a verdict does not have yet from an explanation, and join their reasons.
 
-    Of two pieces of evidence where one contains the other, the longer one stays.
+    If one piece of evidence contains another, only the longer one is kept.
     """
 
     def inside(one: Evidence, other: Evidence) -> bool:
@@ -147,7 +148,7 @@ def _with(verdict: Verdict, explanation: _Explanation) -> Verdict:
 
 
 def _joined(reason: str | None, addition: str | None) -> str | None:
-    """Add a reason to the detector's; it replaces a plain one ("not in any source")."""
+    """Append a reason to the detector's own reason, or replace a plain one ("not in any source")."""
     if not reason or not addition or reason in _PLAIN_REASONS:
         return addition or reason
     return reason if addition in reason else f"{reason}; {addition}"
@@ -163,7 +164,7 @@ class _Explainer:
         self.parts = list(self.contradicted)
 
     def explanations(self, response: SentenceIndex, spans: Sequence[Span]) -> list[_Explanation]:
-        """Return one explanation per span; adjacent spans of a sentence share theirs."""
+        """Explain each span. Adjacent spans of a sentence share one explanation."""
         starts = [sentence.span.start for sentence in response.sentences]
         parts: defaultdict[int, list[Span]] = defaultdict(list)
         parts_of_spans: list[list[tuple[int, Span]]] = []
@@ -226,12 +227,15 @@ class _Explainer:
         return f"{reason} ({path})" if path else reason
 
     def _likely_label(self, span: Span) -> str | None:
-        """Return the detector's label of the first part that overlaps `span`, if it is sure of one."""
+        """Return the detector's label of the first part that overlaps `span`, if the detector is sure."""
         parts = overlapping(self.parts, span)
         return likely_label(self.contradicted[parts[0]]) if parts else None
 
     def _evidence(self, numbers: Sequence[int], words: Sequence[WeightedWord]) -> tuple[Evidence, ...]:
-        """Return the closest sentences as evidence; a second one only if it has enough words that the first lacks."""
+        """Return the closest sentence as evidence, and perhaps a second one.
+
+        A second sentence is added only if it has enough words that the first lacks.
+        """
         evidence: list[Evidence] = []
         uncovered, total = list(words), sum(word.weight for word in words)
         for i in dict.fromkeys(numbers):
@@ -246,7 +250,10 @@ class _Explainer:
     def _missing(
         self, flagged: FlaggedWords, values: Sequence[tuple[Mention, MentionComparison]], closest: Sequence[int]
     ) -> tuple[str | None, str | None]:
-        """Return label and reason for words that no source contradicts: which words the closest passages lack."""
+        """Find the label and the reason for words that no source contradicts.
+
+        The reason says which of the words the closest passages lack.
+        """
         text, inside = flagged.sentence.text, flagged.tokens
         flagged_words = [word for word in flagged.words if word.token_i in inside]
         written = [flagged.sentence.tokens[word.token_i].span.of(text) for word in flagged_words]
@@ -333,7 +340,7 @@ class _Explainer:
 def _flagged_words(
     sentence: Sentence, parts: Sequence[Span], sources: SentenceIndex
 ) -> Iterator[tuple[FlaggedWords, list[Span]]]:
-    """Yield the flagged words of a sentence that get one explanation, with the flagged parts that they join.
+    """Group the flagged parts of a sentence so that each group gets one explanation.
 
     A part that is most of the sentence stands alone. Other parts are joined if they are adjacent, or belong to
     one value or name ("3" and "2021" of "3 May 2021").
@@ -361,7 +368,7 @@ def _flagged_words(
 
 
 def _combined(explanations: Sequence[_Explanation]) -> _Explanation:
-    """Combine the explanations of a span's sentences into one, which has a correction only if it was the only one."""
+    """Combine the explanations of a span's sentences. A correction is kept only if there is a single explanation."""
     if len(explanations) == 1:
         return explanations[0]
     labels = {explanation.label for explanation in explanations}
@@ -375,7 +382,7 @@ def _combined(explanations: Sequence[_Explanation]) -> _Explanation:
 
 
 def _listed(words: Iterable[str]) -> str:
-    """List words in quotation marks, each once, cut after a few.
+    """List words in quotation marks, each once, up to a few.
 
     >>> _listed(["a", "b", "a"]), _listed("abcde")
     ('“a”, “b”', '“a”, “b”, “c”, “d” …')

@@ -53,7 +53,7 @@ KINDS = {
     SIGN: "another sign or symbol",
     REFERENCE: "a function, option, file, version, address, ticket, standard or citation that no source has",
 }
-"""The kinds of errors, and what stands in the response."""
+"""The kinds of errors, and what the response has in place of the right words."""
 
 LEARNED = tuple(kind for kind in KINDS if kind not in (SIGN, REFERENCE))
 """The kinds that the regression tells apart, in the order of its weights."""
@@ -75,8 +75,8 @@ def kind_of_error(
         sources: The index of the sources.
         sentence: A sentence of the response.
         parts: The flagged parts of the sentence.
-        label: `CONTRADICTION` if a source contradicts the sentence, so that it is not an addition. `ABSENCE` if no
-            source says anything similar, so that it is not an error in retelling a source.
+        label: `CONTRADICTION` if a source contradicts the sentence, which rules out an addition. `ABSENCE` if no source
+            says anything similar, which rules out errors in retelling a source.
     """
     if not sources.closest(sources.weighted(sentence), 1):
         return None  # there is nothing to compare with
@@ -90,7 +90,7 @@ def kind_of_error(
 
 
 def probabilities(values: Mapping[str, float]) -> dict[str, float]:
-    """Return the probability of each kind of `LEARNED` for the features of a sentence."""
+    """Compute the probability of each kind in `LEARNED` from the features of a sentence."""
     weights = _weights()
     known = [(weights[name], value) for name, value in values.items() if name in weights]
     exponents = [exp(sum(of_name[i] * value for of_name, value in known)) for i in range(len(LEARNED))]
@@ -99,19 +99,19 @@ def probabilities(values: Mapping[str, float]) -> dict[str, float]:
 
 @cache
 def _weights() -> dict[str, list[float]]:
-    """Return the weights of each feature, one for each of `LEARNED`."""
+    """Load the weights of each feature, one weight for each kind in `LEARNED`."""
     model: dict[str, Any] = json.loads((files("veridical.detectors.explanation") / _MODEL).read_text("utf-8"))
     weights: dict[str, list[float]] = model["weights"]
     return weights
 
 
 def is_most(flagged: int, words: int) -> bool:
-    """Check whether so much of a sentence is flagged that it is treated as flagged as a whole."""
+    """Check whether enough words of a sentence are flagged to treat the whole sentence as flagged."""
     return flagged >= _MOST * words and flagged > _FEW
 
 
 def features(sources: SentenceIndex, sentence: Sentence, parts: Sequence[Span]) -> dict[str, float]:
-    """Return the features from which the kind of error is predicted, by name, each in [0, 1].
+    """Compute the features that predict the kind of error. Each has a name and a value in [0, 1].
 
     They describe the flagged words, the words beside them, and the closest passages of the sources.
 
@@ -181,7 +181,10 @@ def _fraction(words: Sequence[WeightedWord], keys: frozenset[str]) -> float:
 
 
 def _forms(sentence: Sentence) -> list[str]:
-    """Return the words of a sentence, with the kind of value or name in place of each of these."""
+    """Return the words of a sentence, in which each word of a value or name is replaced by its kind ("<date>").
+
+    Other words with digits become "#".
+    """
     forms = ["#" if any(char.isdigit() for char in token.form) else token.form for token in sentence.tokens]
     for mention in sentence.mentions:
         for i in range(mention.first, mention.last + 1):

@@ -11,12 +11,14 @@ __all__ = ["clipped_overlap"]
 
 
 def clipped_overlap(words: Sequence[Profile], others: Sequence[Profile], compounds: Iterable[set[str]]) -> float:
-    """Compute which proportion of the words in some texts also occurs in other texts, with clipped counts.
+    """Compute what proportion of the words in some texts also occur in other texts.
+
+    Counts are clipped: a word counts at most as often as it occurs in the other texts.
 
     Args:
         words: The texts whose words are counted.
         others: The texts in which the words are looked up.
-        compounds: Forms of `words` that `others` have in another spelling (`CompoundMatches`), per pair of texts.
+        compounds: For each pair of texts, the words of `words` that `others` spell differently (`CompoundMatches`).
 
     Returns:
         The proportion in [0, 1]. It is 0 if there are no words.

@@ -35,12 +35,12 @@ _CACHED_CHARACTERS = 20_000_000  # most characters of sources whose profiles one
 class Overlap:
     """Finds words of the response that no source has, and words of the sources that the response lacks (ROUGE-1).
 
-    `hallucination` is 1 minus the precision over all sources together. `omission` is 1 minus the lowest recall of a
-    perspective among the sources with `must_cover`. A source without a perspective is treated as a perspective of its
-    own.
+    `hallucination` is 1 minus the precision over all sources together. For `omission`, the sources with `must_cover`
+    are grouped by perspective. The score is 1 minus the recall of the group with the lowest recall. A source without a
+    perspective is a group of its own.
 
-    Each content word of the response has a verdict, with the score 0 if a source has the word and 1 otherwise. Each
-    group of successive words that the response leaves out has an omission with the score 1.
+    Each content word of the response has a verdict, with the score 0 if a source has the word and 1 otherwise. Each run
+    of source words that the response leaves out has an omission with the score 1.
 
     The option `words` says which words are treated as equal:
 
@@ -166,9 +166,9 @@ def _judge(case: Case, by: str, response: Profile, profiles: Sequence[Profile]) 
 def _evidence(
     response: Profile, sources: Sequence[Source], profiles: Sequence[Profile], compounds: Sequence[CompoundMatches]
 ) -> dict[str, tuple[Evidence, ...]]:
-    """Find the first span that supports each form of the response.
+    """Find the first source span that supports each form (a word as written) of the response.
 
-    The same form in any source comes first, then another form of the word, then another spelling.
+    The same form in any source is preferred to another form of the word, which is preferred to another spelling.
     """
     keys_of = {form: response.normalization.keys(form) for form in response.types}
     keys = dict.fromkeys(key for form_keys in keys_of.values() for key in form_keys)
@@ -198,10 +198,10 @@ def _evidence(
 
 
 def _omissions(source_id: str, source: Profile, response: Profile, matched: set[str]) -> list[Omission]:
-    """Find the runs of source words that the response lacks; a run spans stop words but no end of a sentence or line.
+    """Find the runs of source words that the response lacks.
 
-    Each word, and each gap between words, becomes one letter, so that a run is a match of `_RUN`: this is fast for
-    sources of a million words.
+    A run may include stop words, but it ends with the sentence or line. Each word and each gap between words becomes
+    one letter, so that a run is a match of `_RUN`, which is fast even for sources of a million words.
     """
     covered, keys = response.counts, source.normalization.keys
     missing = {form for form in source.types if covered.keys().isdisjoint(keys(form))} - matched

@@ -65,7 +65,7 @@ class TokenSettings:
 
     @classmethod
     def from_json(cls, settings: Mapping[str, Any], path: Path) -> TokenSettings:
-        """Read the settings from JSON. Errors name `path` and the first field that is missing or invalid.
+        """Read the settings from JSON. Errors name `path` and the first missing or invalid field.
 
         Raises:
             DataError: A field is missing or invalid.
@@ -83,7 +83,7 @@ class TokenSettings:
 
 
 def load_tokens(folder: str | Path) -> tuple[Artifact, TokenSettings, PairHead]:
-    """Read the description, the settings and the head in a folder.
+    """Read the description, the settings and the head of a token classifier from a folder.
 
     Raises:
         DataError: One of them is missing, or they do not fit together.

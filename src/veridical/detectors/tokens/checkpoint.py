@@ -30,12 +30,13 @@ def load_checkpoint(folder: str | Path, labels: str | None = None) -> tuple[Toke
 
     Args:
         folder: A Hugging Face folder.
-        labels: The meanings of its labels, separated by "|". Default: as its configuration says.
+        labels: What the labels of the checkpoint mean, separated by "|". Default: as its configuration says.
 
     Raises:
         DataError: The folder contains no such checkpoint.
         InputError: The checkpoint has no tokenizer, needs code of its own, or its labels have other names.
-        MissingExtraError: torch or transformers is missing, and the classifier is in bf16 or has layers before it.
+        MissingExtraError: torch or transformers is missing, but needed because the classifier is in bf16 or has layers
+            before it.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -81,7 +82,7 @@ def load_checkpoint(folder: str | Path, labels: str | None = None) -> tuple[Toke
 
 
 def _fp32(tensors: Any, name: str, file: Path) -> NDArray[np.float32]:
-    """Read a tensor of an opened safetensors file in fp32; torch reads bf16, which NumPy lacks."""
+    """Read a tensor of an opened safetensors file in fp32. NumPy does not know bf16, so torch reads it."""
     array: NDArray[np.float32]
     if tensors.get_slice(name).get_dtype() != "BF16":
         array = tensors.get_tensor(name).astype(np.float32)
@@ -97,7 +98,7 @@ def _fp32(tensors: Any, name: str, file: Path) -> NDArray[np.float32]:
 def prediction_head(
     config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], folder: Path
 ) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    """Return the layers that ModernBERT has between its states and its classifier: dense, activation, layer norm.
+    """Build the layers that ModernBERT has between its states and its classifier: dense, activation, layer norm.
 
     Args:
         config: The checkpoint's configuration.

@@ -1,6 +1,6 @@
 """Token and span classifiers trained on your labels, with or without sources, offline and online.
 
-They follow Liu et al. 2022, §4.2 and §5. If a case has sources, they have the form of LettuceDetect (Kovács and Recski
+The classifiers follow Liu et al. 2022, §4.2 and §5. With sources, they work like LettuceDetect (Kovács and Recski
 2025).
 """
 
@@ -44,24 +44,24 @@ _OPTIONS = ("batch_tokens", "device", "dtype", "evidence", "labels", "max_tokens
 class Tokens:
     """Classifies tokens or spans by the hidden states of an encoder or decoder (`veridical train tokens`).
 
-    The states of a word are pooled, and the result is scored. If the sources need several windows, the window that
-    supports the word best is used. The response is scored by a head of its own or by its worst word, whichever ranked
-    better on validation data. All scores are calibrated probabilities. Some classifiers are also trained to label
-    flagged words as contradiction or absence.
+    The states of a word are pooled and then scored. If the sources need several windows, the window that supports the
+    word best counts. The score of the response comes from a head of its own or from its worst word, whichever ranked
+    responses better on validation data. All scores are calibrated probabilities. Some classifiers are also trained to
+    label flagged words as contradiction or absence.
 
     Args:
         path: A folder that `veridical train tokens` wrote, or a plain token classification checkpoint with two labels.
-        model: The current place of the backbone, for a classifier on a frozen backbone. Default: its place at training.
+        model: Where the backbone is now, for a classifier on a frozen backbone. Default: where it was at training.
         device: As in `models.load`.
         dtype: As in `models.load`; "auto": bf16 if the processor computes in it.
         onnx: "fp32" or "int8": run the ONNX file that `veridical export` wrote, without torch and without the
             backbone's weights, which may be absent. Default: use torch.
-        evidence: How to read sources that do not fit: one window of the sentences that share most with the response
-            ("relevant"), or windows over everything ("all"). Default: as trained.
-        max_tokens: The largest number of tokens in a window. Default: as trained.
+        evidence: How to read sources that do not fit into one window: only the sentences that share the most words with
+            the response ("relevant"), or everything in several windows ("all"). Default: as trained.
+        max_tokens: At most this many tokens are in a window. Default: as trained.
         template: The prompt template for a plain checkpoint. Default: the sources alone.
-        labels: The meanings of a plain checkpoint's two labels, separated by "|". Default: as in its configuration.
-        batch_tokens: The largest number of tokens in a batch, including padding.
+        labels: What the two labels of a plain checkpoint mean, separated by "|". Default: as in its configuration.
+        batch_tokens: At most this many tokens are in a batch, including padding.
         name: The detector's name. Default: "tokens:PATH".
     """
 
@@ -136,7 +136,7 @@ class Tokens:
         """Load the backbone.
 
         Raises:
-            InputError: It is not the backbone that the classifier was trained on. The message names the difference.
+            InputError: The classifier was trained on another backbone. The message names the difference.
         """
         from veridical.models.base_model import load_base
         from veridical.models.load import load
@@ -250,7 +250,10 @@ class Tokens:
         return Judgement(case.id, self.name, response, verdicts=verdicts, judged=judged, notes=notes)
 
     def _labels(self, scored: ScoredResponse) -> list[str | None]:
-        """Return the label of each part of a response, contradiction or absence; [] if the classifier cannot tell."""
+        """Return the label of each part of a response, contradiction or absence.
+
+        The result is empty if the classifier cannot tell the two apart.
+        """
         scale = self.settings.contradiction
         if scale is None:
             return []
@@ -258,5 +261,5 @@ class Tokens:
 
 
 def probabilities_of(scale: TokenScale, logits: np.ndarray) -> np.ndarray:
-    """Return the calibrated probability of each logit, in [0, 1]."""
+    """Turn logits into calibrated probabilities in [0, 1]."""
     return Platt(scale.slope, scale.intercept).apply(logits)

@@ -1,4 +1,8 @@
-"""Compute the logits of words with a token classifier, both for evaluation during training and for use."""
+"""Compute the logits of words with a token classifier, in training and in use.
+
+A unit is a word, a token or a given span of the response, which gets one logit. A part of a response is a sentence, or
+as much as the model reads at once.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +44,7 @@ class LabelledWindow:
 
     @property
     def key(self) -> tuple[int, bytes]:
-        """Everything that the window's states depend on."""
+        """What the states of the window depend on. Two windows with the same key have the same states."""
         return self.window.start, self.window.ids.tobytes()
 
 
@@ -58,10 +62,12 @@ class ScoredResponse:
         contradictions: For each part, the log-odds that the sources contradict it, if it is unsupported. NaN if the
             head cannot tell. *Shape:* (parts,)
         features: The `lexical_features` of each unit. None if the head takes no features. *Shape:* (units, features)
-        in_place: Whether a short answer was read only beside the sentences around it, instead of whole sources.
+        in_place: Whether the response is a short answer that was read with the source sentences around each place where
+            it occurs, and not with whole sources.
         location: The log probability that the sources answer the question where they have the short answer. None if it
             was not computed.
-        closest: A sentence of the sources that is more similar to the question, if there is one.
+        closest: A source sentence that is more similar to the question than those with the short answer, if there is
+            one.
         answer: The part of a statement that answers the question, if there is one, with its logits as a short answer.
         notes: Notes for the judgement.
         problem: Why there are no logits. None if there are logits.
@@ -115,7 +121,7 @@ def label_windows(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairScorer:
-    """Computes the logits of cases: it encodes the cases, runs the backbone, and applies the head.
+    """Encodes cases, runs the backbone on them, and computes their logits with the head.
 
     Attributes:
         runner: The runner of the backbone.
@@ -143,9 +149,8 @@ class PairScorer:
             cases: The cases to score.
             units: The characters to score in each response. If this is None, for one response or for all of them, words
                 or tokens are scored, depending on how the head was trained.
-            most: The largest number of parts of a response to read. The parts that share the most words with the
-                sources are read, and the logits of the other parts and their units are NaN. Default: all parts are
-                read.
+            most: At most this many parts of a response are read: those that share the most words with the sources. The
+                logits of the other parts and their units are NaN. Default: all parts are read.
         """
         results: list[ScoredResponse] = []
         for start in range(0, len(cases), _SHARD):
@@ -209,7 +214,10 @@ def _closest(case: Case, empty: ScoredResponse, windows: Sequence[LabelledWindow
 def _scored(
     head: PairHead, empty: ScoredResponse, windows: Sequence[LabelledWindow], states: Sequence[States | None]
 ) -> ScoredResponse:
-    """Compute the logits of the response whose units are in `empty`; NaN for windows whose states are None."""
+    """Compute the logits of the response whose units are in `empty`.
+
+    A window whose states are None was not read. Units that were in no other window have NaN as their logit.
+    """
     logits = np.full(len(empty.units), np.nan)
     part_of = np.full(len(empty.units), -1, dtype=np.int64)
     numbers: dict[int, int] = {}  # first token of a part -> its index

@@ -84,7 +84,10 @@ class TokenSession:
         return new
 
     def _scored(self, case: Case) -> ScoredResponse | None:
-        """Return the logits of a decoder that reads only the new tokens; None for an encoder, or several windows."""
+        """Compute the logits with a decoder, which reads only the new tokens.
+
+        None if the model is not a decoder, or if the case does not fit into one window.
+        """
         if self._forward is None:
             return None
         import torch
