@@ -76,7 +76,7 @@ _NOT_READY: dict[int | str, dict[str, Any]] = {
 def create_app(settings: ServerSettings | None = None) -> FastAPI:
     """Build the service as an ASGI application.
 
-    The detectors are started and stopped by the lifespan of the application, so it can answer requests only inside the
+    The lifespan of the application starts and stops the detectors, so requests can be answered only inside the
     lifespan. If a detector in the settings cannot be loaded, the error of `load_detector` is raised.
     """
     settings = settings or ServerSettings()
@@ -155,7 +155,7 @@ def create_app(settings: ServerSettings | None = None) -> FastAPI:
 
 
 def _page(page: str) -> Response:
-    """Return a page that holds its style sheet and loads nothing."""
+    """Send an HTML page that contains its style sheet and is not allowed to load anything."""
     policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
     return HTMLResponse(page, headers={"Content-Security-Policy": policy})
 
@@ -201,7 +201,7 @@ def _add_status(app: FastAPI, service: Service) -> None:
     @app.head("/health", include_in_schema=False)
     @app.get("/health", responses=documented_responses("The process is alive", _object("status"), work=False))
     async def health() -> JSONResponse:
-        """Report that the process is alive: "ok", or "degraded" while a detector is stuck in a request."""
+        """Report that the process is alive, as "ok", or as "degraded" while a detector is stuck in a request."""
         status = "degraded" if any(batcher.problem for batcher in service.batchers.values()) else "ok"
         return JSONResponse({"status": status, "version": veridical.__version__})
 
@@ -211,7 +211,7 @@ def _add_status(app: FastAPI, service: Service) -> None:
         responses={**documented_responses("Every detector can be used", _object("ready"), work=False), **_NOT_READY},
     )
     async def ready() -> JSONResponse:
-        """Report whether every detector is loaded and usable. If not, the HTTP status is 503, with the reasons."""
+        """Report whether every detector is loaded and usable. If not, give the reasons, with the HTTP status 503."""
         unready = service.unready
         service.load_again()
         return JSONResponse({"ready": not unready, "detectors": unready}, 503 if unready else 200)
@@ -225,7 +225,7 @@ def _add_status(app: FastAPI, service: Service) -> None:
     async def detectors(request: Request) -> JSONResponse:
         """List the detectors that requests may name. The first one serves requests that name no detector.
 
-        `history` tells whether checks are kept, and `role` what the key may do.
+        `history` tells whether checks are kept, and `role` tells what the key may do.
         """
         listed = [_described(name, service) for name in service.batchers]
         has_history = service.settings.history is not None
@@ -249,20 +249,20 @@ def _described(name: str, service: Service) -> dict[str, Any]:
 
 
 async def _read(request: Request, cls: type[R], limits: Limits) -> R:
-    """Read the request in a body, in a thread, so that a large one does not delay other requests."""
+    """Read the body of a request and parse it in a thread, so that a large body does not delay other requests."""
     body_bytes = await read_body(request, limits)
     return await in_thread(lambda: read_request(body_bytes, cls, limits), size=len(body_bytes))
 
 
 async def _answer(results: Sequence[object], write: Callable[[Any], str], run: str | None = None) -> Response:
-    """Return the JSON of results, written in a thread, too, with the run in which they are kept."""
+    """Send results as JSON, together with the run in which they are kept. The JSON is written in a thread."""
     text = await in_thread(lambda: ",".join(map(write, results)))
     kept = "" if run is None else f', "run": {json.dumps(run)}'
     return Response(f'{{"results": [{text}]{kept}}}', media_type="application/json")
 
 
 def _note(request: Request, service: Service, cases: Sequence[Case], outcomes: Sequence[Outcome]) -> None:
-    """Add cases and outcomes to the request's line in the log, and texts if the settings allow it."""
+    """Add the numbers of cases and outcomes to the request's line in the log, and texts if the settings allow it."""
     log_fields: dict[str, Any] = {"cases": len(cases), "outcomes": dict(Counter(outcome.value for outcome in outcomes))}
     if service.settings.log_text:
         log_fields["texts"] = [{"response": c.response, "sources": [s.text for s in c.sources]} for c in cases]
@@ -299,9 +299,9 @@ def _add_checks(app: FastAPI, service: Service, keep: Keep | None) -> None:
         responses=documented_responses("The maps, in order", _object("maps")),
     )
     async def salience(request: Request) -> Response:
-        """Return the salience maps of one or more cases, one map per case and detector.
+        """Return the salience maps of one or more cases, one map for each case and detector.
 
-        A map is null if the detector makes none.
+        A map is null if the detector makes no maps.
         """
         wanted = await _read(request, CheckRequest, limits)
         results = await service.check_cases(wanted.cases, wanted)
@@ -318,9 +318,7 @@ def _add_checks(app: FastAPI, service: Service, keep: Keep | None) -> None:
         responses=documented_responses("The page", {"text/html": {"schema": {"type": "string"}}}),
     )
     async def report(request: Request) -> Response:
-        """Render a self-contained HTML page, either of cases that are checked now or of the results of an earlier
-        check.
-        """
+        """Render a self-contained HTML page of cases that are checked now, or of the results of an earlier check."""
         return _page(await service.report(await _read(request, ReportRequest, limits)))
 
     @app.post(

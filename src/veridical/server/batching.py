@@ -1,8 +1,8 @@
 """Put cases of many requests into shared batches, with one queue and one worker thread for each detector.
 
 While one batch is judged, the next one fills up, so batches grow with the load. The event loop owns the queue, and the
-thread takes a whole batch and returns its judgements. If something goes wrong in a batch, each case still has its own
-judgement or its own error. If nobody waits for a batch any more, it is interrupted and the next one begins.
+thread judges one batch after the other. If something goes wrong in a batch, each case still gets its own judgement or
+its own error. If nobody waits for a batch any more, it is interrupted and the next batch begins.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class _InterruptedError(BaseException):
-    """Raised in a worker's thread to end its function, as Ctrl-C would in the main thread."""
+    """Raised in a worker's thread to end the function that runs there, as Ctrl-C would in the main thread."""
 
 
 class Worker:
@@ -45,13 +45,13 @@ class Worker:
         self._thread.start()
 
     def submit(self, function: Callable[[], T]) -> Future[T]:
-        """Queue `function` and return the future of its result or error."""
+        """Put `function` into the queue, and return a future for its result or error."""
         future: Future[T] = Future()
         self._jobs.put((future, function))
         return future
 
     def interrupt(self, future: Future[Any]) -> None:
-        """Interrupt the function of `future` at its next step in Python, and repeat this every second until it ends.
+        """Interrupt the function of `future` at its next step in Python, and try again every second until it ends.
 
         A single interruption can be lost, because destructors, callbacks of the garbage collector and libraries may
         swallow it. Native code cannot be interrupted and runs to its end.
@@ -64,7 +64,7 @@ class Worker:
                 again.start()
 
     def close(self) -> None:
-        """Let the thread end after the functions that are already in its queue."""
+        """Let the thread end once the functions in its queue are done."""
         self._jobs.put(None)
 
     def _run(self) -> None:
@@ -91,13 +91,13 @@ class Worker:
             future.set_result(result)
 
     def _settle(self) -> None:
-        """Let no interruption come from here on, and take back one that has not been raised yet."""
+        """Allow no more interruptions, and take back an interruption that has not been raised yet."""
         with self._lock:
             self._busy = False
             self._raise(None)
 
     def _raise(self, error: ctypes.py_object[type[BaseException]] | None) -> None:
-        """Make the thread raise `error` at its next step; None takes back an error that it has not raised yet."""
+        """Make the thread raise `error` at its next step. With None, take back an error that it has not raised yet."""
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread.ident or 0), error)
 
 
@@ -111,7 +111,7 @@ _slots: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[bool, asyncio.Semaphor
 async def in_thread(function: Callable[[], T], *, size: int = 0) -> T:
     """Run a function in its own thread and return its result. If the caller is cancelled, the thread is interrupted.
 
-    Give the `size` of what the function reads or writes in bytes: only a few large requests are handled at a time.
+    `size` is how many bytes the function reads or writes. Only a few large requests are handled at the same time.
 
     Raises:
         Refused: There is no result after `_SECONDS` seconds (504).
@@ -165,11 +165,11 @@ class Batcher:
         name: The spec of the detector.
         detector: The detector, or any object that the functions passed to `call` use.
         limits: The sizes of queue and batch, and the time limit.
-        on_batch: A function that receives, for each batch, its number of cases and its duration in seconds.
+        on_batch: Called after each batch with its number of cases and its duration in seconds.
 
     Attributes:
         original: The detector as it was given.
-        detector: The detector in use, which may be the original one with fitted thresholds and probabilities.
+        detector: The detector in use: `original`, or `original` with fitted thresholds and probabilities.
         problem: Why the detector cannot be used at present. None if it can be used.
         answered: Whether the detector has ever judged a batch.
     """
@@ -195,7 +195,7 @@ class Batcher:
 
     @property
     def waiting(self) -> int:
-        """The number of waiting cases."""
+        """How many cases wait in the queue."""
         return len(self._queue)
 
     def start(self) -> None:
@@ -213,16 +213,16 @@ class Batcher:
         self._worker.close()
 
     async def judge(self, cases: Sequence[Case], detector: Any = None) -> list[JudgementWithMap]:
-        """Return the judgement and the salience map of each case, in order. Cases share batches with other requests.
+        """Judge cases, in batches shared with other requests. Return the judgement and salience map of each, in order.
 
         Args:
             cases: The cases.
-            detector: The detector to use: `original`, or `detector` as it was when the request began. Default: the
-                present `detector`.
+            detector: The detector to use: `original`, or what `detector` was when the request began. Default: what
+                `detector` is now.
 
         Raises:
-            Refused: The queue has no place for all cases or is too slow (429), the time limit `limits.timeout` is
-                exceeded (504), or the server shuts down (503).
+            Refused: The queue has no place for all cases or is too slow (429), judging takes longer than
+                `limits.timeout` (504), or the detector cannot be used at present or the server shuts down (503).
         """
         if detector is None:
             detector = self.detector
@@ -230,13 +230,13 @@ class Batcher:
         return await self._wait(items, self.limits.timeout)
 
     async def load(self, case: Case) -> None:
-        """Judge a first case without a time limit, so that the detector is loaded. Its errors are not caught."""
+        """Judge a first case without a time limit, so that the detector is loaded. Its errors are raised."""
         await self._wait([_Item(self._future(), self.detector, case)], None)
 
     async def call(self, function: Callable[[Any], T]) -> T:
-        """Call `function(detector)` in the detector's thread between batches, and return its result.
+        """Call `function(detector)` in the detector's thread, between batches, and return its result.
 
-        It raises the same errors as `judge`.
+        The errors are the same as for `judge`, and those of the function.
         """
         (result,) = await self._wait([_Item(self._future(), self.detector, function=function)], self.limits.timeout)
         return result  # type: ignore[no-any-return]
@@ -288,7 +288,7 @@ class Batcher:
                     _stop(batch)  # at shutdown the batch may be unfinished
 
     async def _something_waits(self) -> bool:
-        """Wait for an item, then briefly for more of them; return False once the batcher is closed and empty."""
+        """Wait for an item, then briefly for more items. Return False once the batcher is closed and empty."""
         while not self._queue:
             if self._closing:
                 return False
@@ -305,7 +305,7 @@ class Batcher:
         return True
 
     def _next_batch(self) -> list[_Item]:
-        """Take the cases at the head of the queue that fit into one batch, or the single function there."""
+        """Take from the head of the queue as many cases as fit into one batch, or a single function."""
         batch: list[_Item] = []
         characters = 0
         while self._queue and len(batch) < self.limits.batch_cases:
@@ -355,9 +355,9 @@ class Batcher:
                     await self._process([item])
 
     async def _interrupt(self, job: Future[Any], results: asyncio.Future[Any]) -> None:
-        """Interrupt a job and wait until the thread is free; native code of a library may delay that.
+        """Interrupt a job and wait until the thread is free, which native code of a library may delay.
 
-        If it takes longer than `limits.wait` seconds, refuse all cases until then.
+        If the thread is not free after `limits.wait` seconds, refuse all cases until it is.
         """
         self._worker.interrupt(job)
         await asyncio.wait([results], timeout=self.limits.wait)
@@ -374,13 +374,13 @@ class Batcher:
 
 
 def _stop(items: Iterable[_Item], error: Refused | None = None) -> None:
-    """Answer the items that have no answer yet with `error`; by default, that the server was stopped."""
+    """Answer the items that have no answer yet with `error`. Default: the error that the server was stopped."""
     for item in items:
         if not item.future.done():
             item.future.set_exception(error or Refused(503, "the server was stopped", retry_after=5))
 
 
 def characters_of(case: Case) -> int:
-    """Return the number of characters in a case: response, sources, question, history and prompt."""
+    """Count the characters in a case: response, sources, question, history and prompt."""
     texts = (case.response, case.question or "", case.prompt or "", *(turn.text for turn in case.history))
     return sum(map(len, texts)) + sum(len(source.text) for source in case.sources)

@@ -1,6 +1,6 @@
 """Connect a server to its history: keep its checks, and judge imported files in the background.
 
-The database is used in separate threads, which are never interrupted.
+The database is used only in separate threads, which are never interrupted.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Desk:
     Errors that `History` raises are not caught.
 
     Attributes:
-        in_use: The version of fitted thresholds and probabilities that each detector uses. Detectors that use their own
-            are left out.
+        in_use: Which version of fitted thresholds and probabilities each detector uses. Detectors that use their own
+            thresholds and probabilities are left out.
     """
 
     def __init__(self, service: Service, settings: HistorySettings) -> None:
@@ -75,11 +75,11 @@ class Desk:
         self.history.close()
 
     async def call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run a function that uses the database in a thread, and return its result."""
+        """Run a function that uses the database, in a thread, and return its result."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, partial(function, *args, **kwargs))
 
     async def keep(self, origin: str, by: str, how: HowToCheck, results: Sequence[Checked]) -> str | None:
-        """Keep results as a run and return its id. If this fails, return None and log the reason."""
+        """Keep results as a run, and return the id of the run. If this fails, log the reason and return None."""
         if not results:
             return None
         try:
@@ -90,10 +90,7 @@ class Desk:
             return None
 
     async def about(self, how: HowToCheck) -> dict[str, Any]:
-        """Describe how a run judges, as JSON.
-
-        The JSON has the detectors with their fingerprints and thresholds, and the request in `how`.
-        """
+        """Describe how a run judges: its detectors with their fingerprints and thresholds, and the fields of `how`."""
         batchers = self.service.batchers_of(how.detector)
         used = [(each.name, each.detector, self.in_use.get(each.name)) for each in batchers]
 
@@ -116,15 +113,15 @@ class Desk:
         return about
 
     async def begin_import(self, run: NewRun, file: str, body: bytes) -> str:
-        """Store a file whose rows will be judged in the background, and return the id of its run."""
+        """Store a file, so that its rows are judged in the background, and return the id of its run."""
         id = await self.call(self.history.begin_import, run, file, body)
         self._changed.set()
         return id
 
     async def use_calibrations(self) -> None:
-        """Make each detector use its active version of fitted thresholds and probabilities, or else its own.
+        """Make each detector use its active version of fitted thresholds and probabilities, if there is one.
 
-        If a version was fitted for another model, it is not used, and a line in the log says so.
+        A version that was fitted for another model is not used, and a line in the log says so.
         """
         active = await self.call(self.history.active_calibrations)
         for name, batcher in self.service.batchers.items():
@@ -146,19 +143,19 @@ class Desk:
                 self.in_use[name] = version
 
     async def learn(self, run: str, name: str, *, detector: str | None = None, by: str = "") -> Learning:
-        """Fit a detector's threshold and probabilities on the decisions about a run.
+        """Fit a detector's threshold and probabilities on what people decided about a run.
 
-        If the fit is an improvement, it is stored as the version `name`. This version is not active until you activate
-        it.
+        If the fit is an improvement, it is stored as the version `name`. Checks do not use the version until you
+        activate it.
 
         Args:
             run: The id of the run.
             name: The name of the version.
-            detector: A detector of this server. Default: the first of the run.
-            by: The name of the key that asks for it.
+            detector: A detector of this server. Default: the first detector of the run.
+            by: The name of the key of the request.
 
         Raises:
-            InputError: There is a version of this name.
+            InputError: A version of this name exists already.
             UnknownNameError: The server has no such detector.
         """
         about = (await self.call(self.history.run, run)).about
@@ -198,7 +195,7 @@ class Desk:
             await asyncio.sleep(_SWEEP)
 
     async def _import(self) -> None:
-        """Go on with all imports that are not done, one batch of each at a time."""
+        """Go on with all unfinished imports, one batch of each in turn."""
         while True:
             self._changed.clear()
             await self.use_calibrations()  # another server of the same database may have activated one
@@ -216,7 +213,7 @@ class Desk:
                     pass
 
     async def _advance(self, id: str) -> bool:
-        """Read the file of a run, or judge some of its cases; return whether that was possible."""
+        """Read the file of a run, or judge some of its cases. Return whether that was possible."""
         history, limits = self.history, self.service.settings.limits
         run = await self.call(history.run, id)
         if run.state == "reading":
@@ -250,7 +247,7 @@ class Desk:
     async def _judged(
         self, cases: Sequence[tuple[int, Case]], how: HowToCheck, causes: bool
     ) -> list[tuple[int, Checked | str]]:
-        """Return the results of cases by their keys, or why a case has none; judged one by one if they fail together.
+        """Check cases, and return for each key the result, or why there is none. If a batch fails, check one by one.
 
         Raises `VeridicalError` if a later attempt may succeed.
         """

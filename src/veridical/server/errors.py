@@ -1,7 +1,7 @@
 """Turn errors into HTTP responses, with a status and the JSON `{"error": …, "hint": …, "request_id": …}`.
 
-`error` is a text. On the routes of OpenAI's API it is an object instead, because OpenAI's clients show only its
-`message`.
+`error` is a text. On the routes of OpenAI's API, `error` is an object, because OpenAI's clients show only the `message`
+in it.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from veridical.records.errors import CannotJudgeError, InputError, MissingExtraE
 __all__ = ["FORWARDED_ROUTES", "OPENAI_ROUTES", "Refused", "error_body", "error_response", "status_of"]
 
 FORWARDED_ROUTES = ("/v1/chat/completions", "/v1/models")
-"""The routes of OpenAI's API that the proxy has."""
+"""The routes of OpenAI's API that the proxy serves."""
 
 OPENAI_ROUTES = (*FORWARDED_ROUTES, "/v1/completions", "/v1/responses", "/v1/embeddings")
-"""The beginnings of the paths that clients of OpenAI's API ask for."""
+"""How the paths begin that clients of OpenAI's API ask for."""
 
 
 class Refused(VeridicalError):
     """Raised to refuse a request with the HTTP status `status`.
 
-    `retry_after` is the number of seconds after which the client may try again.
+    If `retry_after` is given, the client may try again after this many seconds.
     """
 
     def __init__(self, status: int, message: str, *, hint: str | None = None, retry_after: int | None = None) -> None:
@@ -53,7 +53,7 @@ def status_of(error: VeridicalError) -> int:
 
 
 def error_body(error: str, hint: str | None, request_id: str, path: str = "") -> dict[str, Any]:
-    """Return the JSON object that describes an error, in the form for the route `path`.
+    """Describe an error as a JSON object, in the form that clients of the route `path` expect.
 
     >>> error_body("no key", "send one", "r", "/v1/models")["error"]
     {'message': 'no key (send one)', 'type': 'veridical_error'}
@@ -65,7 +65,7 @@ def error_body(error: str, hint: str | None, request_id: str, path: str = "") ->
 
 
 def error_response(error: VeridicalError, request_id: str, path: str) -> JSONResponse:
-    """Return the HTTP answer for `error` at the route `path`."""
+    """Build the HTTP response for an error at the route `path`."""
     response = JSONResponse(error_body(error.message, error.hint, request_id, path), status_of(error))
     if isinstance(error, Refused) and error.retry_after is not None:
         response.headers["Retry-After"] = str(error.retry_after)

@@ -28,17 +28,17 @@ _CHARSET = "save it as UTF-8, or name its encoding in the Content-Type of the pa
 
 
 class Extraction:
-    """Extracts texts in at most `limits.documents` processes at the same time."""
+    """Extracts texts of documents, in at most `limits.documents` processes at the same time."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._places = asyncio.Semaphore(limits.documents)
 
     async def document(self, content_type: str, upload: bytes) -> bytes:
-        """Extract the document from a multipart body, and return it as JSON.
+        """Extract the text of the document in a multipart body, and return it as JSON.
 
-        The JSON contains the name of the document without folders, its text and its length, the positions where its
-        pages begin, and notes about possible faults.
+        The JSON contains the name of the document without folders, its text, the number of characters, the positions
+        where pages begin, and notes on what may be wrong with the text.
 
         Raises:
             Refused: The document cannot be read (422, or the status from `status_of`), or reading takes longer than
@@ -78,9 +78,9 @@ class Extraction:
 
 
 async def _file(content_type: str, upload: bytes) -> tuple[str, bytes, str]:
-    """Return the name without folders, the bytes and the charset of the file in a multipart body.
+    """Read the file in a multipart body: its name without folders, its bytes and its charset.
 
-    Nothing is written to a disk.
+    Nothing is written to disk.
     """
     from starlette.datastructures import Headers, UploadFile
     from starlette.formparsers import MultiPartException, MultiPartParser
@@ -122,7 +122,7 @@ def _extracted(task: bytes) -> dict[str, Any]:
 
 
 def _limit(memory: int, seconds: int) -> None:
-    """Limit memory, and processor time in case the service is killed before it can kill this process."""
+    """Limit the memory of this process, and its processor time in case the service is killed before it can end it."""
     try:
         import resource
     except ImportError:  # Windows

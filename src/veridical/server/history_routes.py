@@ -42,7 +42,7 @@ from veridical.workflows.checking import check_thresholds
 __all__ = ["ANSWERS", "router"]
 
 router = APIRouter()
-"""The routes. They use the desk in the state of their application."""
+"""The routes of the history. They use the desk in the state of the application that they are added to."""
 
 ANSWERS = (
     RunPage,
@@ -55,7 +55,7 @@ ANSWERS = (
     Learning,
     CalibrationVersion,
 )
-"""The records that routes of the history answer with."""
+"""The records that the routes of the history return."""
 
 _MOST = 200  # runs or cases of a page
 _UPLOAD = {
@@ -99,19 +99,19 @@ class CaseParams(_Params):
     cursor: Annotated[str | None, Field(max_length=5000, description="`next` of the page before.")] = None
 
     def query(self) -> CaseQuery:
-        """Return the query that these parameters make."""
+        """Convert the parameters to a query."""
         return CaseQuery(**self.model_dump())
 
 
 class CompareParams(_Params):
-    """Selects which of the cases with different outcomes to list."""
+    """Selects which cases to list, of those with different outcomes."""
 
     limit: Annotated[int, Field(ge=1, le=_MOST, description="The most cases.")] = 50
     offset: Annotated[int, Field(ge=0, le=10**9, description="The number of cases to leave out.")] = 0
 
 
 class ExportParams(_Params):
-    """Chooses the form of decisions."""
+    """Chooses the form in which decisions are exported."""
 
     form: Literal["examples", "csv", "label-studio"] = "examples"
 
@@ -123,14 +123,14 @@ class SampleParams(_Params):
 
 
 class LearnParams(_Params):
-    """Names a version, and the detector to fit."""
+    """Names the new version, and the detector to fit."""
 
     name: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^\w[\w.-]*$", description="The version's name.")]
     detector: Annotated[str | None, Field(description="A detector of this server; default: the run's first.")] = None
 
 
 class ActiveParams(_Params):
-    """Says whether checks use a version."""
+    """Says whether checks are to use a version."""
 
     active: bool
 
@@ -138,7 +138,7 @@ class ActiveParams(_Params):
 class ImportParams(_Params):
     """Names a file of rows, and says how to check its cases.
 
-    If you do not name columns, they are recognised by their names.
+    Columns that you do not name are recognised by their names.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=200, description="The name of the file, with its ending.")]
@@ -155,13 +155,13 @@ class ImportParams(_Params):
     delimiter: Annotated[str | None, Field(min_length=1, max_length=1)] = None
 
     def form(self) -> dict[str, Any]:
-        """Return how the rows are read."""
+        """Collect the parameters that say how to read the rows."""
         columns = {"response": self.response, "sources": self.source, "question": self.question, "id": self.id}
         return {"columns": columns, "encoding": self.encoding, "delimiter": self.delimiter}
 
 
 def _desk_for(role: str) -> Callable[[Request], Awaitable[Desk]]:
-    """Return a dependency that is the server's desk, or `Refused` (403) for a key that has not at least `role`."""
+    """Make a FastAPI dependency that gives a route the desk, and refuses keys (403) whose role is below `role`."""
 
     async def desk(request: Request) -> Desk:
         if ROLES.index(role_of(request)) < ROLES.index(role):
@@ -209,7 +209,7 @@ def _number(text: str) -> int:
 
 
 async def _json(content: Any, status: int = 200) -> Response:
-    """Return the JSON of records, written in a thread, so that long ones do not delay other requests."""
+    """Send records as JSON, which is written in a thread, so that long records do not delay other requests."""
     write = partial(json.dumps, content, default=asdict, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return Response(await in_thread(write), status, media_type="application/json")
 
@@ -229,8 +229,8 @@ async def runs(desk: ReviewDesk, params: Annotated[RunParams, Query()]) -> Respo
 async def import_file(request: Request, desk: ReviewDesk, params: Annotated[ImportParams, Query()]) -> Response:
     """Import a file of rows (CSV, Excel, JSON, JSON Lines, Parquet), which becomes a run. Needs the role review.
 
-    The HTTP response is sent when the file is stored. Its rows are judged in the background, and this continues
-    after a restart of the server. `GET /v1/runs/{run}` counts the rows that still wait.
+    The HTTP response is sent as soon as the file is stored. The rows are judged in the background, even after a
+    restart of the server. `GET /v1/runs/{run}` counts the rows that still wait.
     """
     how = HowToCheck(
         detector=params.detector or None,
@@ -252,7 +252,7 @@ async def import_file(request: Request, desk: ReviewDesk, params: Annotated[Impo
 
 @router.get("/v1/runs/{run}", responses=documented_responses("The run", _RUN))
 async def one_run(desk: ReviewDesk, run: str) -> Response:
-    """Return a run with its number of cases by outcome. Needs the role review."""
+    """Return a run, and how many of its cases have each outcome. Needs the role review."""
     return await _json(await desk.call(desk.history.run, run))
 
 
@@ -272,9 +272,9 @@ async def facets(desk: ReviewDesk, run: str) -> Response:
 
 @router.get("/v1/runs/{run}/examples", responses=documented_responses("The decisions", _EXPORTS))
 async def examples(desk: ReviewDesk, run: str, params: Annotated[ExportParams, Query()]) -> Response:
-    """Return the decided cases of a run as labelled examples, for `bench`, or in another form.
+    """Export the decided cases of a run as labelled examples, for `bench`, or in another form.
 
-    "csv" has a row for each decision, and "label-studio" a task for each decided case, to import into a project.
+    "csv" has a row for each decision. "label-studio" has a task for each decided case, to import into a project.
     Needs the role review.
     """
     if params.form == "csv":
@@ -293,13 +293,13 @@ async def compare(desk: ReviewDesk, run: str, other: str, params: Annotated[Comp
 
 @router.get("/v1/runs/{run}/trend", responses=documented_responses("The runs, oldest first", _POINTS))
 async def trend(desk: ReviewDesk, run: str) -> Response:
-    """Return the proportion of flagged cases in the runs of the same file name. Needs the role review."""
+    """Return the proportion of flagged cases in each run with the same file name. Needs the role review."""
     return await _json({"points": await desk.call(desk.history.trend, run)})
 
 
 @router.get("/v1/runs/{run}/audit", responses=documented_responses("The lines, newest first", _LINES))
 async def audit(desk: AdminDesk, run: str) -> Response:
-    """Return who decided, withdrew or deleted something in a run, which may itself be deleted.
+    """List who decided, withdrew or deleted something in a run. The run itself may be deleted.
 
     Needs the role admin.
     """
@@ -345,7 +345,7 @@ async def decide(request: Request, desk: ReviewDesk, run: str, number: str) -> R
 async def sample(request: Request, desk: ReviewDesk, run: str, params: Annotated[SampleParams, Query()]) -> Response:
     """Draw unflagged sentences of a run at random, for people to review. Needs the role review.
 
-    `sampled` of a case lists its sentences, and the cases with `sampled=true` have some.
+    The field `sampled` of a case lists its drawn sentences. To find the cases that have some, filter by `sampled=true`.
     """
     number = await desk.call(desk.history.draw_sample, run, params.count, by=key_of(request))
     return JSONResponse({"drawn": number})
@@ -361,10 +361,10 @@ async def decisions(desk: ReviewDesk, run: str) -> Response:
 
 @router.post("/v1/runs/{run}/calibrations", responses=documented_responses("What it gains", _schema("Learning")))
 async def learn(request: Request, desk: ReviewDesk, run: str, params: Annotated[LearnParams, Query()]) -> Response:
-    """Fit a detector's threshold and probabilities by the decisions about a run. Needs the role review.
+    """Fit a detector's threshold and probabilities to the decisions about a run. Needs the role review.
 
-    The `verdict` is "gain" only if they are clearly better on other documents than those they were fitted on. They
-    are then stored as a version, which checks use once it is active.
+    The `verdict` is "gain" only if the fit is clearly better on documents that it was not fitted on. The fit is then
+    stored as a version, which checks use once it is active.
     """
     return await _json(await desk.learn(run, params.name, detector=params.detector, by=key_of(request)))
 
@@ -380,13 +380,13 @@ async def calibrations(desk: ReviewDesk) -> Response:
 
 @router.get("/v1/calibrations/{name}", responses=documented_responses("The content of detector.json", _OBJECT))
 async def calibration(desk: ReviewDesk, name: str) -> Response:
-    """Return a version as the `detector.json` of a folder for `calibrated:FOLDER`. Needs the role review."""
+    """Return a version as the `detector.json` of a folder to use as `calibrated:FOLDER`. Needs the role review."""
     fitted = await desk.call(desk.history.calibration, name)
     return Response(encode(fitted, indent=1), media_type="application/json")
 
 
 @router.put("/v1/calibrations/{name}", responses=documented_responses("It is done", _OBJECT))
 async def activate(request: Request, desk: AdminDesk, name: str, params: Annotated[ActiveParams, Query()]) -> Response:
-    """Let checks use a version (`active=true`), or the detector's own thresholds again. Needs the role admin."""
+    """Make checks use a version (`active=true`), or the detector's own thresholds again. Needs the role admin."""
     await desk.activate(name, active=params.active, by=key_of(request))
     return JSONResponse({"name": name, "active": params.active})

@@ -1,4 +1,4 @@
-"""Read the rows of an uploaded file into a history. An interrupted reading continues where it stopped."""
+"""Read the rows of an uploaded file into a history. If reading is interrupted, it continues where it stopped."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def check_file(name: str, form: dict[str, Any]) -> None:
 def read_upload(history: History, run: str, limits: Limits, stopped: Callable[[], bool]) -> None:
     """Store the rows of a run's file as cases that wait to be judged.
 
-    If a row has no case, it is stored with the reason. A row may be as large as the body of a request. Rows that are
-    already stored are kept, so if the reading was stopped or killed, it continues after the last stored row.
+    A row without a case is stored with the reason. A row may be as large as the body of a request. If reading was
+    stopped or killed, it continues after the last stored row.
     """
     file, body = history.upload(run)
     form = history.run(run).about["form"]
@@ -84,7 +84,7 @@ def read_upload(history: History, run: str, limits: Limits, stopped: Callable[[]
 
 
 def _rows(reader: RowReader) -> Iterator[SourceRow]:
-    """Yield the rows of a file. Whatever its reader raises means that the file cannot be read further."""
+    """Yield the rows of a file. If the reader raises any error, the file counts as unreadable from there on."""
     try:
         yield from reader.rows()
     except VeridicalError:
@@ -95,7 +95,7 @@ def _rows(reader: RowReader) -> Iterator[SourceRow]:
 
 
 def _rows_of(reader: RowReader, row: SourceRow, number: int, limits: Limits) -> Iterator[Row]:
-    """Yield the cases of a row, or the row with the reason why it is none."""
+    """Yield the cases in a row, or the row itself with the reason why it contains no case."""
     content = {} if isinstance(row.content, DataError) else row.content
     kept = {name: content[name] for name in (*LABELS, "group") if content.get(name) is not None}
     fields: dict[str, Any] = json.loads(json.dumps(kept, default=str))  # Excel has dates, Parquet any type

@@ -1,4 +1,4 @@
-"""Control the intake of requests: how many are processed at once, and how much memory their bodies take.
+"""Limit how many requests are processed at once, and how much memory their bodies take.
 
 A client is identified by its key, or by its address if there are no keys. A single client can use at most three
 quarters of the places and of the memory.
@@ -22,7 +22,7 @@ _SHARE = 0.75  # of places and memory, for one client
 
 
 class Intake:
-    """All requests that one application is answering."""
+    """Keeps track of all requests that one application is answering, and refuses requests that are too many."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -33,8 +33,8 @@ class Intake:
         """Let `app` answer a request, and cancel the request when its client has left.
 
         The body is read as fast as it arrives, because the web server reports that a client has left only after the
-        whole body was read. A request takes a place when its body is complete or its response has begun. Slow bodies
-        therefore take no places from other requests.
+        whole body was read. A request takes a place when its body is complete or its response has begun, so slow bodies
+        take no places from other requests.
 
         Raises:
             Refused: There are already as many requests as queue and batch can hold, or their bodies fill
@@ -108,14 +108,17 @@ class Intake:
             self._bytes -= Counter({client: size})
 
     def _check_places(self, client: str) -> None:
-        """Raise `Refused` (429) if all places are taken, or all of a client."""
+        """Raise `Refused` (429) if all places are taken, or all places that one client may take."""
         places = self._limits.queue + self._limits.batch_cases
         if self._requests.total() >= places or self._requests[client] >= math.ceil(_SHARE * places):
             problem = f"{self._requests.total()} requests are being answered, {self._requests[client]} of them yours"
             raise Refused(429, problem, hint="try again", retry_after=1)
 
     def _check_bytes(self, client: str, largest: int) -> None:
-        """Raise `Refused` (429) if bodies fill the memory, or the part of a client, which holds the `largest` body."""
+        """Raise `Refused` (429) if bodies fill the memory, or the part that one client may fill.
+
+        This part always has room for one body of `largest` bytes.
+        """
         most = self._limits.memory_bytes
         if self._bytes.total() > most or self._bytes[client] > max(largest, _SHARE * most):
             raise Refused(429, "the bodies of requests fill the memory for them", hint="try again", retry_after=1)

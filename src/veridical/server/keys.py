@@ -1,8 +1,7 @@
-"""Manage API keys: a client needs a key to use the service, and the server stores only hashes of keys.
+"""Make, read and check API keys, which clients need to use the service. The server stores only hashes of keys.
 
-A key file has one line per key, with the SHA-256 hash of the key in hexadecimal digits, a name and a role. A key has
-256 random bits, so a plain hash is enough. To check a key, it is compared with every stored hash, each time in constant
-time.
+A key file has one line per key: the SHA-256 hash of the key in hexadecimal digits, a name and a role. A key has 256
+random bits, so a plain hash is enough. A client's key is compared with every stored hash, in constant time.
 """
 
 from __future__ import annotations
@@ -22,7 +21,11 @@ from veridical.records.errors import DataError, InputError, OutputError, Unknown
 __all__ = ["ROLES", "Key", "find_key", "make_key", "read_keys"]
 
 ROLES = ("check", "review", "admin")
-"""What a key may do, each role all of those before it: check; see the history and decide; delete and read the audit."""
+"""What a key may do.
+
+With "check", it may check cases. With "review", it may also see the history and decide. With "admin", it may also
+delete, and read the audit.
+"""
 
 _LINE = re.compile(r"([0-9a-f]{64})\s+([\w.-]{1,64})(?:\s+(\w{1,64}))?")
 
@@ -40,7 +43,7 @@ def read_keys(path: Path) -> tuple[Key, ...]:
     """Read the keys in a file. Empty lines and lines that begin with # are ignored.
 
     Raises:
-        DataError: A line is not a key, or the file contains no keys. The error has the number of the line.
+        DataError: A line is not a key, or the file contains no keys. The error gives the number of the line.
     """
     keys: list[Key] = []
     for number, line in enumerate(read_text(path).splitlines(), 1):
@@ -88,7 +91,7 @@ def make_key(path: Path, name: str, role: str = "check") -> str:
 
 
 def find_key(keys: Sequence[Key], presented: str) -> Key | None:
-    """Return the stored key that a presented key matches, or None if it matches no key.
+    """Find the stored key that the key of a client matches. Return None if there is none.
 
     The time that this takes does not depend on which key matches.
 

@@ -30,7 +30,7 @@ class JsonLines(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line of `record`."""
+        """Format `record` as a line."""
         fields: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -48,7 +48,7 @@ class JsonLines(logging.Formatter):
 
 
 def log(event: str, level: int = logging.INFO, error: BaseException | None = None, **fields: Any) -> None:
-    """Write a line to the server's log, without the fields that are None."""
+    """Write a line to the server's log. Fields that are None are left out."""
     present = {name: value for name, value in fields.items() if value is not None}
     _LOG.log(level, event, exc_info=error, extra={"fields": {"event": event, **present}})
 
@@ -57,7 +57,7 @@ class Metrics:
     """Counts the requests, cases and batches of one application.
 
     Args:
-        waiting: A function that returns the number of waiting cases by detector.
+        waiting: Called to get the number of waiting cases by detector.
     """
 
     def __init__(self, waiting: Callable[[], Mapping[str, int]]) -> None:
@@ -102,7 +102,7 @@ class Metrics:
         self._proxied.labels(status).inc()
 
     def text(self) -> bytes:
-        """Return all counters in the text format of Prometheus."""
+        """Write all counters in the text format of Prometheus."""
         for detector, cases in self._waiting().items():
             self._queue.labels(detector).set(cases)
         return generate_latest(self._registry)

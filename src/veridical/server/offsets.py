@@ -16,9 +16,9 @@ Offsets = Literal["code-points", "utf-16"]
 
 
 def check_json(checked: Checked, offsets: Offsets, *, sources: bool) -> str:
-    """Return the JSON document of a check, with or without the `sources` of its case.
+    """Convert a check to JSON, with or without the sources of its case.
 
-    If the offsets are in UTF-16, the document has the field `offsets`, and you cannot read it back.
+    With UTF-16 offsets, the document gets an extra field `offsets` and can no longer be read back.
     """
     text = encode(checked, sources=sources)
     if offsets == "code-points":
@@ -37,7 +37,7 @@ def check_json(checked: Checked, offsets: Offsets, *, sources: bool) -> str:
 def with_offsets(document: Any, case: Case, offsets: Offsets) -> Any:
     r"""Convert all spans in a JSON value from code points to another unit, such as UTF-16 code units.
 
-    A span beside a `source_id` belongs to this source, and any other span to the response.
+    A span in an object with a `source_id` is a span of this source. Any other span is a span of the response.
 
     >>> with_offsets({"span": {"start": 1, "end": 2}}, Case("1", "\N{SLICE OF PIZZA}b"), "utf-16")
     {'span': {'start': 2, 'end': 3}}
@@ -49,7 +49,7 @@ def with_offsets(document: Any, case: Case, offsets: Offsets) -> Any:
 
 
 def _utf16(text: str) -> list[int]:
-    """Return the UTF-16 offset of each code point of `text`, and of its end."""
+    """Compute the UTF-16 offset of each code point of `text`, and of the end of `text`."""
     return list(accumulate((1 + (character > "\uffff") for character in text), initial=0))
 
 

@@ -1,4 +1,4 @@
-"""Make parts of the OpenAPI document (JSON Schemas, requests, examples), and the page that shows it."""
+"""Build parts of the OpenAPI document (JSON Schemas, requests, examples), and the page that shows the document."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _STATUSES = {
 
 
 def body(name: str, *examples: dict[str, Any], kinds: tuple[str, ...] = ("application/json",)) -> dict[str, Any]:
-    """Return the OpenAPI entry for the body of a route, which is the request called `name`, with examples."""
+    """Build the OpenAPI entry for the body of a route. `name` is the name of the request class."""
     named = {str(i): {"value": example} for i, example in enumerate(examples, 1)}
     content = {kind: {"schema": {"$ref": _REF + name}, **({"examples": named} if named else {})} for kind in kinds}
     return {"requestBody": {"required": True, "content": content}}
@@ -52,10 +52,10 @@ def body(name: str, *examples: dict[str, Any], kinds: tuple[str, ...] = ("applic
 def documented_responses(
     description: str, content: dict[str, Any], *, work: bool = True, error: str = "Error"
 ) -> dict[int | str, dict[str, Any]]:
-    """Return the OpenAPI entry for the HTTP responses of a route.
+    """Build the OpenAPI entry for the HTTP responses of a route.
 
     Args:
-        description: The description of a successful response (200).
+        description: What a successful response (200) is.
         content: The content of a successful response, by media type.
         work: Whether the route processes cases or documents. If not, only authentication and access errors are listed.
         error: The name of the schema for errors.
@@ -102,7 +102,7 @@ _CHAT_REQUEST = {
 def components(
     requests: tuple[type[Any], ...], kinds: tuple[str, ...], answers: tuple[type[Any], ...] = ()
 ) -> dict[str, Any]:
-    """Return the schemas of requests, of the records called `kinds`, of answers, and of errors, by name."""
+    """Build the schemas of requests, of the records called `kinds`, of answers and of errors, by name."""
     schemas: dict[str, Any] = {
         "Error": {
             "type": "object",
@@ -169,7 +169,7 @@ def components(
 
 
 def _case_by_hand() -> dict[str, Any]:
-    """Return the schema of a case written by hand: ids are optional, a source may be a text, null is a missing text."""
+    """Build the schema of a case written by hand: ids are optional, a source may be a text, null is a missing text."""
     case_schema = schema("case")
     text = {"anyOf": [{"type": "string"}, {"type": "null"}]}
     source = {**case_schema["$defs"]["Source"], "required": ["text"]}
@@ -184,7 +184,7 @@ def _case_by_hand() -> dict[str, Any]:
 
 
 def _conversation_by_hand(case: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a conversation; `case` is the one of a case written by hand."""
+    """Build the schema of a conversation. `case` is the schema of a case written by hand."""
     properties = {
         "messages": _MESSAGES,
         "id": case["properties"]["id"],
@@ -208,9 +208,9 @@ def _conversation_by_hand(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def routes_page(document: dict[str, Any]) -> str:
-    """Return the HTML page for an OpenAPI document.
+    """Render an OpenAPI document as an HTML page.
 
-    It shows each route with its fields, an example and its responses.
+    The page shows each route with its fields, an example and its responses.
     """
     schemas = document["components"]["schemas"]
     routes = []

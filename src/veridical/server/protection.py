@@ -45,12 +45,12 @@ _REQUEST_ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
 
 def request_id_of(request: Request) -> str:
-    """Return the id of a request, which is also shown in its response, its errors and its log line."""
+    """Return the id of a request, which its response, its errors and its line in the log show, too."""
     return str(request.scope.get("state", {}).get("request_id", ""))
 
 
 def role_of(request: Request) -> str:
-    """Return the role of a request's key. If the service has no keys, every client may do everything."""
+    """Return the role of a request's key. If the service has no keys, the role is "admin", which may do everything."""
     return str(request.scope["state"].get("role", "admin"))
 
 
@@ -65,8 +65,8 @@ async def read_body(
     """Read the whole body of a request.
 
     Raises:
-        Refused: The content type is not `kind` (415), the body has more than `most` bytes, by default
-            `limits.body_bytes` (413), or it does not arrive within `limits.body_timeout` seconds (408).
+        Refused: The content type is not `kind` (415), the body has more than `most` bytes (413, `most` is by default
+            `limits.body_bytes`), or the body does not arrive within `limits.body_timeout` seconds (408).
     """
     most = most or limits.body_bytes
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -90,7 +90,7 @@ async def read_body(
 
 @asynccontextmanager
 async def in_time(what: str, limits: Limits) -> AsyncIterator[None]:
-    """Limit the time of a block that receives `what` to `limits.body_timeout` seconds.
+    """Limit the time in which a block of code receives `what` to `limits.body_timeout` seconds.
 
     Raises:
         Refused: The block takes longer (408).
@@ -103,9 +103,9 @@ async def in_time(what: str, limits: Limits) -> AsyncIterator[None]:
 
 
 async def lines(chunks: AsyncIterator[bytes], most: int, too_large: Refused) -> AsyncIterator[bytes]:
-    """Yield the lines in chunks of bytes without their line feeds, each as soon as it is complete.
+    """Split chunks of bytes into lines, and yield each line without its line feed as soon as it is complete.
 
-    The last line may be empty. If there are more than `most` bytes, the error `too_large` is raised.
+    The last line may be empty. If there are more than `most` bytes, raise the error `too_large`.
     """
     size, pieces = 0, list[bytes]()  # of the current line; joined only once, to stay linear
     async for chunk in chunks:
@@ -132,7 +132,7 @@ class Protection:
         self._intake = Intake(settings.limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer or refuse a request, and count and log it."""
+        """Answer or refuse a request, then count and log it."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -192,7 +192,7 @@ class Protection:
             )
 
     def _check(self, scope: Scope, headers: Headers) -> None:
-        """Raise `Refused` for a foreign host, a foreign origin or a missing or unknown key."""
+        """Raise `Refused` if the host or the origin is foreign, or the key is missing or unknown."""
         settings = self.settings
         host = headers.get("host", "")
         if settings.hosts and re.sub(r":\d+$", "", host).lower() not in settings.hosts:

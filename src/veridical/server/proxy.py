@@ -1,13 +1,13 @@
 """Forward chat completions as a proxy, and check each reply against the sources of its request.
 
-A reply that is not streamed is checked before it is forwarded. For a streamed reply, it depends on the action:
+A reply that is not streamed is checked before it is forwarded. How a streamed reply is forwarded depends on the action:
 
-* With annotate and header, the parts are forwarded at once and checked meanwhile.
+* With annotate and header, parts are forwarded at once and checked meanwhile.
 * With block, each sentence is forwarded after it was checked.
 * With revise, everything is forwarded together at the end.
 
-With block and revise, text may be withheld. Any field of a chunk may contain text that a client shows, so only the role
-and the fields in `_FRAME` are forwarded before the whole reply is checked.
+With block and revise, text may be withheld. Any field of a chunk may contain text that a client shows, so until the
+whole reply is checked, only the role and the fields in `_FRAME` are forwarded.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _FRAME = ("id", "object", "created", "model", "system_fingerprint", "service_tie
 def add_proxy(
     app: FastAPI, service: Service, settings: ProxySettings, upstream: Upstream, keep: Keep | None = None
 ) -> None:
-    """Add the proxy's routes to `app`. If you pass `keep`, it is called with the checked replies."""
+    """Add the proxy's routes to `app`. If you pass `keep`, it is called with the checked replies, to store them."""
 
     @app.post(
         "/v1/chat/completions",
@@ -87,7 +87,7 @@ def _json(status: int, answer: dict[str, Any], headers: dict[str, str]) -> Respo
 
 
 def _headers_on(request: Request) -> dict[str, str]:
-    """Return the headers that are forwarded: those in `_FORWARDED` that hold none of our own keys."""
+    """Choose the headers to forward: those in `_FORWARDED` that contain none of our own keys."""
     with_key = request.scope["state"].get("headers_with_key", ())
     return {name: request.headers[name] for name in _FORWARDED if name in request.headers and name not in with_key}
 
@@ -95,7 +95,7 @@ def _headers_on(request: Request) -> dict[str, str]:
 async def _whole(
     checker: ReplyChecker, upstream: Upstream, document: dict[str, Any], headers: dict[str, str]
 ) -> Response:
-    """Return the answer to a request for a reply that is not streamed."""
+    """Answer a request for a reply that is not streamed."""
     status, answer, headers_back = await upstream.send(_PATH, document, headers)
     if status >= 400:
         return _json(status, answer, headers_back)
@@ -120,7 +120,7 @@ async def _whole(
 async def _streamed(
     checker: ReplyChecker, upstream: Upstream, document: dict[str, Any], headers: dict[str, str]
 ) -> Response:
-    """Return the answer to a request for a stream; an error of the server behind the proxy is answered as JSON."""
+    """Answer a request for a stream. If the server behind the proxy sends an error, forward it as JSON."""
     reply = await upstream.stream(_PATH, document, headers)
     if isinstance(reply, tuple):
         return _json(*reply)
@@ -131,7 +131,10 @@ async def _streamed(
 
 @dataclass(slots=True)
 class _Choice:
-    """The state of one choice of a streamed reply. Its text stays in parts, because chunks may be many and short."""
+    """The state of one choice (alternative answer) of a streamed reply.
+
+    The text stays in parts, because chunks may be many and short.
+    """
 
     parts: list[str] = field(default_factory=list)
     half: str = ""
@@ -146,20 +149,20 @@ class _Choice:
     end: Any = "stop"  # its finish_reason
 
     def add(self, content: str | None) -> None:
-        """Append the text of a chunk. Half of a character at its end waits for the next chunk."""
+        """Append the text of a chunk. If the text ends in half a character, this half waits for the next chunk."""
         if content:
             text, self.half = join_halves(self.half + content)
             self.parts.append(text)
 
     def next_text(self) -> str:
-        """Return the text that has come since the last call."""
+        """Take the text that has arrived since the last call."""
         text, self.fed = "".join(self.parts[self.fed :]), len(self.parts)
         return text
 
 
 @dataclass(slots=True)
 class StreamedReply:
-    """Processes a reply that arrives in chunks. `events` yields the parts to forward."""
+    """Checks a reply that arrives in chunks. `events` yields what to forward."""
 
     checker: ReplyChecker
     chunks: AsyncIterator[dict[str, Any]]
@@ -168,7 +171,7 @@ class StreamedReply:
     error: Any = None  # of the chat server, if the client may see it
 
     async def events(self) -> AsyncGenerator[bytes, None]:
-        """Yield the chunks to forward. The last one has the annotation and is followed by the end mark.
+        """Yield the chunks to forward. The last chunk has the annotation, and the end mark follows.
 
         If something fails, the last event is an error.
         """
@@ -197,7 +200,7 @@ class StreamedReply:
         return self.checker.settings.action in ("block", "revise") or self.checker.settings.blocks_unavailable
 
     async def _forwarded(self, chunk: dict[str, Any]) -> list[dict[str, Any]]:
-        """Return the chunks to forward now that `chunk` has come."""
+        """Collect the chunks that can be forwarded once `chunk` has arrived."""
         chunk.pop("veridical", None)  # this field is ours: the chat server must not set it
         if not self.form:
             self.form = {name: chunk[name] for name in _FRAME if name in chunk and name != "usage"}
@@ -220,7 +223,7 @@ class StreamedReply:
     async def _forwarded_before_the_check(
         self, chunk: dict[str, Any], choices: list[dict[str, Any]]
     ) -> list[dict[str, Any]]:
-        """Return the sentences that `chunk` completes and that passed, and those of its fields that hold no text."""
+        """Collect the sentences that `chunk` completes and that passed, and the fields of `chunk` without text."""
         roles: list[dict[str, Any]] = []
         released: list[dict[str, Any]] = []
         for choice in choices:
@@ -246,7 +249,7 @@ class StreamedReply:
         return [*([{**frame, "choices": roles}] if has_frame else []), *released]
 
     def _judged_meanwhile(self, state: _Choice) -> StreamedJudgement | None:
-        """Return the judgement finished since the last chunk, if any, and start to judge the text received since."""
+        """Take the judgement that was finished since the last chunk, if any, and start to judge the text so far."""
         part = None
         if state.judging is not None and state.judging.done():
             part, state.judging = self._result_of(state), None
@@ -271,7 +274,7 @@ class StreamedReply:
         return await state.session.feed(text)
 
     async def _released(self, index: int, state: _Choice) -> list[dict[str, Any]]:
-        """Return the sentences to forward: judged and not flagged. The last one waits for the check of the whole."""
+        """Collect the sentences that were judged and not flagged. The last one waits for the check of the whole."""
         if (
             self.checker.settings.action != "block"
             or state.blocked
@@ -293,7 +296,7 @@ class StreamedReply:
         return [self._content(index, text[:size])]
 
     async def _end(self) -> list[dict[str, Any]]:
-        """Return the remaining chunks to forward once the reply has ended, the last with the annotation."""
+        """Check the whole reply, and collect the remaining chunks to forward. The last chunk has the annotation."""
         for state in self.choices.values():
             state.parts.append(state.half)  # the check refuses one without its other half
         findings = await self.checker.check((index, "".join(state.parts)) for index, state in self.choices.items())
@@ -312,7 +315,7 @@ class StreamedReply:
         return [*last, await in_thread(lambda: self._annotated(findings))]
 
     def _annotated(self, findings: list[CheckedChoice]) -> dict[str, Any]:
-        """Return the last chunk; it has an empty choice, for clients that read the first choice of every chunk."""
+        """Build the last chunk. It has an empty choice, for clients that read the first choice of every chunk."""
         result = annotation(self.checker, findings)
         for choice in result["choices"]:
             if self.choices[choice["index"]].blocked:  # a flagged sentence was withheld, whatever the whole is

@@ -1,4 +1,7 @@
-"""Check a chat reply in the proxy: make a case of chat and reply, check it, and decide whether to withhold it."""
+"""Check a chat reply in the proxy: build a case from chat and reply, check it, and decide whether to withhold it.
+
+A chat server may send several alternative answers in one reply, called choices.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +27,14 @@ __all__ = ["BLOCKED", "UNAVAILABLE", "CheckedChoice", "ReplyChecker", "annotatio
 
 BLOCKED = "This answer was withheld: its sources do not support it, or that could not be checked."
 UNAVAILABLE = "unavailable"
-"""The status of a reply whose check failed: it is neither clear nor flagged."""
+"""The status of a reply if its check failed, so that the reply is neither clear nor flagged."""
 
 _WORST_FIRST = (Outcome.FLAGGED.value, UNAVAILABLE, Outcome.UNJUDGED.value, Outcome.CLEAR.value, Outcome.NO_CLAIM.value)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedChoice:
-    """The result for one choice of a reply: its status, and either the check or the reason why there is none."""
+    """The result for one choice of a reply: the status, and either the check or the reason why there is no check."""
 
     index: int
     status: str
@@ -41,19 +44,19 @@ class CheckedChoice:
 
     @property
     def text(self) -> str | None:
-        """The revised text, or None if the choice was not revised or not changed."""
+        """The revised text. None if the choice was not revised, or the revision changed nothing."""
         return self.revised.revision.text if self.revised is not None and self.revised.changed else None
 
 
 class ReplyChecker:
-    """Checks the replies to one request to a chat model, against the sources in this request.
+    """Checks the replies to one request to a chat model, against the sources in the request.
 
     Args:
         service: The service with the detectors.
-        settings: The settings with the roles of sources, the detector and the action.
-        document: The request. Its fields `sources` and `include` are removed.
+        settings: The settings of the proxy, with the roles of sources, the detector and the action.
+        document: The request. The fields `sources` and `include` are removed from it.
         request_id: The id of the request in the log.
-        keep: Called with the checks of the replies and how they were made; None: they are kept nowhere.
+        keep: Called with how the replies were checked, and with the checks. Default: the checks are not kept.
 
     Raises:
         WireError: The field `sources` does not contain sources, or `include` is not a list of known names.
@@ -89,9 +92,9 @@ class ReplyChecker:
             self.problem = str(error)
 
     async def check(self, texts: Iterable[tuple[int, str | None]]) -> list[CheckedChoice]:
-        """Check each choice, given by its index and its text.
+        """Check each choice, given as index and text.
 
-        An error becomes a result with the status `UNAVAILABLE`.
+        If a check fails, the result has the status `UNAVAILABLE`.
         """
         findings = [await self._check(index, text) for index, text in texts]
         self.service.metrics.proxied(overall_status(findings))
@@ -122,14 +125,14 @@ class ReplyChecker:
             return CheckedChoice(index, UNAVAILABLE, reason="the check failed")
 
     def blocks(self, finding: CheckedChoice) -> bool:
-        """Return whether the text of a choice is withheld."""
+        """Decide whether to withhold the text of a choice."""
         if finding.status == UNAVAILABLE:
             return self.settings.blocks_unavailable
         return self.settings.action == "block" and finding.status == Outcome.FLAGGED.value
 
 
 def overall_status(findings: Sequence[CheckedChoice]) -> str:
-    """Return the worst status of all choices, or "unjudged" if there are no choices.
+    """Find the worst status of all choices. If there are no choices, return "unjudged".
 
     >>> overall_status([CheckedChoice(0, "clear"), CheckedChoice(1, "unavailable")])
     'unavailable'
@@ -139,7 +142,7 @@ def overall_status(findings: Sequence[CheckedChoice]) -> str:
 
 
 def annotation(checker: ReplyChecker, findings: Sequence[CheckedChoice]) -> dict[str, Any]:
-    """Return the field `veridical` for a reply. If a choice is withheld, only its status and the reason are shown."""
+    """Build the field `veridical` of a reply. For a withheld choice, it shows only the status and the reason."""
     choices: list[dict[str, Any]] = []
     for finding in findings:
         choice: dict[str, Any] = {"index": finding.index, "status": finding.status}
@@ -156,7 +159,7 @@ def annotation(checker: ReplyChecker, findings: Sequence[CheckedChoice]) -> dict
 
 
 def _sources_of(document: dict[str, Any]) -> tuple[Source, ...]:
-    """Take the field `sources` out of a request and return its sources; raise if one is none, or an address."""
+    """Take the sources out of a request. Raise an error if one of them is not a source, or is an address."""
     try:
         case = decode_case({"response": "", "sources": document.pop("sources", ())}, default_id="reply")
     except WireError as error:

@@ -1,6 +1,6 @@
 """Read requests to the server, which are JSON objects.
 
-They are read strictly, and limits are checked before any work.
+Unknown fields and wrong types are refused, and limits are checked before any work.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = [
 
 R = TypeVar("R")
 Keep: TypeAlias = "Callable[[str, str, HowToCheck, Sequence[Checked]], Awaitable[str | None]]"
-"""Keeps results in the history, given where they come from, who asked and how: returns the run, if there is one."""
+"""Keeps results in the history, given where they come from, who asked and how. Returns the id of the run, if any."""
 
 _URL = re.compile(r"\s*(?:[a-z][a-z0-9+.-]{1,20}://|www\.)\S+\s*", re.IGNORECASE)
 _MOST_NAMES = 10_000  # of an object, because pydantic makes an error of each that is unknown
@@ -71,7 +71,7 @@ class _Answer:
 
     @property
     def with_sources(self) -> bool:
-        """Whether the answer repeats the sources of its cases."""
+        """Whether the answer repeats the sources of the cases."""
         return "sources" in self.include
 
 
@@ -83,14 +83,14 @@ class CheckRequest(_Answer, HowToCheck):
 
     Attributes:
         cases: One or more cases. The ids of cases and sources are optional, and a source may be a bare text. A
-            conversation (`messages`) has a result for each assistant turn.
+            conversation (`messages`) has one result for each assistant turn.
         detector: The spec of a detector of this server, or a list of specs. Default: the server's first detector.
         threshold: The score from which a span or response is flagged, for all levels or per level.
-        flag_over: A number. If it is given, an outcome is "flagged" only if a response-level score is above it.
+        flag_over: A number. If you set it, an outcome is "flagged" only if a response-level score is above this number.
         explain: Whether to add the closest passage and a correction to each flagged span.
         offsets: The unit of the offsets in the HTTP response: "code-points", or "utf-16" as in JavaScript strings.
             Offsets in the request, such as the `pages` of a source, are code points.
-        include: The parts of the request that results repeat. Without "sources", their cases come back without sources
+        include: Which parts of the request to repeat in the results. Without "sources", cases come back without sources
             and history.
         causes: Whether to add why each case failed. For this, the server needs the detector "default".
     """
@@ -132,7 +132,7 @@ class ReviseRequest(_Answer):
         detector: The spec of the detector that finds unsupported text. Default: the server's first detector.
         reviser: "delete" or "flag". If the server has a chat model, also "factored" or "self". Default: the server's
             default reviser.
-        rounds: The largest number of attempts per case.
+        rounds: How many attempts to make per case at most.
         threshold: The score from which a span or response counts as unsupported, for all levels or per level.
         include: As in `CheckRequest`.
     """
@@ -152,8 +152,8 @@ class DecisionsRequest:
 
     Attributes:
         decisions: One decision for each place. Offsets are counted in code points.
-        version: The version of the decisions that these replace. If this is not the present version, the status is 409.
-            With None, any version is replaced.
+        version: The version of the decisions to replace. If this is not the present version, the status is 409. With
+            None, any version is replaced.
     """
 
     __pydantic_config__ = _CONFIG
@@ -168,13 +168,13 @@ def _adapter(cls: type[Any]) -> TypeAdapter[Any]:
 
 
 def read_request(body: bytes, cls: type[R], limits: Limits) -> R:
-    """Parse the JSON body of a request into an instance of `cls`, with its cases and results.
+    """Parse the JSON body of a request into an instance of `cls`, including its cases and results.
 
-    A request with one case can have the fields of this case (`response`, `sources` …) in place of the list `cases`.
+    A request with one case can have the fields of the case (`response`, `sources` …) in place of the list `cases`.
 
     Raises:
         WireError: The body is not JSON or not such a request.
-        InputError: There are no cases, both cases and results, or a case is not valid.
+        InputError: There are no cases, there are both cases and results, or a case is not valid.
         Refused: The body or a case exceeds a limit.
     """
     document = parse_body(body, limits)
@@ -198,7 +198,7 @@ def read_request(body: bytes, cls: type[R], limits: Limits) -> R:
 
 
 def parse_body(body: bytes, limits: Limits) -> dict[str, Any]:
-    """Return the JSON object in a body.
+    """Parse the JSON object in a body.
 
     Raises:
         WireError: The body is not a JSON object.
@@ -213,7 +213,7 @@ def parse_body(body: bytes, limits: Limits) -> dict[str, Any]:
 
 
 def _first_problem(error: ValidationError, cls: type[Any]) -> str:
-    """Return pydantic's error as one line; an unknown field comes before all other problems."""
+    """Describe pydantic's error in one line. If a field is unknown, name it rather than any other problem."""
     if error.error_count() > MOST_PROBLEMS:
         return f"{error.error_count():,} values are unknown or of another type"
     problems = error.errors(include_url=False, include_context=False, include_input=False)
@@ -243,7 +243,7 @@ def _check_form(value: Any, limits: Limits) -> None:
 
 
 def read_cases_of(items: Sequence[Any], limits: Limits) -> list[Case]:
-    """Read the cases in the JSON objects of a request, and check each case against the limits.
+    """Read cases from the JSON objects of a request, and check each case against the limits.
 
     Raises:
         WireError: An object is not a case.
@@ -281,7 +281,7 @@ def read_cases_of(items: Sequence[Any], limits: Limits) -> list[Case]:
 
 
 def _renaming(item: Mapping[str, Any]) -> str | None:
-    """Return which fields to rename in a row of a known tool; None for any other object."""
+    """Say which fields to rename if an object is a row of a known tool. Return None for any other object."""
     try:
         columns, layout = Columns().resolve(item)
     except InputError:
@@ -292,7 +292,7 @@ def _renaming(item: Mapping[str, Any]) -> str | None:
 
 
 def read_results_of(items: Sequence[Any], limits: Limits) -> list[Checked]:
-    """Read the results of checks in the JSON objects of a request. It raises the same errors as `read_cases_of`."""
+    """Read the results of checks from the JSON objects of a request. The errors are the same as for `read_cases_of`."""
     if len(items) > limits.cases:
         raise Refused(413, f"{len(items)} results", hint=f"at most {limits.cases} in a request")
     results = []
@@ -313,7 +313,7 @@ def check_size(case: Case, limits: Limits, where: str = "the case") -> None:
     """Check that `case` exceeds no limit.
 
     Raises:
-        Refused: It exceeds a limit (413).
+        Refused: The case has too many sources or too many characters (413).
     """
     if len(case.sources) > limits.sources:
         raise Refused(413, f"{where} has {len(case.sources)} sources", hint=f"at most {limits.sources}")
@@ -323,7 +323,7 @@ def check_size(case: Case, limits: Limits, where: str = "the case") -> None:
 
 
 def refuse_addresses(sources: Sequence[Source], where: str) -> None:
-    """Check that no source is an address, because sources are never fetched.
+    """Check that no source is a web address, because sources are never fetched.
 
     Raises:
         InputError: A source is an address.

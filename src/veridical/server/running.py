@@ -32,8 +32,8 @@ class TimedProtocol(H11Protocol):
     """uvicorn's protocol, with time limits for clients that are slow to send a request or to read the response.
 
     Clients that are too slow are disconnected. The number of connections is limited, both in total and per address.
-    When a limit is reached, a new connection replaces an idle one. If no connection is idle, requests on the new
-    connection are answered with the status 503.
+    At the limit, a new connection replaces an idle connection. If no connection is idle, requests on the new connection
+    are answered with the status 503.
     """
 
     limits = Limits()
@@ -75,7 +75,7 @@ class TimedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Watch whether the client reads the buffered data. Nothing else does this after the response has ended.
+        """Watch whether the client reads the buffered data, because nothing else does so after the response has ended.
 
         If all clients together leave more than `limits.memory_bytes` unread, the largest answer is dropped.
         """
@@ -104,7 +104,7 @@ class TimedProtocol(H11Protocol):
         self._reader_timer = self.loop.call_later(self.limits.body_timeout, check)
 
     def _watch(self) -> None:
-        """Run the time limit while a request is incomplete and no answer is being sent."""
+        """Let the time limit run as long as a request is incomplete and no answer is being sent."""
         if self.cycle is not None and not self.cycle.response_complete:
             self._stop_waiting()
         elif self.cycle is not None and self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]:
@@ -127,8 +127,9 @@ class UvicornServer(uvicorn.Server):
 
     Attributes:
         frozen_after: If the event loop is stuck for this many seconds, the process is ended, with a traceback of each
-            thread on standard error. None means never. Some code, such as `re`, holds the interpreter's lock and stops
-            all Python threads. Then no request ends, no signal is handled, and only a new process helps.
+            thread on standard error. None means never. This is needed because some code, such as `re`, holds the
+            interpreter's lock and so stops all Python threads. No request ends then and no signal is handled, so only a
+            new process helps.
     """
 
     frozen_after: float | None = None
@@ -139,7 +140,10 @@ class UvicornServer(uvicorn.Server):
         self._set_aside = False
 
     async def on_tick(self, counter: int) -> bool:
-        """Restart the timer that ends a frozen process, once a second, and set aside what startup has made."""
+        """Once a second, restart the timer that ends a frozen process.
+
+        After startup, also exempt all objects that startup has created from garbage collection.
+        """
         if not self._set_aside and not self.config.app.state.service.loading:  # type: ignore[union-attr]
             # a full collection would look at each object of each library again, and nothing else runs meanwhile
             gc.collect()
@@ -156,7 +160,7 @@ class UvicornServer(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Shut down at a signal, without raising it again afterwards as uvicorn would."""
+        """Shut down at a signal, and do not raise the signal again afterwards, as uvicorn would."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -168,7 +172,7 @@ class UvicornServer(uvicorn.Server):
                 signal.signal(number, handler)
 
     async def startup(self, sockets: object = None) -> None:
-        """Bind to the address, then report it."""
+        """Bind to the address, then report the address."""
         await super().startup(sockets)  # type: ignore[arg-type]
         if self.started:
             host, port = self.servers[0].sockets[0].getsockname()[:2]
@@ -182,7 +186,7 @@ def make_server(settings: ServerSettings, *, host: str, port: int, on_start: Cal
         settings: The settings of the service.
         host: The address to bind to.
         port: The port to bind to. 0 takes any free port.
-        on_start: A function that receives the URL as soon as the server accepts requests.
+        on_start: Called with the URL as soon as the server accepts requests.
     """
     limits = settings.limits
     protocol: type[asyncio.Protocol] = type("Protocol", (TimedProtocol,), {"limits": limits})

@@ -1,4 +1,4 @@
-"""Convert salience maps to JSON: for each word of a response, the source words that it depends on most."""
+"""Convert salience maps to JSON. A map shows how strongly each source word influences each word of a response."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _STRONGEST = 5  # source words per word of the response
 
 
 def map_documents(maps: Sequence[SalienceMap | None]) -> list[dict[str, Any] | None]:
-    """Convert salience maps to JSON. Each word of the response has its attribution and its strongest source words."""
+    """Convert salience maps to JSON. Each word of the response has its attribution and its strongest source words.
+
+    None stays None.
+    """
     return [None if salience is None else {"words": _words(salience)} for salience in maps]
 
 

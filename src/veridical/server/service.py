@@ -60,7 +60,7 @@ class Service:
 
     @property
     def unready(self) -> dict[str, str]:
-        """The detectors that cannot be used at present, each with the reason."""
+        """Which detectors cannot be used at present, and why."""
         problems = {name: batcher.problem for name, batcher in self.batchers.items() if batcher.problem}
         for name, loading in self._loading.items():
             if not loading.done():
@@ -78,7 +78,7 @@ class Service:
     async def start(self) -> None:
         """Start the detectors, and load each of them with a first case.
 
-        Detectors that would pay for a chat model are not loaded.
+        Detectors that need a chat model are not loaded, because calls may cost money.
         """
         for name, batcher in self.batchers.items():
             batcher.start()
@@ -96,7 +96,7 @@ class Service:
         self._loading[name] = asyncio.ensure_future(self.batchers[name].load(_WARM_UP))
 
     def _failure(self, name: str) -> BaseException | None:
-        """Return why a detector could not be loaded; None while it is loading, or if it has judged something."""
+        """Return why a detector could not be loaded. Return None while it loads, and once it has judged something."""
         loading = self._loading[name]
         if not loading.done() or loading.cancelled():
             return None
@@ -114,7 +114,7 @@ class Service:
         await asyncio.gather(*self._loading.values(), return_exceptions=True)
 
     def batcher(self, spec: str | None = None) -> Batcher:
-        """Return the detector that a request names, or the first detector if it names none.
+        """Find the detector that a request names. If the request names none, return the first detector.
 
         A request cannot add a detector, because a spec may name a file on this machine, or a server and its key.
 
@@ -153,7 +153,7 @@ class Service:
         return results
 
     async def with_causes(self, results: Sequence[Checked]) -> list[Checked]:
-        """Add the cause to each result.
+        """Add to each result why the case failed.
 
         Raises:
             InputError: This server has no detector that can find causes.
@@ -165,10 +165,10 @@ class Service:
         return await batcher.call(lambda _: list(with_causes(results, detector=reader)))
 
     def batchers_of(self, specs: str | Sequence[str] | None) -> list[Batcher]:
-        """Return the detectors that a request names, or only the first detector if it names none.
+        """Find the detectors that a request names. If `specs` is None, return only the first detector.
 
         Raises:
-            InputError: A detector is named twice.
+            InputError: A detector is named twice, or `specs` is an empty list.
         """
         batchers = [self.batcher(spec) for spec in ([specs] if specs is None or isinstance(specs, str) else specs)]
         if not batchers:
@@ -179,7 +179,7 @@ class Service:
         return batchers
 
     async def report(self, request: ReportRequest) -> str:
-        """Return the HTML page of the cases of `request`, or of its results."""
+        """Render an HTML page of the results in `request`. If there are none, check the cases in `request` first."""
         if request.results:
             return await in_thread(lambda: render_html(request.results, title=request.title, heat=request.heat))
         results = await self.check_cases(request.cases, request)
@@ -190,8 +190,8 @@ class Service:
         """Revise cases as a request says. The texts are judged in batches that are shared with other requests.
 
         Raises:
-            Refused: `limits.revisions` requests are already being revised (429), the time limit `limits.timeout` is
-                exceeded (504), or the server shuts down (503).
+            Refused: `limits.revisions` requests are already being revised (429), revising takes longer than
+                `limits.timeout` (504), or the server shuts down (503).
         """
         limits = self.settings.limits
         detector = _Shared(self.batcher(how.detector), asyncio.get_running_loop())
@@ -224,7 +224,7 @@ class Service:
 
 
 class _Shared:
-    """A detector for a thread outside the event loop; it judges through the queue that all requests share."""
+    """A detector for threads outside the event loop. It judges through the queue that all requests share."""
 
     def __init__(self, batcher: Batcher, loop: asyncio.AbstractEventLoop) -> None:
         self.detector = batcher.detector
@@ -246,6 +246,6 @@ class _Shared:
         return answers
 
     def stop(self) -> None:
-        """Cancel the pending judgements; the thread that waits for them gets `CancelledError`."""
+        """Cancel the pending judgements. The thread that waits for them gets a `CancelledError`."""
         if self._pending is not None:
             self._pending.cancel()

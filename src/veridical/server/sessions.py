@@ -1,7 +1,7 @@
 """Judge a response while it arrives.
 
-A detector that supports streaming judges it word by word. Any other detector is called after each sentence, and judges
-the last part of the response so far.
+A detector that supports streaming judges the response word by word. Any other detector is called after each sentence,
+and judges the end of the response so far.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class StreamedJudgement:
 
 
 class Session(Protocol):
-    """One response, judged by one detector while it arrives."""
+    """Judges one response with one detector, while the response arrives."""
 
     judged_to: int
-    """The number of characters, from the start, that are judged."""
+    """How many characters, from the start of the response, are judged."""
 
     async def feed(self, text: str, *, final: bool = False) -> StreamedJudgement | None:
         """Append `text`, and return the new judgement, or None if there is none yet.
@@ -51,7 +51,7 @@ class Session(Protocol):
 
 
 async def open_session(batcher: Batcher, case: Case, threshold: float | Mapping[str, float] | None) -> Session:
-    """Open a session of the batcher's detector for a new response to `case`. The `response` of the case is ignored."""
+    """Open a session in which the batcher's detector judges a new response. The `response` of `case` is ignored."""
     case = replace(case, response="")
     if isinstance(batcher.detector, Streaming):
         session = await batcher.call(lambda detector: (detector.stream(case), thresholds_in_force(detector, threshold)))
@@ -87,10 +87,10 @@ class _Online:
 
 
 class _BySentence:
-    """A session that judges the end of the response so far whenever a sentence has ended, and returns the new part.
+    """A session for detectors that cannot stream. Whenever a sentence has ended, it judges the end of the response.
 
-    New sentences are judged together with at most `_CONTEXT` characters before them, so that the work grows with the
-    length of the response.
+    New sentences are judged together with at most `_CONTEXT` characters before them, so that the work grows only in
+    proportion to the length of the response.
     """
 
     def __init__(self, batcher: Batcher, detector: Any, case: Case, thresholds: Thresholds) -> None:
@@ -128,7 +128,7 @@ class _BySentence:
         return judged
 
     async def _judged(self, text: str, known: int) -> StreamedJudgement:
-        """Judge `text`, and return the part of the judgement that concerns the text after `known` characters."""
+        """Judge `text`, and return the part of the judgement about the text after the first `known` characters."""
         case = replace(self._case, response=text)
         ((judgement, _),) = await self._batcher.judge([case], self._detector)
         decision = decide(case, judgement, self._thresholds)
@@ -157,6 +157,6 @@ class _BySentence:
 
 
 def _shifted(verdict: Verdict, by: int) -> Verdict:
-    """Return `verdict` with its spans of the response moved by so many characters."""
+    """Copy a verdict, and move its spans of the response by so many characters."""
     claim = verdict.claim and replace(verdict.claim, spans=tuple(span.shift(by) for span in verdict.claim.spans))
     return replace(verdict, span=verdict.span.shift(by), claim=claim)

@@ -41,41 +41,38 @@ class Limits:
     """Sets the limits on size, time and load. A request that exceeds a limit is refused, never cut.
 
     Attributes:
-        body_bytes: The size of the largest JSON body, in bytes.
-        document_bytes: The size of the largest uploaded document, in bytes. Its text may have `characters` characters.
-        cases: The largest number of cases in one request.
-        sources: The largest number of sources in one case.
-        characters: The largest number of characters in one case: response, sources, question, history and prompt
-            together.
-        memory_bytes: The most bytes that the bodies of all requests in progress may take. If a request needs more, it
-            is refused with 429. A single client (identified by its key, or by its address) may use three quarters of
-            them. Unread parts of answers may take as much. If they take more, the largest answer is dropped.
-        documents: The largest number of uploaded documents that are read at the same time, each in a process of its
-            own.
-        document_memory: The most bytes of memory for such a process, if the operating system can limit them.
-        depth: The deepest nesting of JSON.
-        values: The largest number of values in JSON: texts, numbers, lists and objects. A value can take 100 times as
-            much memory as its text.
-        queue: The largest number of cases that wait for one detector. If a request does not fit, it is refused with
-            429.
-        batch_cases: The largest number of cases in one batch.
-        batch_characters: The largest number of characters in one batch, unless a single case has more.
-        batch_wait: The time that a batch waits for more cases, in seconds.
-        wait: The longest expected wait in seconds, estimated from the recent speed. A request that would wait longer is
-            refused with 429.
-        timeout: The most seconds that a detector, a revision or the reading of a document may take for one request.
-        body_timeout: The most seconds until a request must have arrived, both head and body. It is also the longest
-            pause of a client that reads a response.
-        idle: The seconds that a connection without a request stays open, unless a new connection needs its place.
+        body_bytes: How many bytes a JSON body may have.
+        document_bytes: How many bytes an uploaded document may have. Its text may have `characters` characters.
+        cases: How many cases a request may have.
+        sources: How many sources a case may have.
+        characters: How many characters a case may have in response, sources, question, history and prompt together.
+        memory_bytes: How many bytes the bodies of all requests in progress may take together. If a request needs more,
+            it is refused with 429. A single client (identified by its key, or by its address) may use three quarters.
+            The unread parts of all answers may take as many bytes again. If they take more, the largest answer is
+            dropped.
+        documents: How many uploaded documents are read at the same time, each in a process of its own.
+        document_memory: How many bytes of memory such a process may use, if the operating system can limit them.
+        depth: How deeply JSON may be nested.
+        values: How many values JSON may have: texts, numbers, lists and objects. A value can take 100 times as much
+            memory as its text.
+        queue: How many cases may wait for one detector. If a request does not fit, it is refused with 429.
+        batch_cases: How many cases a batch may have.
+        batch_characters: How many characters a batch may have, unless a single case has more.
+        batch_wait: How many seconds a batch waits for more cases.
+        wait: How many seconds a request may be expected to wait, judged by the recent speed. If the wait would be
+            longer, the request is refused with 429.
+        timeout: How many seconds a detector, a revision or the reading of a document may take for one request.
+        body_timeout: How many seconds a request may take to arrive, head and body together. A client that reads a
+            response may pause for as long.
+        idle: How many seconds a connection without a request stays open, unless a new connection needs its place.
             Clients and load balancers keep connections open for 5 to 60 seconds. Set a longer time than theirs, because
-            a request that was just sent is lost if the server closes first.
-        stream_timeout: The most seconds of a streamed response, from its beginning to its end. Any other request ends
-            `body_timeout` seconds later, whatever it waits for.
-        revisions: The largest number of requests to revise at the same time.
-        connections: The largest number of connections at the same time. Any further connection is answered with 503.
-        client_connections: The largest number of connections from one address. Clients behind a reverse proxy share its
-            address.
-        grace: The seconds that a shutdown waits for accepted requests.
+            if the server closes first, a request that was just sent is lost.
+        stream_timeout: How many seconds a streamed response may take from beginning to end. Any other request ends
+            at most `body_timeout` seconds later, whatever it waits for.
+        revisions: How many requests may be revised at the same time.
+        connections: How many connections there may be at the same time. Further connections are answered with 503.
+        client_connections: How many connections one address may have. Clients behind a reverse proxy share its address.
+        grace: How many seconds a shutdown waits for accepted requests.
     """
 
     body_bytes: int = 8 * 1024 * 1024
@@ -128,12 +125,13 @@ class ProxySettings:
             flagged reply, and "revise" replaces a flagged reply by its revision.
         detector: The spec of the detector to ask. Default: the server's first detector.
         source_roles: The roles whose messages are sources as a whole, besides "tool" and "function".
-        context_markers: Markers of the form "BEFORE...AFTER" for a context in messages of system and user, besides
-            known prompts.
+        context_markers: What stands before and after a context in messages of system and user, each as
+            "BEFORE...AFTER". Well-known prompts are recognised without a marker.
         blocks: Whether to withhold a reply that could not be checked. Default: only if the action is "block".
-        key_env: The environment variable that holds the key of the chat server. Default: the client's key is forwarded.
-        reply_bytes: The size of the largest reply that is accepted, in bytes.
-        timeout: The most seconds until the chat server must have answered.
+        key_env: The environment variable that contains the key of the chat server. Default: the client's key is
+            forwarded.
+        reply_bytes: How many bytes a reply of the chat server may have.
+        timeout: How many seconds the chat server may take to answer.
 
     Raises:
         InputError: The action is unknown, there are no roles, or a marker has no beginning.
@@ -158,7 +156,7 @@ class ProxySettings:
 
     @property
     def markers(self) -> list[Marker]:
-        """The `context_markers`, after parsing them."""
+        """The parsed `context_markers`."""
         return [read_marker(text) for text in self.context_markers]
 
     @property
@@ -174,8 +172,8 @@ class HistorySettings:
     Attributes:
         place: The path of an SQLite file, or the URL of a PostgreSQL database.
         proxy: Whether to also keep the replies that pass through the proxy.
-        days: The age in days after which runs are deleted. None to keep them.
-        cases: The number of cases to keep. If there are more, the oldest are deleted. None to keep all.
+        days: After how many days to delete runs. None to keep them.
+        cases: How many cases to keep. If there are more, the oldest are deleted. None to keep all.
 
     Raises:
         InputError: A limit is not above 0.
@@ -203,11 +201,11 @@ class ServerSettings:
         connection: How detectors reach their chat model.
         keys: The API keys that clients must have. If empty, no key is needed.
         cors: The origins whose pages may use the service from a browser. "*" allows all origins.
-        hosts: The allowed values of the `Host` header, without a port. If empty, any value is allowed. Without keys, on
-            a loopback address, allow only the loopback names, because otherwise pages of other sites could reach the
-            service (DNS rebinding).
+        hosts: The allowed values of the `Host` header, without a port. If empty, any value is allowed. On a loopback
+            address without keys, allow only the loopback names. Otherwise, pages of other sites could reach the service
+            (DNS rebinding).
         proxy: The settings of the proxy to a chat server whose replies are checked. None for no proxy.
-        history: Where checks are kept. None if nothing is kept.
+        history: Where to keep checks. None to keep nothing.
         reviser: The default reviser (`veridical.workflows.revise.named`). Default: "factored" if the connection has a
             model, and "delete" otherwise.
         log_text: Whether the log contains the texts of requests.
@@ -242,7 +240,7 @@ class ServerSettings:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether `host` can be reached only from this machine.
+    """Tell whether `host` can be reached only from this machine.
 
     >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0")
     (True, True, False)

@@ -1,10 +1,10 @@
 """Serve `POST /v1/stream`: JSON Lines in, server-sent events out, while the response is still being written.
 
-The first line is the request. Its case contains the first part of the response, or no response. Each further line is
-`{"text": …}`, and the end of the body is the end of the response.
+The first line is the request, whose case contains the first part of the response, or no response. Each further line is
+`{"text": …}` with the next part. The end of the body is the end of the response.
 
 The events are `start`, then `verdicts` for each newly judged part, and at last `result`, for which the whole response
-is judged at once. If something fails, the last event is `error`.
+is judged once more, in one piece. If something fails, the last event is `error`.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ LINES = ("application/x-ndjson", "application/jsonl", "application/jsonlines")
 
 
 class EventStream(Response):
-    """Sends server-sent events as they come. `close` is called at the end, even if the client leaves.
+    """Sends server-sent events as they come. At the end, `close` is called, even if the client has left.
 
-    Unlike Starlette's streaming response, it does not read the request.
+    Unlike Starlette's streaming response, this response does not read the request.
     """
 
     media_type = "text/event-stream"
@@ -71,13 +71,13 @@ class EventStream(Response):
 
 
 def event(name: str, data: str) -> bytes:
-    """Return a server-sent event. `data` is JSON without line breaks."""
+    """Write a server-sent event as bytes. `data` must be JSON without line breaks."""
     return f"event: {name}\ndata: {data}\n\n".encode()
 
 
 @dataclass
 class Stream:
-    """A response that arrives in parts, and the service that judges it."""
+    """A response that arrives in parts, and the service that judges the parts."""
 
     service: Service
     wanted: StreamRequest
@@ -131,7 +131,7 @@ class Stream:
 
 
 async def open_stream(request: Request, service: Service, keep: Keep | None = None) -> Stream:
-    """Read the first line of a request, and return its stream. It raises the same errors as a request to check."""
+    """Read the first line of a request, and open the stream. The errors are the same as for a request to check."""
     limits = service.settings.limits
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     further_lines: AsyncIterator[bytes] | None = None
@@ -171,7 +171,7 @@ async def open_stream(request: Request, service: Service, keep: Keep | None = No
 
 
 async def _lines(request: Request, service: Service) -> AsyncIterator[bytes]:
-    """Yield the lines of a body as they arrive, without blank lines."""
+    """Yield the lines of a body as they arrive. Blank lines are left out."""
     limits = service.settings.limits
     too_large = Refused(413, f"the body is larger than {limits.body_bytes:,} bytes")
     chunks = request.stream()

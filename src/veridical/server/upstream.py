@@ -1,7 +1,7 @@
 """Connect the proxy to the chat server behind it.
 
-Everything that this server sends is treated as hostile input. Its size, its time and its form are limited, and the
-operator's key is masked in it.
+Everything that the chat server sends is treated as hostile input. Size, time and form are limited, and if the answer
+contains the operator's key, the key is masked.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _SECONDS = re.compile(r"\d{1,5}(\.\d{1,3})?", re.ASCII)
 
 
 class Upstream:
-    """Sends requests to the chat server in the settings. Start and close it in the event loop that uses it.
+    """Sends requests to the chat server in the settings. Call `start` and `close` in the event loop that sends them.
 
-    If the URL is bad or the key is missing, it raises the errors of `llm.endpoint.resolve_server`.
+    If the URL is bad or the key is missing, the errors of `llm.endpoint.resolve_server` are raised.
     """
 
     def __init__(self, settings: ProxySettings) -> None:
@@ -63,11 +63,11 @@ class Upstream:
     ) -> tuple[int, dict[str, Any], dict[str, str]]:
         """Send a JSON document to the chat server, or a GET request if the document is None.
 
-        If the server answers with an error, its status is kept, and its message too, in whatever form the server gives
-        it.
+        If the server answers with an error, the status and the message of the error are kept, in whatever form the
+        server gives the message.
 
         Returns:
-            The status, the JSON object, and the headers to forward of the HTTP response.
+            The status and the JSON object of the HTTP response, and those of its headers that are to be forwarded.
 
         Raises:
             Refused: The HTTP response is missing, too large, or not a JSON object (502), or it is late (504).
@@ -80,8 +80,8 @@ class Upstream:
     ) -> httpx.Response | tuple[int, dict[str, Any], dict[str, str]]:
         """Send a JSON document and open the HTTP response, so that you can read it with `chunks`.
 
-        If the server answers with an error, the error is returned as in `send`. The caller has to close the HTTP
-        response. The exceptions are the same as for `send`.
+        You have to close the response. If the server answers with an error, the error is returned as in `send`. The
+        exceptions are the same as for `send`.
         """
         async with self._in_time():
             response = await self._request(path, document, headers)
@@ -95,7 +95,7 @@ class Upstream:
     async def chunks(self, response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
         """Yield the JSON objects of the server-sent events up to the end mark.
 
-        If there is no end mark, the stream is complete when every choice has its `finish_reason`.
+        Without an end mark, the stream counts as complete if every choice has its `finish_reason`.
 
         Raises:
             Refused: The stream contains anything else, or is not complete.
@@ -126,7 +126,7 @@ class Upstream:
     async def _request(
         self, path: str, document: Mapping[str, Any] | None, headers: Mapping[str, str]
     ) -> httpx.Response:
-        """Send a request and return the answer, whose body is not read yet."""
+        """Send a request, and return the HTTP response before its body is read."""
         assert self._client is not None
         request_headers = {"accept-encoding": "identity", "user-agent": "veridical", **headers}
         if self._server.key is not None:
@@ -163,7 +163,7 @@ class Upstream:
 
 
 async def _with_line_feeds(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield `chunks` with a line feed for each end of a line, which may also be CR LF or CR."""
+    """Yield `chunks` with line feeds in place of other line ends (CR LF or CR)."""
     after_return = False
     async for chunk in chunks:
         if chunk:
@@ -173,7 +173,7 @@ async def _with_line_feeds(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]
 
 
 async def _events(event_lines: AsyncIterator[bytes]) -> AsyncIterator[tuple[bytes, bytes]]:
-    """Yield the name and the data of each server-sent event, whose data may come in several lines."""
+    """Yield the name and the data of each server-sent event. The data may come in several lines."""
     name, data = b"", list[bytes]()
     async for line in event_lines:
         field, _, value = line.partition(b":")
@@ -190,7 +190,10 @@ async def _events(event_lines: AsyncIterator[bytes]) -> AsyncIterator[tuple[byte
 
 
 def _object_in(text: bytes, server: Endpoint, what: str) -> dict[str, Any]:
-    """Return the JSON object in `text`, the server's key masked; raise `Refused` (502) if `what` is not one."""
+    """Parse the JSON object in `text`, and mask the server's key in it. If it is not one, raise `Refused` (502).
+
+    `what` begins the message of the error.
+    """
     if most_values(text) > Limits().values:
         raise _bad(f"more than {Limits().values:,} values")
     try:
@@ -206,9 +209,9 @@ def _answer_in(body: bytes, status: int, server: Endpoint) -> dict[str, Any]:
 
 
 def _error_in(body: bytes, status: int, server: Endpoint) -> dict[str, Any]:
-    """Return an error in the form of OpenAI's API, whatever form the chat server gives it; its texts are safe to show.
+    """Convert an error of the chat server, in whatever form, to the form of OpenAI's API. Its texts are safe to show.
 
-    Without JSON, it has a general message; from status 500 on, raise `Refused` (502).
+    If the error is not JSON, it gets a general message, or if the status is 500 or more, raise `Refused` (502).
     """
     try:
         answer = _answer_in(b'{"error": %b}' % body, status, server)["error"]
@@ -243,7 +246,7 @@ def _translated() -> Iterator[None]:
 
 
 def choices_of(answer: Mapping[str, Any], field: str) -> list[dict[str, Any]]:
-    """Return the choices of a reply (`field` "message") or of a chunk ("delta").
+    """Read the choices of a reply (`field` "message") or of a chunk of a reply ("delta").
 
     Raises:
         Refused: The choices are malformed (502).
@@ -268,7 +271,7 @@ def choices_of(answer: Mapping[str, Any], field: str) -> list[dict[str, Any]]:
 
 
 def text_of(content: str | list[dict[str, Any]] | None) -> str | None:
-    """Return the text of a message's content, which may be a list of parts.
+    """Join the text of a message's content, which may be a list of parts.
 
     >>> text_of([{"type": "text", "text": "It is "}, {"type": "reference"}, {"type": "text", "text": "red."}])
     'It is red.'

@@ -1,8 +1,8 @@
 """Fit thresholds and calibrations of any detector on the validation part of labelled data.
 
-The result is a folder for the detector `calibrated`. Its validation figures are cross-fitted, so each document is
-scored by a fit on the other documents. They show what you gain by fitting. To measure the detector itself, use other
-documents (`veridical bench --fit none`).
+A calibration is a curve from scores to probabilities. The result is a folder for the detector `calibrated`. Its
+validation figures show what you gain by fitting, and are cross-fitted: each document is scored by a fit on the other
+documents. To measure the detector itself, use other documents (`veridical bench --fit none`).
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ _DECISION_METRICS = ("f1", "precision", "recall", "balanced_accuracy")
 
 @dataclass(frozen=True, slots=True)
 class CalibrationOptions:
-    """The options for fitting thresholds and calibrations.
+    """How to fit thresholds and calibrations.
 
     Attributes:
-        criterion: The criterion for choosing thresholds: "f1", "balanced_accuracy", "means" (halfway between the mean
-            scores of both classes) or "precision@P".
-        calibration: The method: "isotonic", "platt", "none" or "auto". "auto" takes Platt's curve for fewer than 1000
-            items, and isotonic regression otherwise.
+        criterion: What the threshold is chosen for: "f1", "balanced_accuracy", "means" (halfway between the mean scores
+            of both classes) or "precision@P".
+        calibration: How scores become probabilities: "isotonic", "platt", "none" or "auto". "auto" fits Platt's curve
+            to fewer than 1000 items, and uses isotonic regression for 1000 or more.
         levels: The levels to fit, out of "response", "span" and "coverage". Default: all levels that the data set
             labels and the detector scores.
-        all_data: Whether to fit on all examples instead of only the validation part of the split by document.
+        all_data: Fit on all examples. Otherwise, examples are split by document, and only the validation part is used.
         seed: The random seed of the split, the folds and the bootstrap.
-        resamples: The number of bootstrap samples for the intervals.
+        resamples: How many bootstrap samples to draw for the intervals.
     """
 
     criterion: str = "f1"
@@ -73,7 +73,7 @@ class CalibrationOptions:
                 raise UnknownNameError("level", level, [each.value for each in Level])
 
     def levels_for(self, detector: Detector) -> list[Level]:
-        """Return the levels to fit for `detector`, in the order of `Level`. Coverage includes sources.
+        """List the levels to fit for `detector`, in the order of `Level`. Coverage includes sources.
 
         Raises:
             InputError: `levels` contains a level that the detector does not score.
@@ -110,14 +110,13 @@ def fit_thresholds(
     """Fit thresholds and calibrations for a detector, and save them if a folder is given.
 
     Args:
-        detector: The detector whose scores are fitted.
-        examples: The labelled data. Without `options.all_data`, only its validation part is used.
-        options: The options for fitting.
-        spec: The spec of the detector to write into the artifact. Default: the detector's name.
-        out: The folder to write.
-        data: The name of the data to write into the artifact.
-        progress: A function that receives the detector's name, the number of cases judged so far, and the number of all
-            cases.
+        detector: The detector to fit.
+        examples: The labelled data. Without `options.all_data`, only the validation part is used.
+        options: How to fit.
+        spec: The spec of the detector to write to the folder. Default: the detector's name.
+        out: The folder to save to. Default: nothing is saved.
+        data: The name of the data to write to the folder.
+        progress: Called with the detector's name, the number of cases judged so far, and the number of all cases.
 
     Raises:
         InputError: There are too few documents, all labels of a level are of one class, scores do not rise with the
@@ -172,7 +171,7 @@ def _labelled_scores(
     options: CalibrationOptions,
     progress: Callable[[str, int, int], None],
 ) -> list[_Sample]:
-    """Judge `examples`; return a sample for each level that is to be fitted and that they label."""
+    """Judge the examples, and collect the labelled scores of each level that is to be fitted and has labels."""
     judgements: list[Judgement] = []
     for start in range(0, len(examples), _BATCH):
         progress(detector.name, start, len(examples))
@@ -200,7 +199,7 @@ def _labelled_scores(
 
 
 def _fit(sample: _Sample, options: CalibrationOptions) -> Scale:
-    """Fit a scale on all items of a level; raise `InputError`, naming the level, if that is impossible."""
+    """Fit a scale on all items of a level. If this is impossible, raise an `InputError` that names the level."""
     try:
         return fit_scale(sample.labels, sample.scores, options)
     except UndefinedMetricError as error:
@@ -215,8 +214,8 @@ def fit_scale(labels: np.ndarray, scores: Floats, options: CalibrationOptions, *
 
     Args:
         labels: Whether each item is hallucinated. *Shape:* (items,)
-        scores: The scores or logits, where higher is worse. *Shape:* (items,)
-        options: The options for fitting. Only `criterion` and `calibration` matter here.
+        scores: The scores or logits. Higher is worse. *Shape:* (items,)
+        options: How to fit. Only `criterion` and `calibration` matter here.
         must_rise: Whether to refuse scores that do not rise with the labels.
 
     Raises:
@@ -242,7 +241,7 @@ def fit_scale(labels: np.ndarray, scores: Floats, options: CalibrationOptions, *
 
 
 def _figures(sample: _Sample, scale: Scale, options: CalibrationOptions) -> dict[str, Any]:
-    """Measure the raw scores and the cross-fitted ones; each figure has a 95 % interval."""
+    """Measure the raw scores and the cross-fitted scores. Each figure has a 95 % interval."""
     raw = np.column_stack([sample.labels, sample.scores, sample.scores >= DEFAULT_THRESHOLD])
     cross_fitted = _cross_fitted(sample, options)
     flagged = np.array(scale.apply(sample.scores.tolist())) >= scale.threshold
@@ -260,7 +259,10 @@ def _figures(sample: _Sample, scale: Scale, options: CalibrationOptions) -> dict
 
 
 def _cross_fitted(sample: _Sample, options: CalibrationOptions) -> Floats | None:
-    """Return (label, score, decision) of each item, from fits on the other folds of documents; None if impossible."""
+    """Score each item by a fit on the other folds of documents. Return None if this is impossible.
+
+    The columns of the result are label, score and decision. *Shape:* (items, 3)
+    """
     try:
         folds = folds_of(sample.documents, options.seed)
     except UndefinedMetricError:
@@ -278,7 +280,7 @@ def _cross_fitted(sample: _Sample, options: CalibrationOptions) -> Floats | None
 
 
 def folds_of(documents: np.ndarray, seed: int) -> np.ndarray:
-    """Return the fold of each item, from 0 to 4. All items of a document are in one fold. *Shape:* (items,)
+    """Assign each item to a fold, from 0 to 4, at random. All items of a document get the same fold. *Shape:* (items,)
 
     Raises:
         UndefinedMetricError: There are fewer documents than folds.
@@ -293,7 +295,7 @@ def folds_of(documents: np.ndarray, seed: int) -> np.ndarray:
 
 
 def _measured(table: Floats, sample: _Sample, options: CalibrationOptions) -> dict[str, dict[str, Any]]:
-    """Measure each metric over (label, score, decision) rows; return the fields of `Measured`, rounded to 6 places."""
+    """Measure each metric on rows of (label, score, decision). Return the fields of `Measured`, rounded to 6 places."""
     documents = sample.documents.tolist()
     figures = {}
     for name in (*_SCORE_METRICS, *_DECISION_METRICS):

@@ -37,7 +37,7 @@ DEFAULT_DETECTOR = "default"
 BATCH = 64
 
 Maps = tuple["SalienceMap | None", ...]
-"""The salience maps of a case's judgements; None for a detector that makes none."""
+"""The salience map of each judgement of a case, or None if the detector makes no maps."""
 
 
 @takes_detector
@@ -54,7 +54,7 @@ def check(
     explain: bool = False,
     causes: bool = False,
 ) -> Checked:
-    """Find the unsupported parts of a response, and the source passages that it should cover but leaves out.
+    """Find the unsupported parts of a response, and the source passages that the response should cover but leaves out.
 
     Args:
         response: The text to check, exactly as it was generated. If it is empty or None, the outcome is "unjudged".
@@ -63,23 +63,22 @@ def check(
             document. If all sources are empty, a detector that needs sources gives the outcome "unjudged".
         question: The question that the response answers.
         must_cover: Further sources, which the response has to cover.
-        perspectives: Further sources that the response has to cover, as a dict from the name of a perspective to its
-            sources.
+        perspectives: Further sources, which the response has to cover, grouped by point of view: a dict from the name
+            of a perspective to its sources.
         detector: A detector, or several detectors. Each can be a spec such as "overlap" or "verify:overlap", or an
             object with `name` and `judge`. Default: the detector that comes with the package
             (docs/detectors/default.md).
-        threshold: The lowest score that is flagged, in [0, 1]. Pass one number for all levels, or a dict with a number
-            for "response", "span", "coverage" or "source". Default: the detector's own thresholds, or 0.5.
+        threshold: The score in [0, 1] from which a finding is flagged. Pass one number for all levels, or a dict with a
+            number for "response", "span", "coverage" or "source". Default: the detector's own thresholds, or 0.5.
         flag_over: A number in [0, 1). If you set it, the outcome is "flagged" only if a response-level score is above
             this number.
-        explain: Whether to add to each flagged finding the closest passages of the sources, and what these passages say
-            instead (`veridical.detectors.explanation`).
-        causes: Whether to add the cause of the failure if the case failed (`veridical.workflows.causes`). This needs
-            the detector that comes with the package.
+        explain: Add to each flagged finding the closest passages of the sources, and what these passages say instead
+            (`veridical.detectors.explanation`).
+        causes: If the case failed, add why (`veridical.workflows.causes`). This needs the detector that comes with the
+            package.
 
     Returns:
-        The judgements, a decision on each judgement, and the outcome. Its `flagged` and `omitted` are the flagged
-        spans.
+        The judgements, a decision on each judgement, and the outcome. `flagged` and `omitted` are the flagged spans.
 
     Raises:
         InputError: A detector is unknown, a threshold is out of range, or a source has an unsupported type.
@@ -95,7 +94,7 @@ def check(
 
 @wraps(check, assigned=())
 async def acheck(*args: Any, **kwargs: Any) -> Checked:
-    """Check a response in the same way as `check`, but in a thread, so that other tasks of the event loop can go on."""
+    """Check a response as `check` does, but in a thread, so that the event loop can run other tasks meanwhile."""
     import asyncio
 
     return await asyncio.to_thread(check, *args, **kwargs)
@@ -121,8 +120,7 @@ def check_conversation(
         messages: The conversation, as message objects or dictionaries of OpenAI, Anthropic, Gemini, LangChain,
             LlamaIndex or the AI SDK, or as pairs of role and text.
         sources: The passages that every turn may rest on, as in `check`.
-        system: The part of the system message that is a source: "none", "all", or the name of a tag that encloses this
-            part.
+        system: How much of the system message is a source: "none", "all", or the part inside a tag, by the tag's name.
         assistant: Whether earlier assistant turns are sources, too.
         only_last: Whether to check only the last assistant turn.
         detector: As in `check`.
@@ -151,7 +149,7 @@ def make_case(
 ) -> Case:
     """Make a case from the arguments of `check`.
 
-    A source without an id is numbered. A source in `perspectives` has the name of its perspective.
+    A source without an id gets a number as its id. A source in `perspectives` gets the name of its perspective.
     """
     for name, text in (("response", response), ("question", question)):
         if not isinstance(text, str | None):
@@ -178,9 +176,9 @@ def check_cases(
 ) -> Iterator[Checked]:
     """Check any number of cases with the arguments of `check`, and yield their results one by one.
 
-    The cases are read lazily, in small batches, and the results are in the same order. If an argument is wrong, the
+    The cases are read lazily, in small batches, and the results come in the same order. If an argument is wrong, the
     error is raised at once, before the first case is read. To get the salience maps of the cases, pass a list as
-    `maps`.
+    `maps`, and the maps are added to it.
     """
     from veridical.detectors import load_detector, load_each
 
@@ -225,14 +223,12 @@ def decide_batch(
     flag_over: float | None = None,
     explain: bool = False,
 ) -> list[tuple[Checked, Maps]]:
-    """Apply the thresholds to the judgements of each case.
-
-    Return the result of each case together with its salience maps.
+    """Apply thresholds to the judgements of each case. Return the result of each case with its salience maps.
 
     Args:
         cases: The cases that were judged.
-        detectors: The detectors that judged them.
-        columns: One list for each detector, with its judgement of each case and the judgement's salience map.
+        detectors: The detectors that judged the cases.
+        columns: One list for each detector, with its judgement and salience map of each case.
         threshold: As in `check`.
         flag_over: As in `check`.
         explain: As in `check`.

@@ -1,8 +1,8 @@
 """Fit a new threshold and probabilities of a detector on a sample of its scores, and test whether they are better.
 
-Every figure is cross-fitted, so each document is judged by a fit on the other documents. The items of the sample may
-have been drawn with different probabilities. They are weighted by the inverse of these probabilities, so that the
-figures hold for all items.
+Every figure is cross-fitted, so each document is judged by a fit on the other documents. If some items are more likely
+to be in the sample than others, weight each item by the inverse of its probability, so that the figures hold for all
+items.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class LabelledScores:
     Attributes:
         labels: Whether each item is wrong. *Shape:* (items,)
         scores: The detector's scores, in [0, 1]. *Shape:* (items,)
-        weights: The number of items that each one represents, above 0. *Shape:* (items,)
+        weights: How many items each item of the sample stands for, above 0. *Shape:* (items,)
         documents: The name of each item's document. *Shape:* (items,)
     """
 
@@ -42,9 +42,9 @@ class LabelledScores:
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """A metric before and after, and the improvement with its 95% interval by paired bootstrap over documents.
+    """A metric before and after a fit, and the improvement with its 95% interval (paired bootstrap over documents).
 
-    A positive `gain` is an improvement, even for metrics that are better when they are lower.
+    A positive `gain` is always an improvement, even for metrics for which lower is better.
     """
 
     metric: str
@@ -62,13 +62,13 @@ class Gain:
 
 @dataclass(frozen=True, slots=True)
 class Recalibration:
-    """What you gain by fitting again, and a scale with the parts that are clearly better.
+    """What you gain by fitting again, and what is worth keeping.
 
     Attributes:
-        threshold: The balanced accuracy with the present and with a fitted threshold.
-        probabilities: The Brier score of the present scores and of calibrated ones. None if you did not ask for it, or
-            if higher scores do not go with wrong items.
-        scale: The fitted threshold, probabilities or both. None if neither is clearly better.
+        threshold: The balanced accuracy with the present threshold and with the fitted threshold.
+        probabilities: The Brier score of the present scores and of the calibrated scores. None if you did not ask for
+            it, or if higher scores do not go with wrong items.
+        scale: Those of the fitted threshold and probabilities that are clearly better. None if neither is.
     """
 
     threshold: Gain
@@ -79,7 +79,7 @@ class Recalibration:
 def recalibrate(
     sample: LabelledScores, threshold: float, *, probabilities: bool = True, seed: int = 0
 ) -> Recalibration:
-    """Fit a threshold by balanced accuracy and probabilities by Platt's curve, and keep what is clearly better.
+    """Fit a threshold for balanced accuracy and probabilities by Platt's curve, and keep what is clearly better.
 
     Args:
         sample: The labelled scores.

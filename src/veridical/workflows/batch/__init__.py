@@ -1,4 +1,4 @@
-"""Check many rows with any detectors: from files into a folder of results (`run`), or from data frames."""
+"""Check many rows with any detectors: from files into a folder of results (`run`), or in data frames (`frames`)."""
 
 from veridical.workflows.batch.frames import check_dataframe, check_rows
 from veridical.workflows.batch.run import BatchSettings, run_batch

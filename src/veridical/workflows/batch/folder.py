@@ -1,8 +1,8 @@
-"""Manage the folder of a batch, so that a new run can complete the folder of a killed run.
+"""Write the results of a batch to a folder. If a run is killed, a new run can complete its folder.
 
-A folder that belongs to another job is refused. `manifest.json` describes the job and is written once. `shards.jsonl`
-has one line for each finished shard, which is written after all files and failed rows of the shard are on disk. If
-there are results without such a line, the run was killed, and the shard is judged again.
+Rows are judged in portions, called shards. `manifest.json` describes the job and is written once, and the folder is
+refused for any other job. `shards.jsonl` gets one line for each shard, as soon as all files and failed rows of the
+shard are on disk. Results without such a line come from a killed run, so their shard is judged again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TEMPORARY = re.compile(
 
 
 class BatchFolder:
-    """Writes the folder of one job. `shards` are the finished shards."""
+    """Writes the folder of one job. `shards` lists the finished shards."""
 
     def __init__(self, path: Path, manifest: BatchManifest) -> None:
         self.path = path
@@ -44,7 +44,7 @@ class BatchFolder:
 
     @property
     def done(self) -> int:
-        """The number of rows in finished shards."""
+        """How many rows the finished shards have."""
         return self.shards[-1].first + self.shards[-1].rows if self.shards else 0
 
     @classmethod
@@ -53,7 +53,8 @@ class BatchFolder:
         """Open the folder at `path` for `job`, and lock it against other processes while the block runs.
 
         Raises:
-            InputError: The folder contains other files, or the results of another job.
+            InputError: `path` is not a folder, or the folder contains other files, a symbolic link, or the results of
+                another job.
             OutputError: The folder cannot be used, or another process is working in it.
         """
         with ExitStack() as stack:
@@ -77,11 +78,11 @@ class BatchFolder:
             yield folder
 
     def pending(self, shards: list[ShardRange]) -> list[tuple[int, ShardRange]]:
-        """Return the shards that are not finished, each as its number and its rows."""
+        """List the shards that are still to be judged, each with its number."""
         return list(enumerate(shards))[len(self.shards) :]
 
     def add(self, shard: ShardRange, texts: ShardTexts) -> None:
-        """Write the next shard. It is finished when this function returns."""
+        """Write the results of the next shard, which is finished when this function returns."""
         number = len(self.shards)
         results, scores = f"results-{number:05}.jsonl", f"scores-{number:05}.jsonl"
         write_whole(self.path / results, texts.results, follow_link=False)
@@ -102,10 +103,10 @@ class BatchFolder:
         self.shards.append(finished)
 
     def _drop_unfinished(self) -> None:
-        """Keep the shards up to the first whose files have changed since they were written, and drop the rest.
+        """Drop the first shard whose files have changed since they were written, and all shards after it.
 
-        The files of dropped shards stay until they are written again. Only the temporary files of a killed run are
-        deleted.
+        The result files of dropped shards stay until they are overwritten, but their failed rows are cut off. The
+        temporary files of a killed run are deleted.
         """
         intact: list[JudgedShard] = []
         with open(self.path / FAILED, "a+b", opener=open_no_link) as failed:
@@ -123,7 +124,7 @@ class BatchFolder:
                 path.unlink()
 
     def _is_intact(self, shard: JudgedShard, number: int, failed: bytes) -> bool:
-        """Return whether the line of a shard is as it was written, and its files and its failed rows are, too."""
+        """Tell whether the line, the files and the failed rows of a shard are still as they were written."""
         judged = shard.rows - shard.failed
         files = ((shard.results, "results", shard.results_sha256), (shard.scores, "scores", shard.scores_sha256))
         return (
@@ -141,7 +142,7 @@ def _line(shard: JudgedShard) -> bytes:
 
 
 def _append(path: Path, data: bytes) -> None:
-    """Append to a file; the data is on the disk once this returns."""
+    """Append to a file, and return when the data are on disk."""
     with _writing(path.parent), open(path, "ab", opener=open_no_link) as file:
         file.write(data)
         file.flush()
@@ -149,7 +150,7 @@ def _append(path: Path, data: bytes) -> None:
 
 
 def _earlier_job(path: Path, job: BatchManifest) -> BatchManifest | None:
-    """Return the job whose results a folder holds, None without one; raise `InputError` if it differs from `job`."""
+    """Read which job a folder belongs to, if any. Raise `InputError` if that job differs from `job`."""
     earlier = read_manifest(path)
     if earlier is not None and (difference := _difference(earlier, job)):
         raise InputError(
@@ -160,10 +161,10 @@ def _earlier_job(path: Path, job: BatchManifest) -> BatchManifest | None:
 
 
 def read_manifest(path: Path) -> BatchManifest | None:
-    """Return the manifest in a folder of results, or None if the folder has no manifest.
+    """Read the manifest in a folder of results. Return None if the folder has no manifest.
 
     Raises:
-        InputError: `manifest.json` is a file of another kind.
+        InputError: The file `manifest.json` is not the manifest of a batch.
     """
     file = path / MANIFEST
     if not file.is_file():
@@ -178,7 +179,7 @@ def read_manifest(path: Path) -> BatchManifest | None:
 
 
 def read_shards(path: Path) -> list[JudgedShard]:
-    """Return the finished shards in a folder of results. If the last line is incomplete, it is ignored."""
+    """Read the finished shards in a folder of results, up to the first line that is incomplete or wrong."""
     file = path / SHARDS
     shards: list[JudgedShard] = []
     for line in read_bytes(file).splitlines(keepends=True) if file.is_file() else ():
@@ -193,12 +194,12 @@ def read_shards(path: Path) -> list[JudgedShard]:
 
 
 def _is_ours(name: str) -> bool:
-    """Return whether a run that was killed before it wrote its manifest may have left a file of this name."""
+    """Tell whether a file of this name may be left from a run that was killed before it wrote its manifest."""
     return name == _LOCK or _TEMPORARY.fullmatch(name) is not None
 
 
 def _hash(path: Path, lines: int) -> str | None:
-    """Return the hash of a file of so many lines; None for another one."""
+    """Hash a file that should have `lines` lines. Return None if it has more or fewer, or is missing."""
     if not path.is_file():
         return None
     digest = hashlib.sha256()
@@ -210,7 +211,7 @@ def _hash(path: Path, lines: int) -> str | None:
 
 
 def _difference(earlier: BatchManifest, job: BatchManifest) -> str | None:
-    """Return how the `earlier` job of a folder differs from `job`, as text; None if they are the same."""
+    """Say in words how the `earlier` job of a folder differs from `job`. Return None if they are the same."""
     if [(f.sha256, f.rows) for f in earlier.inputs] != [(f.sha256, f.rows) for f in job.inputs]:
         names = " ".join(file.path for file in earlier.inputs[:3])
         return f"its input is another one ({names}), or was changed"
@@ -236,7 +237,7 @@ def _writing(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _held(path: Path) -> Iterator[None]:
-    """Lock the folder against other processes; the operating system frees the lock when this process ends."""
+    """Lock the folder against other processes. When this process ends, the operating system frees the lock."""
     try:
         import fcntl
     except ImportError:  # Windows

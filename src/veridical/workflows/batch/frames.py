@@ -34,17 +34,16 @@ def check_rows(
     """Make a function for `datasets.Dataset.map(…, batched=True)` that checks rows and returns the results as columns.
 
     Args:
-        columns: The columns to read. Default: the columns are recognised by their names
-            (`veridical.io.columns.LAYOUTS`).
+        columns: The columns to read. Default: columns with well-known names (`veridical.io.columns.LAYOUTS`).
         detector: As in `veridical.check`.
         threshold: As in `veridical.check`.
-        prefix: A prefix for the names of the new columns.
+        prefix: What to put before the names of the new columns.
 
     Returns:
-        A function that returns the columns in `ADDED`. "outcome" is clear, flagged, no_claim or unjudged, or None for a
-        row that failed. "hallucination" and "omission" are the highest scores. "hallucinated" and "omitted" say whether
-        anything was flagged, or are None if nothing was judged. "flagged_spans" are [start, end] pairs of characters.
-        "failed" is the reason why a row could not be read or judged, or None if it was.
+        A function that takes columns and returns the columns in `ADDED`. "outcome" is clear, flagged, no_claim or
+        unjudged, or None for a row that failed. "hallucination" and "omission" are the highest scores. "hallucinated"
+        and "omitted" say whether anything was flagged, and are None if nothing was judged. "flagged_spans" are
+        [start, end] pairs of characters. "failed" says why a row could not be read or judged, and is None otherwise.
 
     >>> check = check_rows(detector="overlap")
     >>> check({"response": ["It is red."], "sources": [["It is blue."]]})["flagged_spans"]
@@ -95,20 +94,20 @@ def check_dataframe(
     detector: Detectors = DEFAULT_DETECTOR,
     threshold: float | Mapping[str, float] | None = None,
 ) -> pandas.DataFrame:
-    """Return a copy of a pandas data frame with the columns of `check_rows` added. The index stays the same.
+    """Check the rows of a pandas data frame, and return a copy with the columns of `check_rows` and the same index.
 
     Args:
         frame: The rows to check. Missing values (NaN, None) count as empty texts.
-        response: The column of the response. Default: "response", or a name that `veridical.io.columns.LAYOUTS`
-            knows.
-        sources: The columns of the sources. Each value is a text or a list of texts. Default: "sources", or names that
-            `veridical.io.columns.LAYOUTS` knows.
+        response: The column of the response. Default: "response", or another well-known name
+            (`veridical.io.columns.LAYOUTS`).
+        sources: The columns of the sources. Each value is a text or a list of texts. Default: "sources", or other
+            well-known names (`veridical.io.columns.LAYOUTS`).
         must_cover: The columns of further sources, which the response has to cover.
         detector: As in `veridical.check`.
         threshold: As in `veridical.check`.
 
     Raises:
-        InputError: A column is missing, or the frame already has a column with the name of a new column.
+        InputError: A column is missing, or the frame already has a column with one of the new names.
     """
     import pandas
 
@@ -131,7 +130,7 @@ def check_dataframe(
 
 
 def _plain(value: Any) -> Any:
-    """Return a cell as a plain Python value: an array as a list, a missing value as None."""
+    """Convert a cell to a plain Python value: an array to a list, a missing value to None."""
     from pandas import isna
     from pandas.api.types import is_scalar
 

@@ -1,4 +1,4 @@
-"""Read the rows of one or many files as a stream, in bounded memory. You can start at any row."""
+"""Read the rows of one or many files one after the other, from any row on, in bounded memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHARD_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """An input file, with the hash of its bytes and its number of rows at the start of the run."""
+    """An input file as it was when the run began: the SHA-256 hash of its bytes, and how many rows it had."""
 
     path: str
     sha256: str
@@ -31,7 +31,7 @@ class InputFile:
 class InputRow:
     """One row of the input.
 
-    `number` counts rows from 1 over all files, and `reader` reads the file that contains the row.
+    Rows are numbered from 1 over all files (`number`). `reader` is the reader of the file that contains the row.
     """
 
     number: int
@@ -39,7 +39,7 @@ class InputRow:
     row: SourceRow
 
     def case(self) -> tuple[Case, str | None]:
-        """Return the case in the row, and its group.
+        """Read the case in the row, and the group of the row.
 
         Raises:
             DataError: The row contains no case.
@@ -47,7 +47,7 @@ class InputRow:
         return self.reader.case(self.row, str(self.number))
 
     def text(self) -> str | None:
-        """Return the row as a JSON text, or unchanged if it is not JSON.
+        """Show the row as text: a line of JSON as it stands in the file, a row of a table as JSON.
 
         Return None if the row cannot be shown.
         """
@@ -58,17 +58,17 @@ class InputRow:
 
 @dataclass(frozen=True, slots=True)
 class ShardRange:
-    """The rows of one shard. It has `rows` rows, and `first` rows come before them."""
+    """The rows of one shard, which are judged and stored together: `rows` rows, after the first `first` rows."""
 
     first: int
     rows: int
 
 
 def input_paths(given: Sequence[Path]) -> list[Path]:
-    """Return the files to read. For a folder, these are its files with one of `ENDINGS`, sorted by name.
+    """List the files to read. In place of a folder, list its files that end in one of `ENDINGS`, sorted by name.
 
     Raises:
-        DataError: A file is missing or of another kind, or a folder contains no such files.
+        DataError: A file is missing or has another ending, or a folder contains no files with these endings.
     """
     paths: list[Path] = []
     for path in given:
@@ -86,7 +86,7 @@ def input_paths(given: Sequence[Path]) -> list[Path]:
 
 
 class Unchanged:
-    """Remembers the size and the modification time of files, so that a change during a run is noticed."""
+    """Remembers the size and the modification time of files, to notice if they change during a run."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._states = {path: _state(path) for path in paths}
@@ -104,7 +104,7 @@ class Unchanged:
 
 
 def _state(path: Path) -> tuple[int, int] | None:
-    """Return the size of a file and the time of its last change (ns); None if it is gone."""
+    """Look up the size of a file and the time of its last change (ns). Return None if the file cannot be read."""
     try:
         status = path.stat()
     except OSError:
@@ -115,11 +115,10 @@ def _state(path: Path) -> tuple[int, int] | None:
 def plan(
     paths: Sequence[Path], form: RowForm, shard_rows: int, remark: Callable[[str], None] = lambda line: None
 ) -> tuple[list[InputFile], list[ShardRange]]:
-    """Read the whole input once, and return its files and its shards.
+    """Read the whole input once, hash the files and count their rows, and divide the rows into shards.
 
-    Each file has its hash and its number of rows. A shard ends after `shard_rows` rows or `SHARD_BYTES` characters,
-    whichever comes first. The function `remark` is called with a line for each column layout that was recognised, and
-    for each kind of content that was left out.
+    A shard ends after `shard_rows` rows or `SHARD_BYTES` characters, whichever comes first. `remark` is called with a
+    line for each column layout that was recognised, and for each kind of content that was left out.
 
     Raises:
         DataError: A table lacks a named column or has no row with texts, or the files have no rows.
@@ -158,10 +157,10 @@ def plan(
 
 
 class BatchReader:
-    """Reads rows by their numbers. It is fast to continue where the last call ended.
+    """Reads rows by number. To continue where the last call ended is fast.
 
     Args:
-        files: The files to read, with their numbers of rows.
+        files: The files to read. Their numbers of rows must be right.
         form: How to read the rows.
     """
 
@@ -176,7 +175,7 @@ class BatchReader:
         """Skip the first `first` rows, and yield the next `count` rows.
 
         Raises:
-            DataError: The files have become shorter.
+            DataError: The files have fewer rows than before.
         """
         if first < self._next or not self._begun:
             self._rows, self._next, self._begun = self._from(first), first, True

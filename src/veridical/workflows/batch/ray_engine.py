@@ -1,7 +1,7 @@
-"""Judge the shards of a batch on Ray Data, by actors that load the detectors once.
+"""Judge the shards of a batch on Ray Data, in actors (long-lived worker processes) that load the detectors once.
 
 The actors run on a cluster or on this machine. They read the input themselves, so every node must have it under the
-same path. The results are written by the calling process. If an actor dies, another one judges its shard again.
+same path. The calling process writes the results. If an actor dies, another one judges its shard again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ShardActor:
         self.detectors = work.load()
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Judge the shard that `row` describes and return its texts."""
+        """Judge the shard that `row` describes, and return the lines to write."""
         shard = ShardRange(int(row["first"]), int(row["rows"]))
         texts = shard_texts(self.reader, shard, self.detectors, self.work)
         return {
@@ -43,12 +43,12 @@ class ShardActor:
 def on_ray(
     shards: Sequence[ShardRange], work: WorkerSettings, workers: int, address: str | None = None
 ) -> Iterator[ShardTexts]:
-    """Judge shards on Ray, and yield the result texts of each shard in order.
+    """Judge shards on Ray, and yield the lines to write for each shard, in the order of the shards.
 
     Args:
         shards: The shards to judge.
-        work: The settings that tell the actors what to read and how to judge.
-        workers: The number of actors.
+        work: What the actors read, and how they judge it.
+        workers: How many actors to start.
         address: The Ray cluster, as "auto" or HOST:PORT. Default: $RAY_ADDRESS, or a new cluster on this machine.
 
     Raises:

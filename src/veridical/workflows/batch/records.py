@@ -1,4 +1,4 @@
-"""The records that a batch writes: one manifest, and a record for each finished shard, judged row and failed row."""
+"""The records that a batch writes: a manifest, and one record for each finished shard, judged row and failed row."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["BatchManifest", "BatchOptions", "FailedRow", "JudgedRow", "JudgedSha
 
 @dataclass(frozen=True, slots=True)
 class BatchOptions:
-    """The options that the results depend on, apart from the input and the detectors.
+    """The options that change the results, apart from the input and the detectors.
 
-    `thresholds` are given by level.
+    `thresholds` has a number for each level.
     """
 
     columns: Columns
@@ -29,7 +29,7 @@ class BatchOptions:
 
 @dataclass(frozen=True, slots=True)
 class UsedDetector:
-    """A detector's name, and the hash of everything that its scores depend on (`records.detector.fingerprint_of`)."""
+    """A detector's name, and a hash of all that its scores depend on (`records.detector.fingerprint_of`)."""
 
     name: str
     fingerprint: str
@@ -44,10 +44,10 @@ class JudgedShard:
         results_sha256: The SHA-256 hash of that file.
         scores: The file with the scores of the rows ("batch_row"), in the same order.
         scores_sha256: The SHA-256 hash of that file.
-        first: The number of rows before the shard.
-        rows: The number of rows in the shard, including rows that failed.
-        failed: The number of rows in the shard that could not be read or judged.
-        failed_bytes: The size of `failed.jsonl` after this shard, in bytes.
+        first: How many rows come before the shard.
+        rows: How many rows the shard has, including rows that failed.
+        failed: How many rows of the shard could not be read or judged.
+        failed_bytes: The size of `failed.jsonl` in bytes, including the failed rows of this shard.
         failed_sha256: The SHA-256 hash of the bytes that this shard added to `failed.jsonl`.
     """
 
@@ -84,10 +84,10 @@ class JudgedRow:
         group: The group of the row. None if the row has no group.
         hallucination: The highest response-level score among the detectors. None if there is no such score.
         omission: The highest omission score among the detectors. None if there is no such score.
-        hallucinated: Whether anything in the response was flagged. None if nothing in it was judged.
+        hallucinated: Whether anything in the response was flagged. None if nothing in the response was judged.
         omitted: Whether anything was flagged as omitted. None if no detector judged coverage.
-        flagged: The number of flagged spans of the response.
-        left_out: The number of source spans that were flagged as omitted.
+        flagged: How many spans of the response were flagged.
+        left_out: How many spans of sources were flagged as omitted.
         kinds: The kinds of error of the flagged spans, each listed once.
     """
 
@@ -126,7 +126,7 @@ class FailedRow:
 
 
 def judged_row(row: int, group: str | None, checked: Checked) -> JudgedRow:
-    """Return the scores of a checked row."""
+    """Sum up the result of a check as the scores of a row. `row` is the number of the row."""
     judged_response = judged_coverage = hallucinated = omitted = False
     kinds: set[str] = set()
     for judgement, decision in zip(checked.judgements, checked.decisions, strict=True):

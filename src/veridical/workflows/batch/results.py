@@ -1,4 +1,4 @@
-"""Read the results of checks back from a folder that a batch wrote, or from a file of results."""
+"""Read the results of checks from a folder that a batch wrote, or from a file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HINT = "a folder that `veridical batch` wrote, or the output of `veridical chec
 
 
 def read_results(path: Path) -> Iterator[Checked]:
-    """Yield the results in a folder or a JSON Lines file one by one.
+    """Read the results in a folder or a JSON Lines file one by one.
 
     Raises:
         DataError: The folder contains no results or an unfinished batch, or a line is not a result.
@@ -35,5 +35,5 @@ def read_results(path: Path) -> Iterator[Checked]:
 
 
 def failed_rows(path: Path) -> int:
-    """Return the number of rows of a batch that could not be read or judged. If `path` is a file, this is 0."""
+    """Count the rows of a batch that could not be read or judged. Return 0 if `path` is a file."""
     return sum(shard.failed for shard in read_shards(path)) if path.is_dir() else 0

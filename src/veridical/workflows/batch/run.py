@@ -1,6 +1,6 @@
-"""Judge the rows of any number of files, shard by shard, and write the results to a folder.
+"""Judge the rows of any number of files in portions (shards), and write the results to a folder.
 
-If a run was killed, it continues after its last finished shard.
+If a run is killed, the next run continues after the last finished shard.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ class BatchSettings:
     Attributes:
         inputs: The files of rows, or folders of such files.
         out: The folder for the results.
-        detectors: The specs of detectors. You can also give detector objects, if one process does all the work.
+        detectors: The specs of detectors. If one process does all the work, you can also give detector objects.
         columns: The columns to read from each row.
         threshold: As in `veridical.check`.
         explain: As in `veridical.check`.
         encoding: The encoding of text files, if no byte-order mark states it.
         delimiter: The character between two cells of a text table. Default: the character is detected.
-        shard_rows: The largest number of rows per shard. A killed run loses at most one shard per worker.
-        max_bytes: The length of the longest JSON line, or cell, that is read. A row with a longer one fails.
-        workers: The number of processes that judge in parallel, each with its own copy of the detectors.
-        engine: The engine: "local", or "ray" for Ray Data.
+        shard_rows: How many rows a shard may have. A killed run loses at most one shard per worker.
+        max_bytes: How long a JSON line or a cell may be. A row with a longer one fails.
+        workers: How many processes judge in parallel, each with its own copy of the detectors.
+        engine: "local", or "ray" for Ray Data.
         address: The Ray cluster, as "auto" or HOST:PORT. Default: $RAY_ADDRESS, or a cluster on this machine.
         connection: How detectors reach their chat model. Only for a single process.
-        progress: A function that receives the number of finished rows and the number of all rows.
-        remark: A function that receives each line about recognised columns and about content that was left out.
+        progress: Called with the number of finished rows and the number of all rows.
+        remark: Called with each remark, about recognised columns or about content that was left out.
     """
 
     inputs: Sequence[Path]
@@ -102,10 +102,10 @@ class BatchSettings:
 
 
 def run_batch(settings: BatchSettings) -> BatchReport:
-    """Judge all rows that no earlier run with the same settings has judged, and complete the folder of results.
+    """Judge the rows that are not yet in the folder of results, and complete the folder.
 
-    The same input, options and detectors always give the same bytes in the folder. It does not matter how often the run
-    was killed, or on which engine it ran.
+    The same input, options and detectors always give the same bytes in the folder, however often the run was killed and
+    on whichever engine it ran.
 
     Returns:
         The summary of all rows, which is also written to `report.json`.
@@ -114,8 +114,8 @@ def run_batch(settings: BatchSettings) -> BatchReport:
         DataError: An input is missing or changed during the run, or a table lacks a named column.
         InputError: The folder contains another job or other files.
         OutputError: The folder cannot be written.
-        CannotJudgeError: A worker was killed, or the budget of a chat model is spent. Call the function again to
-            continue.
+        CannotJudgeError: A worker was killed, or the budget of a chat model is spent. To continue, call the function
+            again.
     """
     detectors = load_detectors(settings)
     paths = input_paths(settings.inputs)
@@ -140,9 +140,9 @@ def run_batch(settings: BatchSettings) -> BatchReport:
 
 
 def dry_run(settings: BatchSettings) -> Iterator[ShardTexts]:
-    """Judge the shards one by one without writing results, and return the texts of each shard.
+    """Judge shard after shard without writing anything, and return an iterator over what would be written.
 
-    If you use the connection of a dry run, this counts the calls to a chat model.
+    With the connection of a dry run, the calls to a chat model are counted instead of made.
     """
     detectors = load_detectors(settings)
     work, shards = _plan(settings, input_paths(settings.inputs))
@@ -151,7 +151,7 @@ def dry_run(settings: BatchSettings) -> Iterator[ShardTexts]:
 
 
 def _plan(settings: BatchSettings, paths: Sequence[Path]) -> tuple[WorkerSettings, list[ShardRange]]:
-    """Read the input once; return the settings of the workers and the shards."""
+    """Read the input once. Return the settings of the workers, and the shards."""
     form = RowForm(settings.columns, settings.encoding, settings.delimiter, settings.max_bytes)
     files, shards = plan(paths, form, settings.shard_rows, settings.remark)
     work = WorkerSettings(
@@ -165,7 +165,10 @@ def _plan(settings: BatchSettings, paths: Sequence[Path]) -> tuple[WorkerSetting
 
 
 def load_detectors(settings: BatchSettings) -> list[Detector]:
-    """Load the detectors and judge a tiny case with each of them, so that errors appear before anything is written."""
+    """Load the detectors, and try each on a tiny case, so that errors appear before anything is written.
+
+    Detectors that need a chat model are not tried.
+    """
     from veridical.detectors import load_detector
 
     if not settings.in_process and any(not isinstance(spec, str) for spec in settings.detectors):
@@ -185,7 +188,7 @@ def load_detectors(settings: BatchSettings) -> list[Detector]:
 
 
 def _job(settings: BatchSettings, detectors: Sequence[Detector], work: WorkerSettings) -> BatchManifest:
-    """Return the manifest of a new job."""
+    """Make the manifest of a new job."""
     from veridical import __version__
 
     threshold = settings.threshold
@@ -215,7 +218,7 @@ Engine = Callable[[Sequence[ShardRange]], Iterator[ShardTexts]]
 def _engine(
     settings: BatchSettings, detectors: Sequence[Detector], work: WorkerSettings, folder: BatchFolder
 ) -> Engine:
-    """Return the function that judges shards and yields their texts in order."""
+    """Choose the function that judges shards, and yields the lines to write for each, in order."""
     if settings.in_process:
         reader = work.reader()
 
@@ -244,7 +247,7 @@ def _engine(
 
 
 def _in_processes(shards: Sequence[ShardRange], work: WorkerSettings, workers: int) -> Iterator[ShardTexts]:
-    """Judge `shards` in worker processes, each with the detectors loaded once, and yield their texts in order."""
+    """Judge `shards` in worker processes that load the detectors once. Yield the lines of each shard, in order."""
     pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _begin, (work, workers))
     running: deque[Future[ShardTexts]] = deque()
     try:
@@ -267,7 +270,7 @@ _worker: tuple[BatchReader, list[Detector], WorkerSettings] | None = None  # set
 
 
 def _begin(work: WorkerSettings, workers: int) -> None:
-    """Set up a worker process: it ends with its parent, and it shares the processors with the other workers."""
+    """Set up a worker process. It ends when its parent ends, and uses only its share of the processors."""
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -276,7 +279,7 @@ def _begin(work: WorkerSettings, workers: int) -> None:
 
 
 def _end_with_parent() -> None:
-    """Wait for the end of the parent, even by a kill, and end this process."""
+    """Wait until the parent process ends or is killed, then end this process."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()

@@ -1,6 +1,6 @@
-"""Summarise a batch by proportions with confidence intervals, in total and by group, and list the worst rows.
+"""Summarise a batch: which proportion is flagged, in total and by group, with confidence intervals, and the worst rows.
 
-The files of the batch are read as a stream.
+The files of the batch are read line by line.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class GroupShares:
 
     Attributes:
         group: The group's name. None for all rows together.
-        rows: The number of judged rows.
-        flagged: The number of rows with at least one flag, on the response or on its coverage.
-        unjudged: The number of rows that could not be judged completely.
-        hallucinated: The proportion of rows whose response was flagged, out of the rows whose response was judged.
-        omitted: The proportion of rows with a flagged omission, out of the rows whose coverage was judged.
+        rows: How many rows were judged.
+        flagged: How many rows have at least one flag, on the response or on its coverage.
+        unjudged: How many rows could not be judged completely.
+        hallucinated: Of the rows whose response was judged, the proportion with a flagged response.
+        omitted: Of the rows whose coverage was judged, the proportion with a flagged omission.
         mean_hallucination: The mean response-level score. None if no row has such a score.
         mean_omission: The mean omission score. None if no row has such a score.
-        no_claim: The number of rows whose response makes no claim.
+        no_claim: How many rows have a response that makes no claim.
     """
 
     group: str | None
@@ -62,7 +62,7 @@ class GroupShares:
 
 @dataclass(frozen=True, slots=True)
 class WorstRow:
-    """A row with a high score, and the file and line (from 1) of its result document."""
+    """A row with a high score, and where its result is: the file, and the line from 1."""
 
     scores: JudgedRow
     file: str
@@ -76,20 +76,19 @@ class BatchReport:
     Attributes:
         inputs: The input files.
         detectors: The names of the detectors.
-        rows: The number of all rows.
-        failed: The number of rows that could not be read or judged.
+        rows: How many rows there are in all.
+        failed: How many rows could not be read or judged.
         total: The results of all judged rows.
         groups: The results by group, largest groups first.
-        other_groups: The number of judged rows in groups beyond the first thousand.
-        scores: The number of response-level scores in each twentieth of [0, 1].
-        omission_scores: The number of omission scores in each twentieth of [0, 1].
+        other_groups: How many judged rows are in groups that came after the first thousand groups.
+        scores: How many response-level scores lie in each twentieth of [0, 1].
+        omission_scores: How many omission scores lie in each twentieth of [0, 1].
         worst: The flagged rows with the highest hallucination scores.
         worst_omitted: The flagged rows with the highest omission scores.
         failures: The first rows that failed, without their content.
-        repeated_ids: The number of judged rows that repeat the id of an earlier row. None if there are too many rows to
-            count.
-        kinds: The number of rows with each kind of error, most frequent first.
-        level: The confidence level of the intervals (Wilson 1927). Rows count as independent.
+        repeated_ids: How many judged rows repeat the id of an earlier row. None if there are too many rows to count.
+        kinds: How many rows have each kind of error, most frequent first.
+        level: The confidence level of the intervals (Wilson 1927), which take rows as independent.
     """
 
     inputs: tuple[str, ...]
@@ -156,7 +155,8 @@ def _proportion(count: int, n: int) -> Measured | None:
 def summarise(folder: Path, manifest: BatchManifest, shards: Sequence[JudgedShard]) -> BatchReport:
     """Summarise the finished shards in `folder`.
 
-    The memory grows with the number of groups (up to a thousand) and of ids (8 bytes each, up to ten million).
+    Memory grows with the number of groups, up to a thousand, and with the number of ids, up to ten million of 8 bytes
+    each.
     """
     total = _Sums()
     groups: dict[str, _Sums] = {}
@@ -208,7 +208,7 @@ def summarise(folder: Path, manifest: BatchManifest, shards: Sequence[JudgedShar
 
 
 def _scored(folder: Path, shards: Sequence[JudgedShard]) -> Iterator[tuple[str, int, dict[str, Any]]]:
-    """Yield the result file, the line in it and the scores of each judged row, without validating our own files."""
+    """Yield for each judged row its result file, its line in this file, and its scores. The files are not validated."""
     for shard in shards:
         for line, value in read_json(folder / shard.scores):
             assert isinstance(value, dict)
@@ -217,7 +217,7 @@ def _scored(folder: Path, shards: Sequence[JudgedShard]) -> Iterator[tuple[str, 
 
 
 def worst_cases(folder: Path, rows: Sequence[WorstRow]) -> list[Checked]:
-    """Return the result documents of `rows`, in their order."""
+    """Load the results of `rows` from the folder, in the same order."""
     places = {(row.file, row.line) for row in rows}
     documents: dict[tuple[str, int], Checked] = {}
     for name in sorted({file for file, _ in places}):

@@ -1,4 +1,4 @@
-"""Do the work of one process of a batch: judge shard after shard with detectors that are loaded once."""
+"""Judge shards in one process of a batch, with detectors that are loaded once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ABOUT_A_ROW = (
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """Says what a worker reads and how it judges. It can be pickled, because `detectors` are specs."""
+    """What a worker process reads, and how it judges. The record can be pickled, because `detectors` are specs."""
 
     files: tuple[InputFile, ...]
     form: RowForm
@@ -38,7 +38,7 @@ class WorkerSettings:
     explain: bool
 
     def reader(self) -> BatchReader:
-        """Return a reader of the input."""
+        """Make a reader of the input."""
         return BatchReader(self.files, self.form)
 
     def load(self) -> list[Detector]:
@@ -50,9 +50,9 @@ class WorkerSettings:
 
 @dataclass(frozen=True, slots=True)
 class ShardTexts:
-    """The lines of a judged shard as UTF-8: result documents, scores and failed rows.
+    """The lines to write for a judged shard, in UTF-8: `results`, `scores` and `failed` rows.
 
-    `failures` is the number of failed rows.
+    `failures` counts the failed rows.
     """
 
     results: bytes
@@ -68,14 +68,14 @@ def shard_texts(
     work: WorkerSettings,
     progress: Callable[[int], None] = lambda rows: None,
 ) -> ShardTexts:
-    """Judge one shard. Each of its rows ends up either in the results or among the failed rows.
+    """Judge one shard. Every row ends up either in the results or among the failed rows.
 
     Args:
         reader: The reader of the input.
         shard: The rows to judge.
-        detectors: The detectors that judge them.
-        work: The settings, of which the threshold and `explain` matter here.
-        progress: A function that receives the number of finished rows of the shard.
+        detectors: The detectors to judge with.
+        work: The settings. Only `threshold` and `explain` matter here.
+        progress: Called with the number of rows of the shard that are finished.
     """
     readable: list[tuple[InputRow, Case, str | None]] = []
     failed: dict[int, FailedRow] = {}
@@ -108,9 +108,9 @@ def shard_texts(
 
 
 def batches(cases: Sequence[Case]) -> Iterator[list[int]]:
-    """Yield the indices of the cases in batches of limited size and similar length.
+    """Divide cases into batches of limited size, and yield the indices of each batch.
 
-    Similar lengths help detectors that pad their input.
+    Cases of similar length are put together, which helps detectors that pad their input.
     """
     sizes = [len(case.response) + sum(len(source.text) for source in case.sources) for case in cases]
     batch: list[int] = []
@@ -134,8 +134,8 @@ def check_each(
 ) -> list[Checked | str]:
     """Check each case, and return its result, or the reason why its check failed.
 
-    If a case fails, the other cases are still checked. Errors that are not about a single row (`ABOUT_A_ROW`) are
-    raised, and so is an error that occurs on every case of a large batch.
+    If a case fails, the other cases are still checked. Only the errors in `ABOUT_A_ROW` count as such failures. Any
+    other error is raised, and so is an error on every case of a large batch.
     """
     try:
         return list(check_cases(cases, detectors, threshold=threshold, explain=explain))

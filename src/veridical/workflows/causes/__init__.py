@@ -1,6 +1,6 @@
-"""Find out why cases failed: what the retriever, the prompt, the model or the documents did wrong.
+"""Find out why cases failed, and whether to blame the retriever, the prompt, the model or the documents.
 
-Causes are found for each case and summarised for a run.
+`with_causes` finds the cause of each case, and `summarise_causes` counts the causes of a run.
 """
 
 from veridical.workflows.causes.finding import with_causes

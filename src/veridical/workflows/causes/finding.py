@@ -1,8 +1,7 @@
-"""Find the cause of each result of a check, by rules on words and with the default detector or a chat model.
+"""Find out why each checked case failed, by rules on words and with the default detector or a chat model.
 
-A model decides whether passages answer a question and whether they contradict a sentence (`passage_checks`). Everything
-else is decided by rules on words. The thresholds were chosen on questions that are not used for the figures in the
-docs.
+A model decides whether passages answer a question and whether they contradict a sentence (`passage_checks`). Rules on
+words decide everything else. The thresholds were chosen on other questions than those of the figures in the docs.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from veridical.workflows.causes.word_comparison import CaseWords, refusal_in
 __all__ = ["READ_OFFLINE", "cause_of", "with_causes"]
 
 READ_OFFLINE = "the model gave no answer: "
-"""Begins what is added to the reason of a cause that the default detector decided in a chat model's place."""
+"""Begins a remark in the reason of a cause: the chat model did not answer, so the default detector decided."""
 
 _BATCH = 64  # cases that the detector reads together
 _ANSWERED = 0.7  # least answerability of passages that answer a question
@@ -50,17 +49,17 @@ def with_causes(
     detector: Detector | None = None,
     model: ChatModel | None = None,
 ) -> Iterator[Checked]:
-    """Add to each result of a check the cause why the case failed.
+    """Add to each result of a check why the case failed.
 
     The results are read lazily and keep their order.
 
     Args:
-        results: The results of any detector. They must contain their sources.
-        collection: Further passages that the retriever could have found but that were not shown to the model.
+        results: The results of any detector, with the sources of their cases.
+        collection: Further passages, which the retriever could have found but which the model was not shown.
         detector: A `default` detector, which decides whether passages answer a question and whether they contradict a
             flagged sentence. Default: the detector that comes with the package.
-        model: A chat model to ask instead of the detector. If it does not answer, the detector decides, and the reason
-            of the cause says so.
+        model: A chat model to ask instead of the detector. If the model does not answer, the detector decides, and the
+            reason of the cause says so.
 
     Raises:
         InputError: `detector` is not a `default` detector.
@@ -90,10 +89,11 @@ def with_causes(
 
 
 def _read(results: Sequence[Checked], reader: Reader) -> list[tuple[Reading | None, Reading]]:
-    """Return whether each case's passages answer its question, and whether they contradict a flagged sentence.
+    """Ask whether the passages of each case answer its question, and whether they contradict a flagged sentence.
 
-    The first is None where nothing depends on it: without a question or passages, and where a response neither refuses
-    nor is flagged. The second is that of the sentence contradicted most surely.
+    The first reading is None if nothing depends on it, because there is no question, there are no passages, or the
+    response is not flagged and does not refuse to answer. The second reading is about the flagged sentence that the
+    passages contradict most clearly.
     """
     cases = [result.case for result in results]
     with_passages = [any(has_words(source.text) for source in case.sources) for case in cases]
@@ -125,16 +125,16 @@ def _cause(checked: Checked, answered: Reading | None, contradicted: Reading) ->
 
 
 def _read_offline(cause: Cause, problem: str | None) -> Cause:
-    """Add to the reason that the chat model gave no answer, if so."""
+    """If the chat model gave no answer, say so in the reason of the cause."""
     return replace(cause, reason=f"{cause.reason} ({READ_OFFLINE}{shorten(problem, _QUOTE)})") if problem else cause
 
 
 def cause_of(checked: Checked, answerability: float | None = None, contradicted: float = 0.0) -> Cause:
-    """Return why a case failed, based only on the passages that were shown to the model.
+    """Find out why a case failed, from the passages that were shown to the model.
 
     Args:
         checked: The result of a check.
-        answerability: How surely the passages answer the question, in [0, 1]. None if there is no question.
+        answerability: The probability that the passages answer the question, in [0, 1]. None if there is no question.
         contradicted: The highest probability that the passages contradict a flagged sentence, in [0, 1].
     """
     case = checked.case
@@ -195,7 +195,7 @@ def _cause_of_flagged(
 
 
 def _flagged_sentences(checked: Checked) -> list[Span]:
-    """Return the sentences of the response with a flagged span, in order."""
+    """Find the sentences of the response in which something is flagged, in order."""
     flagged = checked.flagged
     return [sentence for sentence in sentences(checked.case.response) if overlapping(flagged, sentence)]
 
@@ -212,7 +212,7 @@ def _ranked_too_low(
     reader: Reader,
     detector: Default,
 ) -> list[Cause]:
-    """Return the causes, with `RANKED_TOO_LOW` where passages of the collection have what the shown ones lack."""
+    """Change causes to `RANKED_TOO_LOW` where passages of the collection have what the shown passages lack."""
     found = list(causes)
     unsaid: list[tuple[int, tuple[Source, ...]]] = []
     unanswered: list[tuple[int, tuple[Source, ...]]] = []
@@ -239,7 +239,7 @@ def _ranked_too_low(
 
 
 def _candidates(case: Case, text: str, collection: Sequence[Source], index: SentenceIndex) -> tuple[Source, ...]:
-    """Return the passages of the collection closest to the question and `text` that were not shown."""
+    """Find the passages closest to the question and `text` among those in the collection that were not shown."""
     shown = {source.text for source in case.sources}
     words = [w for s in index_of((f"{case.question or ''}\n{text}",)).sentences for w in index.weighted(s)]
     numbers = dict.fromkeys(index.sentences[i].text_i for i, _ in index.closest(words, _RANKED))
@@ -247,7 +247,7 @@ def _candidates(case: Case, text: str, collection: Sequence[Source], index: Sent
 
 
 def _joined(sources: Sequence[Source], more: Sequence[Source]) -> tuple[Source, ...]:
-    """Return both with numbers as ids, because two may share one."""
+    """Join two lists of sources, and number them, because ids may occur in both lists."""
     return tuple(replace(source, id=str(i), must_cover=False) for i, source in enumerate((*sources, *more), 1))
 
 

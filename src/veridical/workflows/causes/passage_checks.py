@@ -1,7 +1,7 @@
 """Tell whether the passages of a case answer its question, and whether they contradict a sentence.
 
-By default, this is decided offline by the default detector. If you pass a chat model, the model is asked, and the
-detector is used only if the model does not answer.
+By default, the default detector decides this offline. If you pass a chat model, the model decides, and the detector
+steps in only if the model does not answer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _LEAST_MASS = 0.5  # least probability of Yes and No together
 class Reading:
     """A probability in [0, 1].
 
-    If a chat model was asked but did not give it, `problem` says why. Otherwise `problem` is None.
+    If a chat model was asked and did not answer, the probability comes from elsewhere, and `problem` says why.
+    Otherwise, `problem` is None.
     """
 
     probability: float
@@ -35,23 +36,26 @@ class Reading:
 
 
 class Reader(Protocol):
-    """Tells how passages relate to questions and responses. Both methods return one reading per case, in order."""
+    """Tells whether passages answer a question, and whether they contradict a response.
+
+    Both methods return one reading per case, in order.
+    """
 
     def answered(self, cases: Sequence[Case]) -> list[Reading]:
-        """Return the probability that the sources of each case answer its question.
+        """Estimate the probability that the sources of each case answer its question.
 
         Every case must have sources and a question.
         """
         ...
 
     def contradicted(self, cases: Sequence[Case]) -> list[Reading]:
-        """Return the probability that the sources of each case contradict its response, if the response is wrong."""
+        """Estimate the probability that the sources of each case contradict its response, given that it is wrong."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class DetectorReader:
-    """Compares passages with questions and responses by the default detector."""
+    """Compares passages with questions and responses, using the default detector."""
 
     detector: Default
 
@@ -60,9 +64,9 @@ class DetectorReader:
 
         The result is the mean of two numbers:
 
-        * The encoder's probability that the passages contradict the sentence "The passages answer the question", rather
-          than say nothing about it. If the passages have nothing to do with the question, they say nothing about it.
-        * The proportion of the question's words in the best passage.
+        * How probable the encoder finds that the passages contradict the sentence "The passages answer the question",
+          rather than say nothing about it. Passages on another subject say nothing about it.
+        * The proportion of the question's words in the passage that has most of them.
         """
         statements = [
             Case(case.id, f'The passages answer the question "{case.question}"', case.sources) for case in cases
@@ -74,13 +78,13 @@ class DetectorReader:
         ]
 
     def contradicted(self, cases: Sequence[Case]) -> list[Reading]:
-        """Return the highest probability that the sources contradict a sentence, for each case."""
+        """For each case, take the sentence that the sources contradict most probably, and return the probability."""
         return [Reading(max((p for _, p in of_case), default=0.0)) for of_case in self.detector.contradicted(cases)]
 
 
 @dataclass(frozen=True, slots=True)
 class ChatReader:
-    """Asks a chat model one question for each case, and takes its probability of the word Yes."""
+    """Asks a chat model one question for each case. The result is the model's probability of the word Yes."""
 
     model: ChatModel
     offline: Reader
@@ -113,7 +117,7 @@ class ChatReader:
 def _completed(
     results: Sequence[ClaimResult], cases: Sequence[Case], offline: Callable[[Sequence[Case]], list[Reading]]
 ) -> list[Reading]:
-    """Return P(Yes) of each result; where there is none, the offline reading with the problem."""
+    """Convert each result to P(Yes). If a result has no score, ask the offline reader, and note the problem."""
     missing = [case for case, result in zip(cases, results, strict=True) if result.score is None]
     unanswered = iter(offline(missing) if missing else [])  # which loads the encoder
     return [

@@ -1,4 +1,4 @@
-"""Count the causes of a run: how many cases have each cause, with confidence intervals, and what to fix."""
+"""Count how many cases of a run have each cause, with confidence intervals, and say what to fix."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ TO_MEND = {
     "nothing": (CauseKind.NONE,),
     "unknown": (CauseKind.NOT_JUDGED,),
 }
-"""The causes by what is to be mended. A right refusal is no fault of the model: it got no passage with the answer."""
+"""The causes by what to fix. A right refusal is not the model's fault, because it got no passage with the answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class CauseShare:
-    """The number of cases with one of `causes`, and their proportion of all cases."""
+    """How many cases have one of `causes`, also as a proportion of all cases. `mend` is what to fix."""
 
     mend: str
     causes: tuple[CauseKind, ...]
@@ -35,13 +35,13 @@ class CauseShare:
 
 @dataclass(frozen=True, slots=True)
 class CauseReport:
-    """Counts how often each cause of failure occurred in a run, and which part of the system to fix.
+    """How often each cause of failure occurred in a run, and which part of the system to fix.
 
     Attributes:
-        cases: The number of cases.
-        failed: The number of further rows that could not be read or judged. They do not count in any proportion.
-        to_mend: The number and proportion of cases for each part of the system to fix, such as the retriever.
-        causes: The number and proportion of cases for each cause. Causes without a case are left out.
+        cases: How many cases there are.
+        failed: How many further rows could not be read or judged. These rows do not count in any proportion.
+        to_mend: The cases by the part of the system to fix, such as the retriever: how many, and which proportion.
+        causes: The cases by cause: how many, and which proportion. Causes that no case has are left out.
         level: The confidence level of the Wilson intervals (1927), in (0, 1). Cases count as independent.
     """
 
@@ -53,7 +53,7 @@ class CauseReport:
 
 
 def summarise_causes(causes: Iterable[Cause | None], *, failed: int = 0) -> CauseReport:
-    """Count how often each cause occurs. None is counted as "not judged".
+    """Count how often each cause occurs. None counts as "not judged".
 
     >>> report = summarise_causes([Cause(CauseKind.ADDED, ""), Cause(CauseKind.NONE, ""), None])
     >>> [(share.mend, share.cases) for share in report.to_mend]

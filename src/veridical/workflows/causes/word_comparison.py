@@ -1,7 +1,8 @@
 """Compare the words of a response, its question and its passages.
 
-With these functions you can find refusals, passages that answer the question, and passages that contradict each other.
-Words are compared by their stems and values by value, as in `detectors.explanation`. The rules are for English.
+This shows refusals, passages that answer the question, and passages that contradict each other. Words are the same if
+their stems are the same, and numbers and dates if their values are the same, as in `detectors.explanation`. The rules
+are for English.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _TRIVIAL = frozenset({"the", "a", "an", "of", "and", "in", "to", "is", "are", "i
 
 
 def refusal_in(case: Case) -> Span | None:
-    """Return the sentence near the beginning of the response that says that there is no answer.
+    """Find a sentence near the beginning of the response that says that there is no answer.
 
     Return None if there is no such sentence.
 
@@ -68,7 +69,7 @@ _LACKS = re.compile(
 class CaseWords:
     """Compares the words of a case.
 
-    This shows which passages its response is based on, which of them answer its question, and where they differ.
+    This shows which passages the response is based on, which passages answer the question, and where passages differ.
     """
 
     def __init__(self, case: Case) -> None:
@@ -81,7 +82,7 @@ class CaseWords:
 
     @cached_property
     def question_shares(self) -> list[float]:
-        """For each passage, the proportion of the question's content words that it contains, in [0, 1]."""
+        """For each passage, which proportion of the question's content words it contains, in [0, 1]."""
         words = [t.keys for s in index_of((self.case.question or "",)).sentences for t in s.tokens if t.keys]
         return [
             sum(not keys.isdisjoint(of_word) for of_word in words) / max(1, len(words)) for keys in self.passage_keys
@@ -89,9 +90,9 @@ class CaseWords:
 
     @cached_property
     def relevance(self) -> float:
-        """How well the passages behind the response fit the question, compared with the passage that fits best.
+        """How well the passages behind the response fit the question, compared with the passage that fits it best.
 
-        If there is only one passage, this is 1.
+        If there is only one passage, the result is 1.
         """
         if sum(map(bool, self.passage_keys)) < 2:
             return 1.0
@@ -101,25 +102,25 @@ class CaseWords:
         return fit / best if best else 1.0
 
     def closest(self, text: str, most: int = 1) -> tuple[Evidence, ...]:
-        """Return the sentences of passages closest to `text`, best first."""
+        """Find the sentences of passages that are closest to `text`, best first, at most `most` of them."""
         words = [word for s in index_of((text,)).sentences for word in self.index.weighted(s)]
         return tuple(self.evidence(i, round(weight, 4)) for i, weight in self.index.closest(words, most))
 
     def evidence(self, i: int, weight: float = 1.0) -> Evidence:
-        """Return sentence `i` of the passages as evidence."""
+        """Wrap sentence `i` of the passages as evidence."""
         sentence = self.index.sentences[i]
         return Evidence(self.case.sources[sentence.text_i].id, sentence.span, weight)
 
     def conflict(self) -> tuple[Evidence, Evidence] | None:
-        """Return two sentences from different passages that contradict each other about a statement of the response.
+        """Find two sentences in different passages that contradict each other about a statement of the response.
 
-        The two sentences are the same except for a few words.
+        Two sentences count as contradictory if they differ in only a few words.
         """
         pairs = (pair for sentence in self.response for pair in self._versions(self.index.weighted(sentence)))
         return next(((self.evidence(one), self.evidence(other)) for one, other in pairs), None)
 
     def _versions(self, words: Sequence[WeightedWord]) -> Iterator[tuple[int, int]]:
-        """Yield pairs of sentences close to `words`, of different passages, that differ in a few words only."""
+        """Find pairs of sentences close to `words` that are in different passages and differ in only a few words."""
         best = self._best_of_passages(words)
         for one in best[:2]:
             own = self.index.sentences[one]
@@ -139,16 +140,17 @@ class CaseWords:
                     yield one, other
 
     def _best_of_passages(self, words: Sequence[WeightedWord]) -> list[int]:
-        """Return the closest sentence of each passage, best first."""
+        """Find the sentence of each passage that is closest to `words`, best first."""
         best: dict[int, int] = {}
         for i, _ in self.index.closest(words, _CLOSEST):
             best.setdefault(self.index.sentences[i].text_i, i)
         return list(best.values())
 
     def stitched(self, spans: Sequence[Span]) -> tuple[Evidence, Evidence] | None:
-        """Return the passage of the flagged words and the passage of the other words in the same sentence.
+        """Find a sentence that joins facts of two passages: its flagged words are from another passage than the rest.
 
-        Return None unless a value or name is flagged and all flagged words come from a different passage than the rest.
+        A value or name must be flagged. Return the passage of the rest and the passage of the flagged words, or None if
+        there is no such sentence.
 
         Args:
             spans: The flagged spans, sorted and without overlaps.
@@ -177,6 +179,6 @@ class CaseWords:
 
 
 def _only_in(one: Sentence, other: Sentence) -> int:
-    """Count the words that `one` has and `other` has not, or less often."""
+    """Count the words of `one` that `other` does not have, or has fewer times."""
     words = Counter(t.form for t in one.tokens if t.form not in _TRIVIAL)
     return (words - Counter(t.form for t in other.tokens)).total()

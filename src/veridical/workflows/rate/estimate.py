@@ -1,17 +1,17 @@
-"""Estimate the proportion of wrong answers in a run from labels of some of them.
+"""Estimate which proportion of the answers in a run is wrong, from labels of some answers.
 
-The detector's decisions and scores are only used to divide the run into strata. Within each stratum, the labelled
-answers are random. The estimate is the stratified mean (Neyman 1934; Holt & Smith 1979 where the bins are chosen
-afterwards), which corrects any false alarms and misses of the detector. With one stratum per outcome, it is the same as
-the correction of Rogan & Gladen 1978, and as prediction-powered inference with stratified predictions (Angelopoulos et
-al. 2023; Fisch et al. 2024).
+The detector's decisions and scores only serve to divide the run into strata (sets of similar rows). Within each
+stratum, the labelled answers are random. The estimate is the stratified mean (Neyman 1934; Holt & Smith 1979 where the
+bins are chosen afterwards), which corrects any false alarms and misses of the detector. With one stratum per outcome,
+the estimate is the same as the correction of Rogan & Gladen 1978, and as prediction-powered inference with stratified
+predictions (Angelopoulos et al. 2023; Fisch et al. 2024).
 
-Groups are estimated by the difference estimator of prediction-powered inference: the predictions for all rows, plus the
-mean error of the predictions on the labelled rows.
+A group of rows is estimated by the difference estimator of prediction-powered inference: the mean prediction for its
+rows, plus the mean error of the predictions on its labelled rows.
 
-The intervals are Wilson's, at the effective number of labels. This is the number of random labels that would have the
-same variance (Franco, Little, Louis & Slud 2019). The intervals are about this run only. If you label the whole run,
-there is no uncertainty left.
+The intervals are Wilson's, with the number of random labels that would have the same variance, called the effective
+number (Franco, Little, Louis & Slud 2019). The intervals are about this run only, so if you label the whole run, no
+uncertainty is left.
 """
 
 from __future__ import annotations
@@ -44,15 +44,16 @@ class GroupRate:
     """The estimated proportion of wrong answers in one group of rows.
 
     Attributes:
-        column: The column that defines the groups, with its period if it is a time.
+        column: The column that defines the groups, such as "model", or "created:week" for the week of a time.
         group: The value of the column in this group.
-        rows: The number of rows in the group.
-        flagged: The number of flagged rows.
-        labels: The number of labelled rows.
+        rows: How many rows the group has.
+        flagged: How many of its rows are flagged.
+        labels: How many of its rows have a label.
         wrong: The estimated proportion of wrong answers. None if the group has no labels.
         p: The p-value of the difference between this group and all other rows, corrected for the number of groups
             (Bonferroni). None if the group or the other rows have fewer than five labels.
-        change: "higher" or "lower" than the other rows, if `p` is below 0.05. None if the difference may be noise.
+        change: "higher" or "lower" than the other rows, if `p` is below 0.05. Otherwise None, because the difference
+            may be noise.
     """
 
     column: str
@@ -67,22 +68,22 @@ class GroupRate:
 
 @dataclass(frozen=True, slots=True)
 class RateReport:
-    """Reports the estimated proportion of wrong answers in a run.
+    """The estimated proportion of wrong answers in a run.
 
     Attributes:
         run: The folder or file of the run.
-        rows: The number of judged rows.
-        flagged: The number of flagged rows, without any correction.
-        unjudged: The number of rows that the detector could not judge.
-        failed: The number of rows that could not be read or judged. The estimates do not cover these rows.
-        labels: The number of labels that were used.
+        rows: How many rows were judged.
+        flagged: How many rows the detector flagged, without any correction.
+        unjudged: How many rows the detector could not judge.
+        failed: How many rows could not be read or judged. The estimates do not cover these rows.
+        labels: How many labels were used.
         wrong: The proportion of wrong answers among the judged rows, with its confidence interval.
-        flagged_wrong: The proportion of wrong answers among flagged rows. The rest are false alarms.
-        clear_wrong: The proportion of wrong answers among clear rows, which the detector missed.
+        flagged_wrong: The proportion of wrong answers among flagged rows. The other flagged rows are false alarms.
+        clear_wrong: The proportion of wrong answers among clear rows. The detector missed these answers.
         groups: The proportions by group.
-        skipped: The number of labels that were not used, by reason.
+        skipped: How many labels were not used, by reason.
         level: The confidence level of the intervals, in (0, 1).
-        no_claim: The number of rows whose answer makes no claim.
+        no_claim: How many rows have an answer that makes no claim.
     """
 
     run: str
@@ -111,14 +112,15 @@ def estimate(
     """Estimate the proportion of wrong answers in a run.
 
     Args:
-        run: The run. Within each outcome, the labelled rows must be random (`strata.draw`).
-        wrong: Whether the answer is wrong, by the number of the row.
+        run: The run. Within each outcome, the labelled rows must be drawn at random (`strata.draw`).
+        wrong: The labels: whether the answer is wrong, by the number of the row.
         by: The columns by which to break the result down, as in `read_run`.
-        skipped: The number of labels that were not used, by reason. The report repeats these numbers.
+        skipped: How many labels were not used, by reason. The report repeats these numbers.
         level: The confidence level of the intervals, in (0, 1).
 
     Raises:
-        CannotJudgeError: One outcome has fewer than two labels, so that its rows cannot be estimated.
+        CannotJudgeError: The rows of one outcome have fewer than two labels, which is too few for an estimate. If only
+            one row has this outcome, one label is enough.
     """
     rows = run.rows
     labels = np.array([float(wrong[row.row]) if row.row in wrong else np.nan for row in rows])
@@ -156,7 +158,7 @@ def estimate(
 
 
 class _Strata:
-    """The labels by stratum; `labels` is 1 for wrong, 0 for right and NaN for a row without a label."""
+    """Counts labels by stratum. `labels` is 1 for a wrong answer, 0 for a right one, and NaN for a row without one."""
 
     def __init__(self, stratum: NDArray[np.int64], labels: Floats) -> None:
         labelled = ~np.isnan(labels)
@@ -173,7 +175,7 @@ class _Strata:
         self.variances = self.smooth * (1 - self.smooth)
 
     def share(self, among: NDArray[np.bool_], level: float) -> Measured:
-        """Return the proportion of wrong rows among whole strata, with its interval."""
+        """Estimate the proportion of wrong rows in `among`, which must be whole strata, with its interval."""
         sizes = np.bincount(self.stratum[among], minlength=len(self.sizes))
         weights = sizes / sizes.sum()
         unlabelled = 1 - self.counts / self.sizes
@@ -182,10 +184,10 @@ class _Strata:
         return _measured(float(weights @ self.rates), float(weights @ self.smooth), variance, labels, level)
 
     def group(self, among: NDArray[np.bool_]) -> tuple[float, float]:
-        """Return the proportion of wrong rows in a group with labels, by the difference estimator, and its variance.
+        """Estimate the proportion of wrong rows in a group by the difference estimator. The group must have labels.
 
-        The variance is that of a large run, because a change is judged by the system behind the answers, not by these
-        rows alone.
+        The variance, which is returned, too, is that of a large run. This is because a change is about the system
+        behind the answers, and not about these rows alone.
         """
         labelled = among & self.labelled
         weights = (self.sizes / np.maximum(self.counts, 1))[self.stratum[labelled]]
@@ -196,13 +198,13 @@ class _Strata:
 
 
 def _measured(share: float, smooth: float, variance: float, labels: int, level: float) -> Measured:
-    """Return a share with its interval.
+    """Put a confidence interval around an estimated proportion.
 
     Args:
         share: The estimate.
-        smooth: The estimate from smoothed rates, of which `variance` is the variance: both are zero together.
-        variance: The variance of the estimate; 0 if every row has a label.
-        labels: The number of labels.
+        smooth: The estimate from smoothed rates, which `variance` is based on, too. If it is 0, so is `variance`.
+        variance: The variance of the estimate. It is 0 if every row has a label.
+        labels: How many labels the estimate uses.
         level: The level of the interval.
     """
     if variance == 0:
@@ -212,7 +214,7 @@ def _measured(share: float, smooth: float, variance: float, labels: int, level: 
 
 
 def _groups(rows: Sequence[RunRow], column: str, shares: _Strata, level: float) -> list[GroupRate]:
-    """Estimate each group of a column, in the order of their names, and test it against all other rows."""
+    """Estimate each group of a column, and test whether it differs from all other rows. Groups are sorted by name."""
     value_of = np.array([row.columns.get(column, "") for row in rows], dtype=object)
     flagged = np.array([row.outcome is Outcome.FLAGGED for row in rows])
     groups: list[GroupRate] = []

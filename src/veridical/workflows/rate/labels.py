@@ -1,6 +1,6 @@
-"""Read labels by people, which say whether the answer of a row is wrong.
+"""Read the labels that people gave to the answers of a run: wrong, or not wrong.
 
-Labels can be in tables, JSON Lines, our own records, and exports of Label Studio.
+Labels can be in tables, in JSON Lines, in our own records, and in exports of Label Studio.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _HINT = "a column (or key) wrong with yes, no, or nothing for no label, and the 
 class Labels:
     """The labels of a run.
 
-    They say whether the answer in a row is wrong, by the number of the row, and how many labels were left out, by
-    reason.
+    `wrong` says whether an answer is wrong, by the number of its row. `skipped` counts the labels that were left out,
+    by reason.
     """
 
     wrong: Mapping[int, bool]
@@ -45,7 +45,7 @@ class Labels:
 
 @dataclass(frozen=True, slots=True)
 class _Label:
-    """One label as it was read; `row` and `id` say of which answer, and `where` names its place for messages."""
+    """One label as it was read. `row` and `id` say which answer it is about, and `where` is its place, for messages."""
 
     where: str
     row: int | None
@@ -66,7 +66,7 @@ def read_labels(paths: Sequence[Path], run: Run) -> Labels:
 
     Raises:
         DataError: A file is of another kind, or a label is neither yes nor no.
-        InputError: A label belongs to an id that several rows have, or to another run.
+        InputError: A label names its row only by an id that several rows have, or a label belongs to another run.
     """
     rows = {row.row: row for row in run.rows}
     ids = Counter(row.id for row in run.rows)
@@ -101,7 +101,7 @@ def read_labels(paths: Sequence[Path], run: Run) -> Labels:
 
 
 def _as_shown(id: str) -> str:
-    """Return an id as a spreadsheet may have changed it: a number without leading zeros, a text without apostrophe.
+    """Change an id as a spreadsheet may do: take leading zeros from a number, and the apostrophe from a text.
 
     >>> _as_shown("049"), _as_shown("'-a"), _as_shown("1.50"), _as_shown("x7 ")
     ('49', '-a', '1.5', 'x7')
@@ -131,7 +131,7 @@ def _read(path: Path) -> Iterator[_Label]:
 
 
 def _json_labels(value: object, where: str) -> Iterator[_Label]:
-    """Yield the label in a JSON object, or one for each annotation of a task of Label Studio."""
+    """Read the label in a JSON object. If the object is a task of Label Studio, read one label for each annotation."""
     if isinstance(value, dict) and isinstance(value.get("annotations"), list) and isinstance(value.get("data"), dict):
         for annotation in value["annotations"]:
             yield _label({**value["data"], "wrong": _choice(annotation, where)}, where)
@@ -140,7 +140,7 @@ def _json_labels(value: object, where: str) -> Iterator[_Label]:
 
 
 def _choice(annotation: Any, where: str) -> str | None:
-    """Return the choice in an annotation of Label Studio, None if it was skipped."""
+    """Read the choice in an annotation of Label Studio. Return None if the person made no choice."""
     try:
         results = [] if annotation.get("was_cancelled") else annotation["result"]
         choices = [result["value"]["choices"][0] for result in results if result.get("from_name") == "wrong"]
@@ -169,7 +169,7 @@ def _label(value: object, where: str) -> _Label:
 
 
 def _record_label(value: Mapping[str, Any], where: str) -> _Label:
-    """Read the label in an example, or in what a person judged; a detector's own judgement is no label."""
+    """Read the label in an example, or in a person's judgement. A detector's judgement is not a label."""
     try:
         record = decode(value)
     except InputError as error:

@@ -58,7 +58,7 @@ class Run:
     failed: int = 0
 
     def answers(self, rows: Iterable[RunRow]) -> dict[int, Mapping[str, str]]:
-        """Return the question, response and sources of the given rows as texts, by the number of the row."""
+        """Read the question, response and sources of `rows` from the files of the run, by the number of the row."""
         wanted = {row.place: row.row for row in rows}
         texts: dict[int, Mapping[str, str]] = {}
         for path in sorted({file for file, _ in wanted}):
@@ -73,8 +73,9 @@ def read_run(path: Path, by: Sequence[str] = ()) -> Run:
 
     Args:
         path: A folder of results, or a file.
-        by: Further columns to read. "NAME:week" (or day, month) turns the time in column NAME into its week. For a
-            folder, the columns are read from the files that were judged, which must still be there unchanged.
+        by: Further columns to read. "NAME:week" reads the time in column NAME and turns it into its week. "NAME:day"
+            and "NAME:month" work in the same way. For a folder, the columns are read from the files that were judged,
+            so these files must still be there, unchanged.
 
     Raises:
         InputError: There are no rows, a column is missing, or a value is not a time.
@@ -110,7 +111,7 @@ def _read_folder(path: Path, by: Sequence[str]) -> Run:
 
 
 def highest_score(judged: JudgedRow | Judgement) -> float | None:
-    """Return the higher one of a response's two scores, or None if it has no scores."""
+    """Return the higher of two scores, hallucination and omission. Return None if there are no scores."""
     return max((score for score in (judged.hallucination, judged.omission) if score is not None), default=None)
 
 
@@ -119,7 +120,7 @@ def _row(judged: JudgedRow, place: tuple[Path, int]) -> RunRow:
 
 
 def _input_columns(manifest: BatchManifest, by: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield the number of each row of the judged files, and its values."""
+    """Read the columns `by` of the files that were judged, and yield the number of each row with its values."""
     for file in manifest.inputs:
         try:
             with open(file.path, "rb") as data:
@@ -167,7 +168,7 @@ def _row_of(value: object, number: int, by: Sequence[str], where: str) -> RunRow
 
 
 def _plain_row(value: Mapping[str, Any], number: int, by: Sequence[str], where: str) -> RunRow:
-    """Read a row written by another tool: `flagged` (true, false; null: not judged), `score`, or both."""
+    """Read a row that another tool wrote, with `score`, `flagged` (true, false, or null for "not judged"), or both."""
     score, flagged = value.get("score"), value.get("flagged")
     if score is not None and (isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1):
         raise InputError(f"score is {score!r}", hint="a number from 0 to 1; 1 = wrong")
@@ -206,7 +207,7 @@ def _columns(values: Mapping[str, Any], by: Sequence[str], where: str) -> dict[s
 
 
 def _period(value: str | float | datetime, period: str, where: str) -> str:
-    """Return the day, week or month of a time: ISO 8601, or seconds since 1970.
+    """Find the day, week or month of a time, which is written in ISO 8601 or in seconds since 1970.
 
     >>> _period("2026-11-27T03:00:00Z", "week", "row 1"), _period(0, "month", "row 1")
     ('2026-W48', '1970-01')
@@ -224,7 +225,7 @@ def _period(value: str | float | datetime, period: str, where: str) -> str:
 
 
 def _texts(value: Mapping[str, Any]) -> dict[str, str]:
-    """Return the texts of a result, or of a row of another tool; {} if it holds none."""
+    """Read the texts in a result, or in a row of another tool. Return {} if there are none."""
     if TAG in value:
         record = decode(value)
         if not isinstance(record, Checked):

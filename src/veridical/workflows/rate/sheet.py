@@ -1,7 +1,7 @@
 """Write sheets of answers for people to label: tables, JSON Lines, or tasks for Label Studio.
 
-The sheets do not show what the detector found. If a spreadsheet would take a text in a table for a formula, a quote is
-put before it.
+The sheets do not show what the detector found. In a table, a quote is put before each text that a spreadsheet would
+take for a formula.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LABEL_STUDIO_CONFIG = (
 
 
 def write_sheet(path: Path, run: Run, rows: Sequence[RunRow]) -> None:
-    """Write rows of a run to a sheet, in which people fill in the column `wrong` with yes or no.
+    """Write rows of a run to a sheet, so that people can fill in the column `wrong` with yes or no.
 
     Args:
         path: The file to write, with the extension .csv, .tsv or .jsonl, or .json for tasks of Label Studio. With
@@ -46,7 +46,7 @@ def write_sheet(path: Path, run: Run, rows: Sequence[RunRow]) -> None:
         rows: The rows to label.
 
     Raises:
-        InputError: The file has another extension. Or the file already exists, and people may have filled it in.
+        InputError: The file has another extension. Or it exists already, and people may have filled it in.
         OutputError: The file cannot be written.
     """
     ending = path.suffix.lower()
@@ -73,10 +73,10 @@ def write_sheet(path: Path, run: Run, rows: Sequence[RunRow]) -> None:
 
 
 def cell_of_text(value: Any) -> Any:
-    """Return a value for a cell of a sheet. If a spreadsheet would take it for a formula, a quote is put before it."""
+    """Put a quote before a value that a spreadsheet would take for a formula. Return other values as they are."""
     return f"'{value}" if _FORMULA.match(str(value)) else value
 
 
 def text_of_cell(cell: str) -> str:
-    """Return the text of a sheet's cell, without the quote that `write_sheet` puts before formulas."""
+    """Remove from the text of a cell the quote that `write_sheet` puts before formulas."""
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell

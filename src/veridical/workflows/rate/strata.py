@@ -1,6 +1,7 @@
-"""Divide a run into strata by outcome and score. Labels are drawn from the strata and weighted by them.
+"""Divide a run into strata by outcome and score, and choose which rows to label.
 
-All rows of one outcome are drawn with the same probability, so you can weight any bins of the score afterwards.
+Within an outcome, every row is drawn with the same probability, so labels can afterwards be weighted by any bins of the
+score.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _SPREAD = {outcome: sqrt(0.15 * 0.85) if outcome is Outcome.CLEAR else 0.5 for o
 def strata(rows: Sequence[RunRow], labelled: Ints) -> Ints:
     """Divide the rows into strata, which are bins of similar score within each outcome.
 
-    Each stratum has about ten labels. If an outcome has two labels or more, so has each of its strata.
+    Each stratum has about ten labels. If an outcome has at least two labels, each of its strata has at least two.
 
     Args:
         rows: The rows of a run.
@@ -55,13 +56,14 @@ def strata(rows: Sequence[RunRow], labelled: Ints) -> Ints:
 def draw(rows: Sequence[RunRow], count: int, labelled: Ints, seed: int = 0) -> list[int]:
     """Draw rows to label, so that the run has `count` labels in total, including existing labels.
 
-    Larger outcomes, and those where labels are likely to differ more, are given more labels (`allocate`). Within an
-    outcome, the same proportion is drawn from each bin of scores. Within a bin, the rows are sorted by their columns in
-    random order and then drawn at even distances, so that every group is represented.
+    An outcome is given more labels if it has more rows, and if its labels are likely to differ more (`allocate`).
+    Within an outcome, the same proportion is drawn from each bin of scores. Within a bin, the rows are sorted by their
+    columns, rows with equal columns are in random order, and rows are drawn at even distances, so that every group is
+    represented.
 
     Args:
         rows: The rows of a run.
-        count: The total number of labels.
+        count: How many labels the run is to have in total.
         labelled: 1 for each row that already has a label, 0 for the other rows.
         seed: The seed of the random draw.
 
@@ -69,7 +71,7 @@ def draw(rows: Sequence[RunRow], count: int, labelled: Ints, seed: int = 0) -> l
         The indices of the rows to label, in random order.
 
     Raises:
-        InputError: The count is not positive, or no further label is needed.
+        InputError: `count` is not positive, or there are already enough labels.
     """
     if count < 1:
         raise InputError(f"{count} labels", hint="1 or more; 100 give an interval of about ±8 percentage points")
@@ -96,8 +98,8 @@ def draw(rows: Sequence[RunRow], count: int, labelled: Ints, seed: int = 0) -> l
 def allocate(sizes: Sequence[int], spreads: Sequence[float], count: int) -> list[int]:
     """Distribute `count` labels over strata so that the stratified mean has the lowest variance (Neyman 1934).
 
-    First, every stratum is given four labels, or as many as it has rows. Then each further label goes where it lowers
-    the variance most, which gives the best whole numbers (Wright 2012).
+    First, every stratum gets four labels, or as many as it has rows. Then each further label goes where it lowers the
+    variance most, which leads to the best whole numbers (Wright 2012).
 
     >>> allocate([1000, 100, 2], [0.3, 0.5, 0.5], 40)
     [33, 5, 2]
@@ -116,7 +118,7 @@ def allocate(sizes: Sequence[int], spreads: Sequence[float], count: int) -> list
 
 
 def _by_outcome(rows: Sequence[RunRow]) -> dict[Outcome, Ints]:
-    """Return the indices of the rows of each outcome that occurs, in the order of their scores."""
+    """Group the rows by outcome. Each outcome that occurs has the indices of its rows, lowest scores first."""
     order = sorted(range(len(rows)), key=lambda i: -1.0 if (score := rows[i].score) is None else score)
     outcome_of = [row.outcome for row in rows]
     return {

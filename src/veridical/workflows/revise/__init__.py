@@ -51,8 +51,8 @@ class Round:
         kept: Whether the new text was kept.
         reason: Why the new text was kept or rejected.
         critique: The critique that the reviser was given.
-        notes: Remarks about requests that the reviser could not fulfil.
-        usage: The language model calls and tokens of the reviser.
+        notes: Remarks of the reviser, such as on claims that it left as they are.
+        usage: The calls and tokens that the reviser used.
     """
 
     edits: tuple[Edit, ...]
@@ -123,10 +123,7 @@ class Progress:
     reason: str = ""
 
     def task(self) -> RevisionTask | None:
-        """Return the next task for the reviser, or None if there is nothing left to revise.
-
-        In this case, set `reason`.
-        """
+        """Make the next task for the reviser. If there is nothing left to revise, set `reason` and return None."""
         if self.reason or self.judgement is None:
             return None
         statements = statements_of(self.current, self.judgement, self.thresholds)
@@ -142,7 +139,7 @@ class Progress:
     def record(self, draft: Draft, text: str, judgement: Judgement | None, kept: bool, reason: str) -> None:
         """Record an attempt.
 
-        If it is kept, its text becomes the current text. If not, the revision ends with `reason`.
+        If the new text is kept, it becomes the current text. Otherwise, the revision ends with `reason`.
         """
         if kept:
             self.edits = compose(self.case.response, self.edits, draft.edits)
@@ -155,7 +152,7 @@ class Progress:
         self.rounds.append(attempt)
 
     def result(self) -> Revised:
-        """Return the result so far."""
+        """Build the result from the attempts so far."""
         reason = self.reason
         if not reason:
             statements = statements_of(self.current, self.judgement, self.thresholds) if self.judgement else []
@@ -187,7 +184,7 @@ def revise(
         reviser: The object that proposes edits.
         threshold: The score in [0, 1] from which a statement counts as unsupported, as one number for all levels or as
             a dict by level. Default: the detector's own thresholds, or 0.5.
-        rounds: The largest number of attempts per case, from 1 to 10.
+        rounds: How many attempts to make per case at most, from 1 to 10.
 
     Raises:
         InputError: The number of rounds or a threshold is out of range.
@@ -214,7 +211,7 @@ def revise(
 
 
 def _one_round(tasks: Sequence[tuple[Progress, RevisionTask]], detector: Detector, reviser: Reviser) -> None:
-    """Make one attempt per task; a better text replaces the current one."""
+    """Make one attempt per task. If the new text is better, it replaces the current text."""
     drafts = reviser.draft([task for _, task in tasks])
     changed: list[tuple[Progress, Draft, Case]] = []
     for (progress, _), draft in zip(tasks, drafts, strict=True):

@@ -40,9 +40,9 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """The decision on a candidate, with the tokens and calls that it cost.
+    """The decision on a candidate, and the tokens and calls that the decision cost.
 
-    `problem` says why the candidate is rejected.
+    `problem` says why the candidate is rejected. It is None if the candidate is accepted.
     """
 
     problem: str | None
@@ -54,17 +54,17 @@ def accept(candidates: Sequence[Candidate], detector: Detector, thresholds: Thre
 
     A better text meets six conditions:
 
-    - It has no more unjudged text than the text before.
-    - No edit puts in a model's remark ("I am sorry, but I cannot help."), even if the detector does not flag it. For
-      this, each edited sentence of two or more content words must share one of them with the sources or the text
-      before.
+    - No more of the text is unjudged than before.
+    - No edit puts in a remark of the model ("I am sorry, but I cannot help."), even if the detector does not flag the
+      remark. Therefore, each edited sentence with two or more content words must share one of these words with the
+      sources or the text before.
     - No word of an old value is left beside the new value ("1,500 hundred", "5.50 euros and 60 cents").
-    - Its hallucination score is lower. If the scores are equal, the sums over unsupported claims are compared, because
-      a product over claims stays 1 as long as one claim is certainly wrong.
-    - It keeps every supported claim. A claim is kept if no edit touches it, if its words are still there and none of
-      them is unsupported, or if `detector` finds that the new text supports it.
-    - It keeps every source covered, so that the proportion of the source's words that it leaves out stays below the
-      coverage threshold.
+    - The hallucination score is lower. If the score is the same, the sum of the scores of unsupported claims is lower.
+      (A score that is a product over claims stays 1 as long as one claim is certainly wrong.)
+    - Every supported claim is kept. A claim is kept if no edit touches it, if its content words are still there and
+      none of them is flagged, or if `detector` finds that the new text supports the claim.
+    - Every source that was covered is still covered: the proportion of its words that the text leaves out stays below
+      the coverage threshold.
     """
     problems = [_problem(candidate, thresholds) for candidate in candidates]
     doubtful = [
@@ -96,7 +96,7 @@ def accept(candidates: Sequence[Candidate], detector: Detector, thresholds: Thre
 
 
 def _problem(candidate: Candidate, thresholds: Thresholds) -> str | None:
-    """Return why a candidate is not better, or which covered source it leaves out; None if neither."""
+    """Say why a candidate is not better, or which covered source it leaves out. Return None if there is no problem."""
     before, after = candidate.judgement_before, candidate.judgement_after
     if after.hallucination is None and not after.verdicts:
         return f"the revised text could not be judged: {'; '.join(after.notes) or 'no score'}"
@@ -136,7 +136,7 @@ def _problem(candidate: Candidate, thresholds: Thresholds) -> str | None:
 
 
 def _invented_sentence(candidate: Candidate) -> str | None:
-    """Return an edited sentence of which no content word is in the text before or its sources, or None."""
+    """Find an edited sentence that shares no content word with the text before or the sources, if there is one."""
     text, carry = candidate.after.response, carrier(candidate.edits)
     written = union(carry(edit.span) for edit in candidate.edits)
     known = _stems(candidate.before.response).union(*(_stems(source.text) for source in candidate.before.sources))
@@ -148,13 +148,13 @@ def _invented_sentence(candidate: Candidate) -> str | None:
 
 
 def _stems(text: str) -> set[str]:
-    """Return the stems of the content words of a text."""
+    """Find the stems of the content words of a text."""
     lower = (word.of(text).casefold() for word in words(text))
     return {stem(word) for word in lower if word not in STOP_WORDS}
 
 
 def _misread_value(candidate: Candidate) -> str | None:
-    """Return the text of a corrected value that words left of the old one change or double ("1,500 hundred")."""
+    """Find a corrected value that is spoilt by words of the old value beside it ("1,500 hundred"), if there is one."""
     text, folded = candidate.after.response, fold(candidate.after.response)
     old_values = _values(fold(candidate.before.response))
     new_values = _values(folded)
@@ -182,7 +182,7 @@ def _misread_value(candidate: Candidate) -> str | None:
 
 
 def _values(folded: str) -> list[Span]:
-    """Return the values in a folded text."""
+    """Find the values in a text that was normalised by `fold`."""
     tokens = [Span(*match.span()) for match in compiled(WORDS["values"].pattern(folded)).finditer(folded)]
     return [token for token in tokens if is_value(token.of(folded))]
 
@@ -192,7 +192,7 @@ def _numbers(value: str) -> set[str]:
 
 
 def shares_left_out(case: Case, judgement: Judgement, thresholds: Thresholds) -> dict[str, float]:
-    """Return the proportion of content words that is left out, for each source that must be covered."""
+    """For each source with a flagged omission, compute which proportion of its content words is left out."""
     by_source: dict[str, list[Span]] = {}
     for omission in omitted(judgement, decide(case, judgement, thresholds)):
         by_source.setdefault(omission.source_id, []).append(omission.span)
@@ -206,9 +206,10 @@ def shares_left_out(case: Case, judgement: Judgement, thresholds: Thresholds) ->
 
 
 def left_out(case: Case, judgement: Judgement, thresholds: Thresholds) -> list[Source]:
-    """Return the sources that the response should cover but leaves out.
+    """Find the sources that the response should cover but leaves out.
 
-    A source is left out if the proportion of its left-out content words reaches the coverage threshold.
+    A source counts as left out if so many of its content words are left out that their proportion reaches the coverage
+    threshold.
     """
     shares = shares_left_out(case, judgement, thresholds)
     least = max(thresholds.coverage, _ROUNDING)
@@ -216,7 +217,7 @@ def left_out(case: Case, judgement: Judgement, thresholds: Thresholds) -> list[S
 
 
 def _doubtful(candidate: Candidate, thresholds: Thresholds) -> Iterator[Statement]:
-    """Yield supported claims that an edit touches, if some of their words are gone or flagged words are among them."""
+    """Find supported claims that may be lost: an edit touches them, and some of their words are gone or flagged."""
     text = candidate.after.response
     after = statements_of(candidate.after, candidate.judgement_after, thresholds)
     flagged = union(statement.span for statement in after if statement.unsupported)

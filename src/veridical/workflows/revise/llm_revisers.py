@@ -1,4 +1,4 @@
-"""Revise with a chat model, from critiques of single claims or from its own critique of the whole text.
+"""Revise with a chat model, which gets critiques of single claims or first criticises the whole text itself.
 
 The method follows George and Stuhlmüller 2023, §4. The model writes the whole corrected text, and the differences are
 turned into edits. Edits outside the criticised sentences are undone, so that the model cannot spoil correct text.
@@ -45,7 +45,7 @@ class _Critique:
     unread: bool = False
 
     def touched_by(self, edit: Edit, text: str) -> bool:
-        """Check whether the edit touches a sentence of the statement."""
+        """Tell whether an edit of `text` touches a sentence of the statement."""
         sentences = overlapping_sentences(text, self.statement.span)
         return any(
             edit.span.overlaps(s) or (not len(edit.span) and s.start <= edit.span.start <= s.end) for s in sentences
@@ -56,14 +56,15 @@ class Factored:
     """Asks `model` for a corrected text, given the critiques of all unsupported claims together (Algorithm 1).
 
     Args:
-        model: The chat model that writes the corrected text. If the case has its prompt, the model is asked in a
-            follow-up turn after the response (A.3.2). Otherwise it is given the sources and the response.
-        critic: The chat model that writes a critique of every unsupported claim. It compares the claim with the sources
-            that the claim cites, or with all sources (A.3.1). If it finds a claim supported, the claim is kept.
-            Default: the detector's reasons against the claim are the critique, and if there are none, `model` writes
-            it.
+        model: The chat model that writes the corrected text. If the case has a prompt, the model is asked in a
+            follow-up turn after the response (A.3.2). Otherwise, the model gets the sources and the response.
+        critic: The chat model that writes a critique of every unsupported claim. The critic compares the claim with the
+            sources that the claim cites, or with all sources (A.3.1). A claim that the critic finds supported is kept.
+            Default: the critique is the detector's reasons against the claim, and if there are none, `model` writes a
+            critique.
         undo_unprompted: Whether to undo edits outside the criticised sentences.
-        suggest: Whether the feedback includes the critic's revised claims. In A.3.2 it has only the critiques.
+        suggest: Whether to show `model` not only the critiques, as in A.3.2, but also the claims as the critic would
+            write them.
     """
 
     rewrites = True
@@ -106,7 +107,7 @@ class Factored:
         return drafts
 
     def _critiques(self, tasks: Sequence[RevisionTask]) -> tuple[list[list[_Critique]], list[Usage | None]]:
-        """Return the critiques of each task's unsupported statements, and their usage."""
+        """Collect the critiques of each task's unsupported statements, and the calls and tokens that they cost."""
         questions: dict[tuple[int, Statement], Question] = {}
         for i, task in enumerate(tasks):
             citations = ResponseCitations.of_case(task.case) if task.case.sources else None
@@ -176,7 +177,7 @@ _Answer = tuple[Reply | Failure, Usage]
 
 
 def _ask_for_revisions(model: ChatModel, cases: Sequence[Case], feedback: Sequence[str]) -> list[_Answer]:
-    """Request revisions; return each outcome with its usage. Requests that are too long are sent without sources."""
+    """Ask for revisions, and return each outcome with its usage. If a request is too long, send it without sources."""
     pairs = list(zip(cases, feedback, strict=True))
     outcomes = model.chat([_revision_request(case, text) for case, text in pairs]) if pairs else []
     usages = [[outcome.usage] for outcome in outcomes]
@@ -189,7 +190,7 @@ def _ask_for_revisions(model: ChatModel, cases: Sequence[Case], feedback: Sequen
 
 
 def _revision_request(case: Case, feedback: str, *, with_sources: bool = True) -> Request:
-    """Make a follow-up turn to the model's own text (A.3.2), or a single message if the case has no prompt."""
+    """Build a request with a follow-up turn after the response (A.3.2), or a single message without a prompt."""
     if case.prompt is not None and with_sources:
         prompts = [prompt("revise_followup")]
         messages = [Message("user", case.prompt), Message("assistant", case.response)]
@@ -211,7 +212,7 @@ _NO_SOURCES = "(not shown here; rely on what was found)"
 
 
 def _draft(case: Case, answer: _Answer, feedback: str, critiques: Sequence[_Critique] | None) -> Draft:
-    """Turn an answer into edits; with `critiques`, keep only the edits that touch a criticised sentence."""
+    """Turn an answer into edits. If `critiques` are given, keep only the edits that touch a criticised sentence."""
     outcome, usage = answer
     if isinstance(outcome, Failure):
         return Draft((), f"no revision: {outcome.reason}", feedback, usage=usage)
@@ -241,7 +242,7 @@ _CODE = re.compile(r"\A(`{3,})\w*\n(.*)\n\1\Z", re.DOTALL)
 
 
 def corrected_text(before: str, reply: Reply) -> str | None:
-    r"""Return the text after "Corrected text:" in a model's reply, with the same white space around it as in `before`.
+    r"""Read the text after "Corrected text:" in a model's reply, and put the same white space around it as in `before`.
 
     Return None if the reply has no such text, or if the text repeats the fences or instructions of a prompt.
 
@@ -256,7 +257,7 @@ def corrected_text(before: str, reply: Reply) -> str | None:
 
 
 def _repeats_prompt(text: str, before: str) -> bool:
-    """Check whether a text has a fence, or a line of the prompts for revision, that was not in the text before."""
+    """Tell whether a text has a fence, or a line of the prompts for revision, that the text before did not have."""
     lines = (line for name in _REVISING for line in prompt(name).text.splitlines() if len(line) > 20)
     return bool(_FENCE_LINE.search(text) and not _FENCE_LINE.search(before)) or any(
         line in text and line not in before for line in lines
@@ -264,7 +265,7 @@ def _repeats_prompt(text: str, before: str) -> bool:
 
 
 def _text_after(reply: Reply, label: str) -> str | None:
-    """Return the text after `label:`, without fences; None unless exactly one line begins with the label."""
+    """Read the text after `label:`, without fences. Return None unless exactly one line begins with the label."""
     pattern = rf"^[ \t>*_#\"“]*{label}[ \t*_\"”]*:(?:[*_]*[\"”]?(?=\s))?"
     text = strip_reasoning(reply.text)
     lines = list(re.finditer(pattern, text, re.IGNORECASE | re.MULTILINE))

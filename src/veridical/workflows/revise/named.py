@@ -1,4 +1,4 @@
-"""Make revisers by the names that the command line and requests to the server use."""
+"""Make a reviser from its name, which the command line and requests to the server give."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The protocol of revisers, and the revisers that need no language model.
 
-A reviser is given the statements that a detector finds unsupported. It proposes edits, each with its reason. Whether
-the edits are kept is decided by the module `acceptance`.
+A reviser gets the statements that a detector finds unsupported, and proposes edits, each with a reason. The module
+`acceptance` decides whether the edits are kept.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Draft:
 
 
 class Reviser(Protocol):
-    """Proposes edits of responses. `rewrites` is False if its edits only mark the text without improving it."""
+    """Proposes edits of responses. `rewrites` is False for a reviser that marks the text but does not improve it."""
 
     name: str
     rewrites: bool
@@ -54,9 +54,10 @@ class Reviser(Protocol):
 
 
 class Delete:
-    """Corrects unsupported sentences if the sources have the right value, and deletes them otherwise.
+    """Corrects an unsupported sentence if the sources have the right value, and deletes the sentence otherwise.
 
-    A sentence that also makes a supported claim is kept. If nothing would be left of a response, it is not changed.
+    A sentence that also makes a supported claim is not deleted. If nothing would be left of a response, the response is
+    not changed.
     """
 
     name = "delete"
@@ -103,7 +104,7 @@ class Delete:
 
 
 def _with_white_space(text: str, span: Span) -> Span:
-    """Return `span` with the white space that is superfluous without it."""
+    """Extend `span` by the white space around it that is not needed once `span` is deleted."""
     before, after = text[: span.start], text[span.end :]
     preceding = before[len(before.rstrip()) :]
     following = after[: len(after) - len(after.lstrip())]

@@ -1,4 +1,4 @@
-"""Read a judgement as a list of statements to revise, each with its span, its score and the reasons against it."""
+"""Turn a judgement into a list of statements, each with its span, its score and the reasons against it."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ class Statement:
 
 
 def statements_of(case: Case, judgement: Judgement, thresholds: Thresholds | None = None) -> list[Statement]:
-    """Return the statements of a judged response, in order. Several claims may have the same span.
+    """List the statements of a judged response, in order. Several claims may have the same span.
 
     If verdicts have claims, each claim is a statement. If no verdict has a claim, each sentence is a statement. A
     verdict without a claim (on words, or on a citation) is added to the sentences that it overlaps. If there are no
     verdicts at all, the whole response is a single statement.
 
-    Statements that are partly unjudged are left out, unless they are flagged.
+    A statement with an unjudged part is left out, unless its score is above 0.
 
     >>> case = Case("1", "It rains. It is 9 m tall.")
     >>> [(s.text, s.score) for s in statements_of(case, Judgement("1", "x", verdicts=(Verdict(Span(16, 17), 1.0),)))]
@@ -95,7 +95,7 @@ def statements_of(case: Case, judgement: Judgement, thresholds: Thresholds | Non
 
 
 def _statement(text: str, span: Span, words: str, verdicts: Sequence[tuple[Verdict, bool]]) -> Statement:
-    """Return the statement `words` with what its verdicts, each flagged or not, say about it."""
+    """Build the statement `words` from the verdicts about it. Each verdict comes with whether it is flagged."""
     against = [verdict for verdict, is_flagged in verdicts if is_flagged]
     reasons = (": ".join(filter(None, (v.label, v.reason))) for v, _ in verdicts if v.score > 0)
     return Statement(
@@ -109,9 +109,10 @@ def _statement(text: str, span: Span, words: str, verdicts: Sequence[tuple[Verdi
 
 
 def _corrections(text: str, span: Span, flagged: Sequence[Verdict]) -> list[tuple[Span, str]]:
-    """Return the places to replace; [] if a flagged verdict has no correction.
+    """List the spans to replace, each with its new text. Return [] if a flagged verdict has no correction.
 
-    The correction of a claim replaces all of it. Neighbouring words that share an explanation are one place.
+    The correction of a claim replaces the whole claim. Neighbouring words with the same correction and the same reason
+    are replaced together.
     """
     if not flagged or any(verdict.correction is None for verdict in flagged):
         return []
