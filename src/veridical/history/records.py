@@ -49,7 +49,7 @@ _Text = Annotated[str, Field(min_length=0)]  # without a limit, pydantic accepts
 
 
 class NotKeptError(InputError):
-    """Raised if the history has no such run or case."""
+    """Raised if the history has no such run, case or version."""
 
 
 class StaleError(InputError):

@@ -26,7 +26,7 @@ class Sampler:
         temperature: The sampling temperature, at least 0. 0 takes the most probable token, and 1 samples from the
             model's own distribution.
         top_k: Sample only from this many of the most probable tokens. 0 means all tokens.
-        top_p: Sample only from the most probable tokens whose probabilities add up to this number, in (0, 1]. 1 means
+        top_p: Sample only from the most probable tokens that together have this probability, in (0, 1]. 1 means
             all tokens.
         device: The device of the logits. The same seed gives other tokens on another device.
 

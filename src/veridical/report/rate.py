@@ -1,4 +1,4 @@
-"""Show how often the answers of a run are wrong, as tables for people and as metrics for Prometheus' collector."""
+"""Show how often the answers of a run are wrong, as tables for people and for Prometheus' textfile collector."""
 
 from __future__ import annotations
 
