@@ -1,18 +1,18 @@
 """Read labelled data in the publishers' own formats, with one module per data set or family of similar sets.
 
-Each entry is a module or object with `INFO` and `read(path, split=None, *, on_bad=None) -> Iterator[Example]`.
+A reader is a module or object with `INFO` and `read(path, split=None, *, on_bad=None) -> Iterator[Example]`.
 
-If a row cannot be read, `DataError` is raised with the file and the line. If you pass `on_bad`, it is called with this
-error instead, and the row is skipped. Rows with a known defect of the published set (see `INFO.notes`) are always
-skipped, and `on_bad` is called for them, too. Readers clean the texts before they make a `Case`, and nothing changes
-the texts afterwards.
+A row that cannot be read raises `DataError` with the file and the line. If you pass `on_bad`, it gets this error
+instead, and the row is skipped. Rows with a known defect of the published set (see `INFO.notes`) are always skipped,
+and `on_bad` gets an error for them, too. Readers clean the texts before they make a `Case`, and nothing changes the
+texts afterwards.
 
-A label for a whole response sets `hallucination` and adds no verdict, because it does not say where the error is. A row
-without any label for the response has `judged=()`.
+A label for a whole response sets `hallucination` and adds no verdict, because such a label does not say where the error
+is. A row without any label for the response has `judged=()`.
 
 A module can set `REMOTE` to also read from places other than paths, and `OWN` to read your own data. The `read`
-function of an `OWN` module takes two more arguments: `unlabelled=True` accepts rows without gold, and `remark` is
-called at the end with each line on how the data were understood.
+function of an `OWN` module takes two more arguments. `unlabelled=True` accepts rows without a gold label, and `remark`
+is called at the end with each line of notes on how the data were understood.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class Info:
         title: The title of the data set.
         licence: The licence of the data set.
         citation: The paper to cite.
-        levels: The levels that the data set labels.
-        unit: The unit of the labelled spans, if it is fixed: "token", "sentence" or "claim".
+        levels: The levels at which the data set has labels.
+        unit: What each labelled span is, if this is fixed: a "token", "sentence" or "claim".
         pairs: Whether each case has a counterpart that differs only in the error.
         splits: The names of the splits.
         languages: The languages of the texts.
-        document: The unit that counts as one document, in words.
+        document: What counts as one document, in words.
         notes: Peculiarities, such as known defects.
     """
 
@@ -91,7 +91,7 @@ def load_reader(name: str) -> Reader:
 
 
 def name_and_path(spec: str) -> tuple[str, str]:
-    """Return the name of the data set and the path in "NAME:PATH". A path alone is a file of rows."""
+    """Split "NAME:PATH" into the name of the data set and the path. A path alone is read as a file of rows."""
     name, _, path = spec.partition(":")
     return ("rows", spec) if name not in DATASETS and Path(spec.partition("?")[0]).exists() else (name, path)
 
@@ -106,8 +106,8 @@ def read(
 ) -> Iterator[Example]:
     """Read the examples of "NAME:PATH". If only a path is given, it is read as a file of rows.
 
-    Set `unlabelled` to accept your own rows without gold. `remark` is called at the end with each line on how your own
-    data were understood.
+    Set `unlabelled` to accept rows of your own without a gold label. `remark` is called at the end with each line of
+    notes on how your own data were understood.
     """
     name, path = name_and_path(spec)
     reader = load_reader(name)
@@ -120,7 +120,7 @@ def read(
 
 
 def table() -> str:
-    """Return a Markdown table of the registered data sets, made from their `INFO`."""
+    """Make a Markdown table of the registered data sets from their `INFO`."""
     lines = [
         "| name | data set | labels | splits | languages | a document is | licence |",
         "|---|---|---|---|---|---|---|",

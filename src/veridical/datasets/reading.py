@@ -43,12 +43,12 @@ class Row:
     within: str = ""
 
     def bad(self, message: str, *, hint: str | None = None, kind: type[DataError] = DataError) -> DataError:
-        """Return the error that reports `message` for this row."""
+        """Make the error that reports `message` for this row."""
         where = f"{self.within}: " if self.within else ""
         return kind(where + message, path=self.path, line=self.line, hint=hint)
 
     def unfit(self, message: str) -> DataError:
-        """Return the error that skips this row as a known defect of the published set."""
+        """Make the error that skips this row as a known defect of the published set."""
         return self.bad(message, kind=UnfitRow)
 
     def get(self, key: str) -> Any:
@@ -86,7 +86,7 @@ class Row:
         return self.text(key, blank=True).strip() or None
 
     def name(self, key: str) -> str:
-        """Return the text of a field that contains a name, as a text or a whole number."""
+        """Return the name in a field, which may be given as a text or as a whole number."""
         value = self.get(key)
         return str(value) if isinstance(value, int) and not isinstance(value, bool) else self.text(key)
 
@@ -132,21 +132,21 @@ class Row:
         return self.items(key)
 
     def flags(self, key: str) -> list[bool]:
-        """Return the list of 0/1 or false/true in a field."""
+        """Return the flags in a field, which is a list of 0/1 or false/true."""
         for item in self.items(key):
             if not isinstance(item, bool) and item not in (0, 1):
                 raise self.bad(f"{key!r} holds {shown(item)}, not 0 or 1")
         return [bool(item) for item in self.items(key)]
 
     def row(self, key: str) -> Row:
-        """Return the object in a field as a row with the position of this row."""
+        """Return the object in a field as a row of its own, with the position of this row."""
         value = self.get(key)
         if not isinstance(value, dict):
             raise self.bad(f"{key!r} is {shown(value)}, not an object")
         return replace(self, values=value, within=f"{self.within} {key}".strip())
 
     def rows(self, key: str) -> list[Row]:
-        """Return the objects in a field that contains a list, each as a row with the line of this row."""
+        """Return the objects in a list in a field, each as a row of its own with the line of this row."""
         for item in self.items(key):
             if not isinstance(item, dict):
                 raise self.bad(f"{key!r} holds {shown(item)}, not an object")
@@ -162,16 +162,16 @@ def text_id(text: str) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a value in at most 40 characters, for an error message."""
+    """Show a value in at most 40 characters, for an error message."""
     return "missing" if value is None else repr(value) if len(repr(value)) <= 40 else f"{repr(value)[:37]}..."
 
 
 def read_rows(rows: Iterable[Row], make: Callable[[Row], Iterable[Example]], on_bad: OnBad = None) -> Iterator[Example]:
-    """Yield the examples that `make` returns for each row, in order.
+    """Make the examples of each row with `make`, and yield them in order.
 
-    If a row is bad, none of its examples are yielded. An `InputError` (such as a span outside its text, or two sources
-    with the same id) or a repeated id is turned into a `DataError` with the file and the line. If `make` raises
-    `UnfitRow`, the row is skipped.
+    A bad row yields no examples. Its `InputError` (such as a span outside its text, or two sources with the same id)
+    becomes a `DataError` with the file and the line, and so does a repeated id. If `make` raises `UnfitRow`, the row is
+    skipped.
     """
     seen: dict[str, int] = {}
     for row in rows:
@@ -210,8 +210,8 @@ def jsonl_rows(path: Path, on_bad: OnBad = None) -> Iterator[Row]:
 def object_rows(path: Path, line: int, number: int, value: object, on_bad: OnBad, *, escapes: bool) -> Iterator[Row]:
     """Yield `value` as a row.
 
-    If the value has half of a surrogate pair, it is treated as a bad row. This can happen because JSON can write such
-    halves as `\\u` escapes.
+    A value that contains half of a surrogate pair is treated as a bad row. Such halves occur because JSON can write
+    them as `\\u` escapes.
     """
     try:
         if escapes:

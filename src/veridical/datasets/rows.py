@@ -25,7 +25,7 @@ from veridical.records.types import Case, Example, Judgement, Level, Verdict
 __all__ = ["COLUMNS", "HALLUCINATED", "JSONL", "ROWS", "SUPPORTED", "Labels", "OwnData", "columns_and_labels"]
 
 COLUMNS = ("id", "response", "sources", "question", "label", "spans", "document", "group")
-"""Names in a spec for columns of the data."""
+"""The columns that a spec can name."""
 HALLUCINATED = (
     "1",
     "1.0",
@@ -48,13 +48,15 @@ class Labels:
 
     Attributes:
         label: The column of the label. Default: the first column of `LABELS` that a row has.
-        spans: The column of the hallucinated spans, which are objects with start and end (label, text), or pairs of
-            them.
-        document: The column of the document. Default: the first source is the document.
-        hallucinated: The label, as text, of a hallucinated response. Default: one of the labels in `HALLUCINATED`.
+        spans: The column of the hallucinated spans. Each span is an object with a start and an end (and perhaps a label
+            and a text), or a pair of start and end. Default: the column "spans" if the row has one.
+        document: The column of the document. Default: the column "document" if the row has one, or else the first
+            source is the document.
+        hallucinated: The label, as text, that means hallucinated. Default: any of the labels in `HALLUCINATED`.
         group: The columns by which results can be grouped.
-        values: The number of rows read so far for each label, and whether the label means hallucinated.
-        required: Whether a row without a gold column is refused, rather than unlabelled.
+        values: How many rows had each label so far, by (label, whether it means hallucinated). Only counted if
+            `hallucinated` is given.
+        required: Whether to refuse a row without a gold column, instead of reading it as unlabelled.
     """
 
     label: str | None = None
@@ -66,10 +68,10 @@ class Labels:
     required: bool = field(default=True, kw_only=True)
 
     def example(self, row: Row, case: Case, group: tuple[tuple[str, str], ...] = ()) -> Example:
-        """Return the example with a case and the gold label in its row.
+        """Build an example from a case and the gold label in the case's row.
 
         Raises:
-            DataError: The row has no gold column.
+            DataError: The row has no gold column, or its label or spans cannot be read.
         """
         names = (self.label,) if self.label else tuple(name for name in LABELS[:4] if name in row.values)
         spans = self.spans or ("spans" if row.values.get("spans") is not None else None)
@@ -109,7 +111,7 @@ class Labels:
         return float(bool(texts & {*HALLUCINATED}))
 
     def remarks(self, path: str | Path) -> list[str]:
-        """Return a line that lists the labels that were read as supported, if there are several of them.
+        """List the labels that were read as supported in one line, if there are several of them.
 
         Raises:
             DataError: All labels were read as supported, so that `hallucinated` may be misspelt.
@@ -126,18 +128,18 @@ class Labels:
 
 
 def _texts(value: Any) -> set[str]:
-    """Return the ways to write a label: that of `value` in lower case, and as a whole number."""
+    """Return the ways to write the label `value`: in lower case, and as a whole number."""
     text = str(value).strip().lower()
     return {text, text.removesuffix(".0"), *([str(int(value))] if isinstance(value, bool) else [])}
 
 
 def _is_turned(row: Row, case: Case, value: Any) -> bool:
-    """Return whether a label is 1 or 0 in a row as of MiniCheck and LLM-AggreFact, where 1 means supported."""
+    """Check whether a label is 1 or 0 in a row like those of MiniCheck and LLM-AggreFact, where 1 means supported."""
     return "doc" in row.values and row.values.get("claim") == case.response and not _texts(value).isdisjoint("01")
 
 
 def _span_rows(row: Row, column: str) -> list[Row]:
-    """Return the spans in a field, each as a row with start and end; a pair of numbers is a span, too."""
+    """Return the spans in a field, each as a row with start and end. A pair of numbers is a span, too."""
     items = [
         dict(zip(("start", "end"), item, strict=True)) if isinstance(item, list | tuple) and len(item) == 2 else item
         for item in row.items(column)
@@ -146,7 +148,7 @@ def _span_rows(row: Row, column: str) -> list[Row]:
 
 
 def _verdict(item: Row, case: Case) -> Verdict:
-    """Return the verdict of a labelled span; raise `InputError` if its text is another one than the response has."""
+    """Make the verdict on a labelled span. Raise `InputError` if the span is given with a text that differs from it."""
     start, end = item.numeric("start", low=0), item.numeric("end", low=0)
     if start > end or start % 1 or end % 1:
         raise InputError(f"a span from {start:g} to {end:g}")
@@ -160,10 +162,10 @@ def _verdict(item: Row, case: Case) -> Verdict:
 
 
 def columns_and_labels(query: Mapping[str, str], *, unlabelled: bool = False) -> tuple[Columns, Labels]:
-    """Parse the columns and labels in "response=COLUMN&label=COLUMN…".
+    """Read the columns and labels from the parts of "response=COLUMN&label=COLUMN…".
 
     Raises:
-        UnknownNameError: The text uses another name.
+        UnknownNameError: A part has an unknown name.
     """
     for name in query:
         if name not in (*COLUMNS, "hallucinated"):
@@ -178,7 +180,7 @@ def columns_and_labels(query: Mapping[str, str], *, unlabelled: bool = False) ->
 def _with_remarks(
     examples: Iterator[Example], labels: Labels, path: str | Path, remark: Callable[[str], None]
 ) -> Iterator[Example]:
-    """Yield `examples`; at the end call `remark` with each line on their labels."""
+    """Yield `examples`. At the end, call `remark` with each line of notes on their labels."""
     yield from examples
     for line in labels.remarks(path):
         remark(line)
@@ -201,9 +203,9 @@ class OwnData:
         unlabelled: bool = False,
         remark: Callable[[str], None] = lambda line: None,
     ) -> Iterator[Example]:
-        """Return the example in each row of PATH?response=…&label=… .
+        """Read the example in each row of PATH?response=…&label=… .
 
-        Rows without gold are refused unless `unlabelled` is set.
+        Rows without a gold label are refused unless `unlabelled` is set.
         """
         name, _, query = (str(path), "", "") if path.exists() else str(path).partition("?")
         given = dict(parse_qsl(query, keep_blank_values=True))
@@ -255,7 +257,7 @@ def _files(path: Path, split: str | None) -> list[Path]:
 
 @dataclass(frozen=True, slots=True)
 class _OwnRow(Row):
-    """A row with the reader that makes a case of it."""
+    """A row, together with the reader that makes a case from it."""
 
     source: SourceRow | None = None
     reader: RowReader | None = None
@@ -263,7 +265,7 @@ class _OwnRow(Row):
 
 @contextmanager
 def _hint_on_specs() -> Iterator[None]:
-    """Let the hint of an error name columns in the spec of the data, where commands on cases have options."""
+    """Change the hints of errors so that they name columns in the spec of the data, and not the options of commands."""
     try:
         yield
     except InputError as error:

@@ -30,8 +30,8 @@ def split_by_document(
 ) -> dict[str, list[Example]]:
     """Assign examples to splits, in their order, so that all examples of a document are in the same split.
 
-    The split of a document depends only on `seed` and on the name of the document (SHA-256). It does not change if you
-    add or reorder other documents. The fractions count documents, and they hold approximately.
+    The split of a document depends only on `seed` and on the name of the document (SHA-256), so it does not change if
+    you add or reorder other documents. The fractions are fractions of the documents, and hold only approximately.
 
     Raises:
         InputError: A fraction lies outside [0, 1], or the fractions do not sum to 1.
@@ -50,9 +50,9 @@ def split_by_document(
 
 
 def content_hash(examples: Iterable[Example | Case]) -> str:
-    """Return a SHA-256 hash of a set of examples or cases, in hexadecimal digits. Their order does not matter.
+    """Hash a set of examples or cases with SHA-256, in hexadecimal digits. Their order does not matter.
 
-    The hashes of the JSON documents are added up modulo 2**256, so that memory does not grow, and the sum is hashed
+    The hashes of their JSON documents are added up modulo 2**256, so that memory does not grow. The sum is then hashed
     together with the number of documents.
     """
     total = number = 0

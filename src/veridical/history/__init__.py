@@ -1,1 +1,1 @@
-"""Keep runs, their cases and people's decisions about them in a database: SQLite, or PostgreSQL by its URL."""
+"""Keep runs, their cases and people's decisions about the cases in a database: SQLite, or PostgreSQL by its URL."""

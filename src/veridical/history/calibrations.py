@@ -22,7 +22,7 @@ def add(connection: Connection, name: str, fitted: FittedCalibration, learning: 
     """Store a version. It is not active until you call `activate`.
 
     Raises:
-        InputError: There is a version of this name.
+        InputError: There is already a version of this name.
     """
     if connection.execute(select(CALIBRATIONS.c.name).where(CALIBRATIONS.c.name == name)).first():
         raise InputError(f"there is a version {name!r} already", hint="choose another name")
@@ -53,7 +53,7 @@ def versions(connection: Connection) -> list[CalibrationVersion]:
 
 
 def fit_of(connection: Connection, name: str) -> FittedCalibration:
-    """Return what was fitted for a version.
+    """Load the fitted thresholds and probabilities of a version.
 
     Raises:
         NotKeptError: There is no such version.
@@ -66,13 +66,13 @@ def fit_of(connection: Connection, name: str) -> FittedCalibration:
 
 
 def active_fits(connection: Connection) -> dict[str, tuple[str, FittedCalibration]]:
-    """Return the name and the content of the active version of each detector that has one."""
+    """Load the active versions, by detector, each as its name and its fitted thresholds and probabilities."""
     rows = connection.execute(select(CALIBRATIONS).where(CALIBRATIONS.c.active == 1)).mappings()
     return {row["detector"]: (row["name"], decode(row["body"], "calibrated")) for row in rows}
 
 
 def activate(connection: Connection, name: str, by: str, *, active: bool) -> None:
-    """Make a version the active one of its detector, or deactivate the active one.
+    """Make a version the active one of its detector, or deactivate all versions of its detector.
 
     Raises:
         NotKeptError: There is no such version.

@@ -58,7 +58,7 @@ def compare(
 
 
 def trend(runs: Sequence[RunRow]) -> list[TrendPoint]:
-    """Return the proportion of flagged cases in each run, oldest first."""
+    """Compute the proportion of flagged cases in each run, oldest first."""
     points = []
     for run in sorted(runs, key=lambda run: (run.created, run.id)):
         judged = sum(run.cases.get(outcome, 0) for outcome in _DECIDED)
@@ -83,7 +83,7 @@ def _proportion(count: float, n: int) -> Share:
 
 
 def _difference(only: tuple[int, int], n: int) -> Share:
-    """Return by how much the shares differ; resampling pairs is resampling the number of each kind of pair."""
+    """Compute by how much the shares differ. To resample pairs means to draw how many there are of each kind."""
     kinds = np.array([only[0], only[1], n - sum(only)]) / n
     drawn = np.random.default_rng(0).multinomial(n, kinds, size=_RESAMPLES)
     low, high = np.quantile((drawn[:, 1] - drawn[:, 0]) / n, [0.025, 0.975])

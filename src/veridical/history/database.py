@@ -1,4 +1,4 @@
-"""Open the database of a history, which is an SQLite file, or PostgreSQL by its URL."""
+"""Open the database of a history, which is an SQLite file, or a PostgreSQL database given by its URL."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def open_database(place: str | Path) -> Engine:
 
 
 def _postgres_options(url: URL) -> dict[str, Any]:
-    """Return the arguments of pg8000's `connect` for a URL, with the options, variables and passwords of libpq."""
+    """Turn a URL into arguments of pg8000's `connect`, with the options, variables and password file of libpq."""
     query = {name: str(value) for name, value in url.query.items()}
     given = os.environ.get
     host = query.pop("host", None) or url.host or given("PGHOST") or "localhost"
@@ -90,7 +90,7 @@ _SSL = {"disable": False, "allow": None, "prefer": None, "require": True, "verif
 
 
 def _password_of(host: str, port: int, database: str, user: str) -> str | None:
-    """Return the password in libpq's file of passwords."""
+    """Look up the password in libpq's password file."""
     path = Path(os.environ.get("PGPASSFILE") or Path.home() / ".pgpass")
     wanted = (host, str(port), database, user)
     with suppress(OSError):
@@ -102,7 +102,7 @@ def _password_of(host: str, port: int, database: str, user: str) -> str | None:
 
 
 def _set_up_sqlite(engine: Engine) -> None:
-    """Make transactions begin where they are said to, and set what each connection needs."""
+    """Make transactions begin where SQLAlchemy begins them, and set the options of each connection."""
 
     @event.listens_for(engine, "connect")
     def connected(connection: Any, _: Any) -> None:

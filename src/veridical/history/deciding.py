@@ -25,21 +25,21 @@ def now() -> str:
 
 
 def written(decision: PlaceDecision) -> str:
-    """Return the JSON of a decision, without its empty fields."""
+    """Convert a decision to JSON, without its empty fields."""
     return json.dumps(
         {name: value for name, value in asdict(decision).items() if value is not None and value is not False}
     )
 
 
 def decisions_of(connection: Connection, case: int) -> dict[Place, tuple[PlaceDecision, int]]:
-    """Return the decisions about a case with their keys, by place."""
+    """Load the decisions about a case, by place, each with its key in the table."""
     wanted = select(DECISIONS.c.id, DECISIONS.c.body).where(DECISIONS.c.case == case).order_by(DECISIONS.c.id)
     read = [(read_decision(body), key) for key, body in connection.execute(wanted)]
     return {decision.place: (decision, key) for decision, key in read}
 
 
 def read_decision(body: str) -> PlaceDecision:
-    """Return the decision that `written` wrote."""
+    """Read a decision from the JSON that `written` made."""
     values = json.loads(body)
     if "cut" in values:
         values["cut"] = tuple(values["cut"])

@@ -24,10 +24,10 @@ _QUESTION = "Mark the smallest spans of the response that would have to change f
 
 
 def decisions_csv(rows: Iterable[DecisionRow]) -> str:
-    """Return the decisions as a CSV table, with one row for each decision.
+    """Write the decisions as a CSV table, with one row for each decision.
 
-    The column `words` has the text of the place. If a spreadsheet would read a text as a formula, a quote is put before
-    it.
+    The column `words` has the text of the place. A text that a spreadsheet would read as a formula gets a quote in
+    front.
     """
     text = io.StringIO(newline="")
     table = csv.writer(text)
@@ -46,7 +46,7 @@ def _text_of(case: Case, source: str | None) -> str:
 
 
 def label_studio_tasks(examples: Iterable[Example]) -> list[dict[str, Any]]:
-    """Return a task for each example, with the wrong spans of the response as an annotation.
+    """Make a task for each example, with the wrong spans of the response as an annotation.
 
     The tasks fit a project with the config of `veridical annotate config spans`. Offsets count code points.
     """

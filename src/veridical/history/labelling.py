@@ -17,9 +17,9 @@ _BY = "human:history"
 def example_of(stored: StoredCase) -> Example:
     """Turn the decisions about a case into a labelled example.
 
-    A finding that was confirmed as a false alarm ("keep") becomes a verdict with the score 0. All other decisions
-    become verdicts with the score 1. Only the decided places count as judged, unless somebody decided that everything
-    else is right.
+    A finding that turned out to be a false alarm ("keep") becomes a verdict with the score 0. Any other decision about
+    a place becomes a verdict with the score 1. In a source, the verdict is an omission. Only the decided places count
+    as judged, unless somebody decided that everything else is right ("rest").
     """
     assert stored.document is not None
     case: Case = decode(stored.document).case
@@ -61,7 +61,7 @@ def _details(decision: PlaceDecision) -> dict[str, Any]:
 
 
 def _whole(scores: list[float], all_judged: bool) -> float | None:
-    """Return the score of the whole: 1 if a place is wrong, 0 if everything is judged and right, else None."""
+    """Return the score of a whole response: 1 if a place is wrong, 0 if everything is judged and right, else None."""
     if any(scores):
         return 1.0
     return 0.0 if all_judged else None

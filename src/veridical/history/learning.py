@@ -1,6 +1,6 @@
 """Fit a detector's threshold and probabilities again from the decisions about a run.
 
-What was fitted is kept only if it is clearly better.
+The new fit is kept only if it is clearly better.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from veridical.workflows.recalibration import LabelledScores, recalibrate
 __all__ = ["NEEDED", "NEEDED_AT_RANDOM", "NEEDED_OF_EACH", "learn", "stored_judgements", "too_few"]
 
 NEEDED = 50
-"""The number of decided sentences from which a detector is recalibrated."""
+"""A detector is recalibrated only if at least this many sentences are decided."""
 NEEDED_AT_RANDOM = 20
-"""How many of them must come from a random sample, because findings say nothing about errors that were not found."""
+"""How many of the sentences must come from a random sample, because findings do not tell which errors were missed."""
 NEEDED_OF_EACH = 5
-"""How many of them must be wrong, and how many right."""
+"""At least this many of the sentences must be wrong, and as many must be right."""
 
 
 def too_few(decisions: Decisions) -> str | None:
-    """Say which decisions are missing, or return None if there may be enough."""
+    """Say which decisions are still missing. Return None if there may be enough."""
     total = decisions.flagged + decisions.random
     if total < NEEDED:
         return f"{total} sentences are decided, and {NEEDED} are needed"
@@ -48,9 +48,9 @@ def too_few(decisions: Decisions) -> str | None:
 def stored_judgements(
     sentences: Sequence[DecidedSentence], about: Mapping[str, Any], spec: str, detector: Detector
 ) -> list[Judgement] | None:
-    """Return the detector's stored judgements of the cases with the decided sentences.
+    """Look up how the detector judged the case of each decided sentence in the run.
 
-    Return None if the scores in the run are not the scores that this detector would give.
+    Return None if the run was not judged by exactly this detector, which might give other scores.
 
     Args:
         sentences: The decided sentences.
@@ -88,7 +88,7 @@ def learn(
         run: The id of the run.
 
     Returns:
-        What fitting gains, and what was fitted if it gains something.
+        What fitting gains, and the fit, which is None if it gains nothing.
     """
 
     def too_little(reason: str) -> tuple[Learning, None]:
@@ -143,7 +143,11 @@ def learn(
 
 
 def _score(judgement: Judgement, sentence: Span) -> float | None:
-    """Return the detector's score of a sentence: of the sentences there, else the highest of the words, else of all."""
+    """Return the detector's score of a sentence.
+
+    This is the highest score of the detector's sentences in this place. A detector without sentences has the highest
+    score of its verdicts there, or 0 if there is none. Without any verdicts, the score of the response is used.
+    """
     if judgement.judged == ():
         return None
     if judgement.sentences:

@@ -49,7 +49,7 @@ _Text = Annotated[str, Field(min_length=0)]  # without a limit, pydantic accepts
 
 
 class NotKeptError(InputError):
-    """Raised if the history has no such run or case."""
+    """Raised if the history has no such run, case or version."""
 
 
 class StaleError(InputError):
@@ -58,12 +58,12 @@ class StaleError(InputError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRun:
-    """A run that begins.
+    """What is known about a run when it begins.
 
     Attributes:
-        origin: The origin of the cases: "check" over page or API, "import" of a file, or "proxy".
-        by: The name of the key that sent the request. "" without keys.
-        name: The name of the imported file. "" without a file.
+        origin: Where the cases come from: "check" (the page or the API), "import" (a file), or "proxy".
+        by: The name of the API key that sent the request. "" if there are no keys.
+        name: The name of the imported file. "" if there is no file.
         about: How the run judges: detectors with their fingerprints, thresholds, and the fields of the request.
     """
 
@@ -75,7 +75,7 @@ class NewRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow:
-    """A run as a list shows it. `cases` has the number of cases by outcome, including "waiting" and "failed"."""
+    """A run as a list shows it. `cases` counts the cases by outcome, including "waiting" and "failed"."""
 
     id: str
     created: str
@@ -105,7 +105,7 @@ class Row:
         name: The id of the row's case.
         body: The JSON of the case. "" if the row contains no case.
         text: The text of the response.
-        search: The words by which the case is found.
+        search: The text that a search for the case looks through.
         fields: The labels and the group of the row, or the "row" itself if it contains no case.
         label: The label to filter by. None if the row has no label.
         problem: Why the row contains no case. "" if it contains one.
@@ -128,14 +128,14 @@ class CaseRow:
     Attributes:
         number: The number of the case in the run, from 1.
         name: The id of the case.
-        outcome: The outcome of the case, "waiting" or "failed".
+        outcome: The outcome of the check, or "waiting" before the check, or "failed" if the case could not be checked.
         score: The highest score of the response or of a flagged passage. None if there is no score.
         omission: The highest omission score. None if there is no score.
-        flagged: The number of flagged passages.
-        cause: Why the case failed. "" if the cause was not requested.
-        decided: The number of places that people decided about.
-        beginning: The beginning of the response.
-        problem: Why the case is not judged.
+        flagged: How many passages are flagged, including those that were left out of the response.
+        cause: What went wrong, as one of `CauseKind`. "" if the cause was not requested.
+        decided: How many places people have decided about.
+        beginning: How the response begins.
+        problem: Why the case could not be checked.
     """
 
     number: int
@@ -160,15 +160,16 @@ class CaseQuery:
         outcome: The outcomes to select. Empty for all outcomes.
         cause: The causes to select. Empty for all causes.
         score_min: The lowest score to select. Cases without a score are left out.
-        score_max: The highest score to select.
-        source: The ids of sources, at least one of which the case must have.
-        kind: The kinds of error, at least one of which must be flagged.
-        label: The labels of imported rows to select.
-        detector: The names of detectors, at least one of which must flag the case.
-        decided: Whether people decided about the case. None selects both.
-        sampled: Whether the case has a sentence that was drawn at random for review. None selects both.
-        search: Words that the response, the question or the id must contain.
-        limit: The largest number of cases on a page.
+        score_max: The highest score to select. Cases without a score are left out.
+        source: Ids of sources. Select cases that have at least one of them.
+        kind: Kinds of error. Select cases in which at least one of them is flagged.
+        label: Labels of imported rows. Select cases that have one of them.
+        detector: Names of detectors. Select cases that at least one of them flags.
+        decided: Whether to select the cases that people have decided about, or the other cases. None selects both.
+        sampled: Whether to select the cases with a sentence that was drawn at random for review, or the other cases.
+            None selects both.
+        search: Words, all of which must occur in the response, the question or the id. The last one may be incomplete.
+        limit: How many cases a page may have.
         cursor: The cursor of the page. None for the first page.
     """
 
@@ -191,7 +192,10 @@ class CaseQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CasePage:
-    """A page of cases, with the number of all matching cases, and the cursor of the next page."""
+    """A page of cases.
+
+    `total` counts all cases that match the query. `next` is the cursor of the next page, or None on the last page.
+    """
 
     cases: tuple[CaseRow, ...]
     total: int
@@ -203,13 +207,13 @@ class PlaceDecision:
     """A person's decision about a place in a case. Offsets count code points.
 
     Attributes:
-        action: "wrong" (an error, without a change), "replace", "remove" (the sentence), "add" (a left-out passage),
-            "keep" (a false alarm), or "rest" (everything else is right).
+        action: "wrong" (an error that is left as it is), "replace", "remove" (the sentence), "add" (a left-out
+            passage), "keep" (a false alarm), or "rest" (everything else is right).
         start: The beginning of the place. None for "rest".
         end: The end of the place.
         source: The id of the source that contains the place. None for a place in the response.
-        text: The text that a replacement or addition puts in.
-        cut: The sentence that a removal takes out, as [start, end].
+        text: The new text, for "replace" and "add".
+        cut: The sentence to take out, for "remove", as [start, end].
         reason: The reason in the person's words.
         label: The label of the finding.
         error: The kind of error.
@@ -241,10 +245,11 @@ class StoredCase:
 
     Attributes:
         row: The case as a table shows it.
-        document: The result ("check"), or the case itself while it waits. None for a row that contains no case.
+        document: The result as JSON ("check"), or only the case as long as it waits to be checked. None for a row that
+            contains no case.
         fields: The labels and the group of the imported row, or the "row" itself if it contains no case.
         decisions: People's decisions about the case.
-        version: The number of times that the decisions have changed.
+        version: How often the decisions have changed.
         sampled: The unflagged sentences that were drawn at random for review, as (start, end).
     """
 
@@ -264,10 +269,11 @@ class DecisionRow:
         number: The number of the case in the run.
         case: The case.
         decision: The decision.
-        by: The name of the key that decided.
+        by: The name of the API key that the person used.
         at: The time of the decision.
-        drawn: How the place came to the person: "flagged", "random", or None for neither.
-        probability: The probability of this, in (0, 1]. None if `drawn` is.
+        drawn: Why the person saw the place: "flagged" (the place was in the list of findings), "random" (it was in a
+            random sample of the unflagged sentences), or None for neither.
+        probability: How likely the place was to be seen in this way, in (0, 1]. None if `drawn` is None.
     """
 
     number: int
@@ -289,8 +295,8 @@ class DecidedSentence:
         document: The name of the case's document.
         span: The place of the sentence in the response.
         wrong: Whether the sentence is wrong.
-        drawn: How the sentence came to the person: "flagged" (in the list of findings) or "random" (in a random sample
-            of the unflagged sentences).
+        drawn: Why the person saw the sentence: "flagged" (the sentence was in the list of findings) or "random" (it was
+            in a random sample of the unflagged sentences).
     """
 
     case: Case
@@ -306,11 +312,11 @@ class Decisions:
     """How many sentences of a run are decided, and how many there are.
 
     Attributes:
-        flagged: The number of decided sentences among the flagged ones.
-        random: The number of decided sentences among those that were drawn at random.
-        sampled: The number of sentences that were drawn at random.
-        all_flagged: The number of flagged sentences in the run.
-        all_unflagged: The number of unflagged sentences in the run.
+        flagged: How many flagged sentences are decided.
+        random: How many of the sentences drawn at random are decided.
+        sampled: How many sentences were drawn at random.
+        all_flagged: How many sentences of the run are flagged.
+        all_unflagged: How many sentences of the run are not flagged.
     """
 
     flagged: int
@@ -328,11 +334,12 @@ class Learning:
         verdict: "too few decisions", "no gain" or "gain".
         reason: The verdict in a sentence.
         detector: The name of the detector.
-        decisions: The numbers of decisions.
-        threshold: What a fitted threshold gains in balanced accuracy. None without enough decisions.
-        probabilities: What calibrated scores gain in Brier score. None if that was not fitted.
-        level: The level that was fitted: "response", which sentences share, or "span". None without enough decisions.
-        version: The name of the version that was stored. None without a gain.
+        decisions: How many sentences are decided.
+        threshold: How much a fitted threshold improves balanced accuracy. None if there are too few decisions.
+        probabilities: How much calibrated scores improve the Brier score. None if scores were not calibrated.
+        level: The level that was fitted: "response", whose threshold also holds for sentences, or "span". None if there
+            are too few decisions.
+        version: The name under which the fit was stored. None if there is no gain.
     """
 
     verdict: Literal["too few decisions", "no gain", "gain"]
@@ -347,18 +354,18 @@ class Learning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationVersion:
-    """Thresholds and probabilities of a detector that were fitted by decisions.
+    """A threshold and perhaps probabilities of a detector, fitted to people's decisions.
 
     Attributes:
         name: The name of the version.
         detector: The detector, as the server names it.
         run: The id of the run with the decisions.
         created: The time of fitting.
-        by: The name of the key that asked for it.
-        active: Whether checks use it. At most one version of a detector is active.
+        by: The name of the API key that asked for the fit.
+        active: Whether checks use this version. At most one version of a detector is active.
         threshold: The fitted threshold.
         calibrated: Whether the scores are calibrated, too.
-        learning: The figures.
+        learning: What was gained, with the fields of `Learning`.
     """
 
     name: str
@@ -374,7 +381,7 @@ class CalibrationVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedCase:
-    """A case of two runs that has different outcomes: its number, outcome and score in each, first and second."""
+    """A case that has different outcomes in two runs. Each pair has the value in the first and in the second run."""
 
     name: str
     numbers: tuple[int, int]
@@ -393,23 +400,24 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Two runs over the same cases.
+    """How two runs over the same cases differ. A pair is a case that both runs contain.
 
     Attributes:
-        runs: The ids of both.
-        pairs: The number of cases in both, by their ids.
-        unpaired: The number of cases in only the first and only the second.
-        outcomes: The number of pairs by both outcomes.
-        judged: The number of pairs with a decision in both runs. The figures below are about them.
-        agreement: The proportion with the same decision, flagged or not. None without any.
-        kappa: Cohen's kappa of the decisions. None if it is undefined.
+        runs: The ids of both runs.
+        pairs: How many cases both runs contain, by their ids.
+        unpaired: How many cases only the first run contains, and how many only the second.
+        outcomes: How many pairs have each outcome in the first run (outer key) and in the second run (inner key).
+        judged: How many pairs were judged in both runs. The figures from `agreement` to `score_difference` are about
+            these pairs.
+        agreement: The proportion of pairs that are flagged in both runs or in neither. None if no pair was judged.
+        kappa: Cohen's kappa of flagging. None if it is undefined.
         flagged: The proportion that each run flags.
         difference: How much more the second run flags, with an interval by paired bootstrap.
-        only: The number that only the first, and only the second, flags.
-        p: The two-sided p-value of McNemar's exact test that both flag equally many.
+        only: How many pairs only the first run flags, and how many only the second.
+        p: The two-sided p-value of McNemar's exact test, whose hypothesis is that both runs flag equally many.
         score_difference: How much higher the scores of the second run are on average, with a normal interval.
-        changed: The number of pairs with different outcomes.
-        cases: Some of them, those whose scores differ most first.
+        changed: How many pairs have different outcomes.
+        cases: Some of the pairs with different outcomes. Those whose scores differ most come first.
     """
 
     runs: tuple[str, str]
@@ -430,7 +438,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrendPoint:
-    """The proportion of flagged cases in one run, among the judged ones. `share` is None if none was judged."""
+    """The proportion of flagged cases among the judged cases of one run. `share` is None if no case was judged."""
 
     run: str
     created: str

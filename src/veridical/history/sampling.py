@@ -17,7 +17,7 @@ __all__ = ["draw", "sampled_in", "sampling_probability"]
 
 
 def draw(connection: Connection, run: str, count: int, by: str, rng: random.Random) -> int:
-    """Draw up to `count` unflagged sentences at random, all with the same probability. Return how many were drawn.
+    """Draw up to `count` unflagged sentences of a run at random, all equally likely. Return how many were drawn.
 
     Sentences that were drawn before are not drawn again.
     """
@@ -49,7 +49,7 @@ def sampled_in(connection: Connection, case: int) -> list[Span]:
 
 
 def sampling_probability(connection: Connection, run: str) -> float:
-    """Return the probability, in [0, 1], that an unflagged sentence of a run has been drawn so far."""
+    """Compute the probability, in [0, 1], that an unflagged sentence of a run has been drawn so far."""
     drawn = select(func.count()).select_from(SAMPLES).join(CASES).where(CASES.c.run == run)
     unflagged = select(func.sum(CASES.c.unflagged_sentences)).where(CASES.c.run == run)
     return float(connection.execute(drawn).scalar_one() / max(connection.execute(unflagged).scalar_one() or 0, 1))

@@ -1,7 +1,7 @@
 """Index the words in the cases of a history, with FTS5 of SQLite or a text search vector of PostgreSQL.
 
-Veridical segments the words itself and removes marks and capitals. Both databases therefore find the same words, and
-this also works for scripts without spaces.
+Veridical splits texts into words itself, and removes accents and capitals. Both databases therefore find the same
+words, also in scripts without spaces.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LONGEST = 20_000  # characters of a text that are indexed
 
 
 def create(connection: Connection) -> None:
-    """Make the index."""
+    """Create the index."""
     if connection.dialect.name == "sqlite":
         options = "tokenize = \"unicode61 remove_diacritics 0\", prefix = '1 2 3'"
         connection.execute(text(f"CREATE VIRTUAL TABLE search USING fts5(words, {options})"))
@@ -40,16 +40,16 @@ def add(connection: Connection, texts: Iterable[tuple[int, str]]) -> None:
 
 
 def delete(connection: Connection, ids: Sequence[int]) -> None:
-    """Remove cases from the index. In PostgreSQL, their words are deleted together with their rows."""
+    """Remove cases from the index. PostgreSQL needs no such step, because it deletes the words along with the cases."""
     if connection.dialect.name == "sqlite":
         connection.execute(text("DELETE FROM search WHERE rowid = :id"), [{"id": id} for id in ids])
 
 
 def purge(connection: Connection, *, begin: bool) -> bool:
-    """Remove some of the words of deleted cases, and return whether more are left.
+    """Remove some of the words that deleted cases left in the index, and return whether more are left.
 
-    SQLite only marks such words as deleted. Set `begin` in the first call, which merges all parts of the index into
-    one, and call the function again until nothing is left.
+    By itself, SQLite only marks these words as deleted. Set `begin` in the first call, which starts to merge all parts
+    of the index into one. Then call the function without `begin` until nothing is left.
     """
     if connection.dialect.name != "sqlite":
         return False
@@ -61,9 +61,9 @@ def purge(connection: Connection, *, begin: bool) -> bool:
 
 
 def matching(wanted: str, dialect: str) -> Select[tuple[int]] | None:
-    """Return a query for the ids of cases that contain all words of `wanted`, or None if it has no word.
+    """Build a query for the ids of cases that contain all words of `wanted`. The last word may be incomplete.
 
-    The last word may be incomplete.
+    Return None if `wanted` has no word.
     """
     words = _words(wanted)
     if not words:

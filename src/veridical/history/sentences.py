@@ -14,7 +14,7 @@ __all__ = ["checked_in", "decided", "drawn", "flagged_places", "sentence_counts"
 
 
 def checked_in(body: str) -> Checked | None:
-    """Return the result in a stored document, or None if it contains no result."""
+    """Read the result in a stored document. Return None if the document contains no result."""
     if not body.startswith(f'{{"veridical": "{tag_of("check")}"'):
         return None
     checked: Checked = decode(body)
@@ -22,10 +22,10 @@ def checked_in(body: str) -> Checked | None:
 
 
 def sentences_of(checked: Checked) -> list[tuple[Span, bool]]:
-    """Return the judged sentences of a response, each with whether a detector flags something in it.
+    """List the judged sentences of a response, and tell for each whether a detector flags something in it.
 
     These are the sentences that a detector scored. If no detector scored sentences, the judged text is split into
-    sentences. A response that only has a score as a whole is treated as one sentence.
+    sentences. A response that was only scored as a whole is treated as one sentence.
     """
     judgements = [one for one in checked.judgements if one.judged != ()]
     flagged = flagged_places(checked)
@@ -43,9 +43,10 @@ def sentences_of(checked: Checked) -> list[tuple[Span, bool]]:
 
 
 def flagged_places(checked: Checked) -> list[Span]:
-    """Return the places of a response that a detector flags.
+    """List the places of a response that detectors flag.
 
-    These are its verdicts, or else its sentences, or else the whole response.
+    For each detector, these are the flagged verdicts, and the flagged sentences that overlap no place in the list. If a
+    detector scores no sentences and flags only the response as a whole, the place is the whole response.
     """
     places = []
     for judgement, decision in zip(checked.judgements, checked.decisions, strict=True):
@@ -59,13 +60,13 @@ def flagged_places(checked: Checked) -> list[Span]:
 
 
 def sentence_counts(checked: Checked) -> dict[str, int]:
-    """Return the columns with the numbers of flagged and unflagged sentences."""
+    """Count the flagged and the unflagged sentences, under the names of their columns in the table of cases."""
     flags = [is_flagged for _, is_flagged in sentences_of(checked)]
     return {"flagged_sentences": sum(flags), "unflagged_sentences": len(flags) - sum(flags)}
 
 
 def drawn(checked: Checked, sampled: Sequence[Span], decision: PlaceDecision) -> Drawn | None:
-    """Tell how a person came to see a place: in a random sample, as a finding, or neither."""
+    """Tell why a person saw a place: in a random sample, as a finding, or neither (None)."""
     if decision.source is not None or decision.start is None or decision.end is None:
         return None
     decided_span = Span(decision.start, decision.end)
@@ -77,10 +78,10 @@ def drawn(checked: Checked, sampled: Sequence[Span], decision: PlaceDecision) ->
 def decided(
     checked: Checked, sampled: Sequence[Span], decisions: Sequence[PlaceDecision]
 ) -> Iterator[tuple[Span, bool, Drawn]]:
-    """Yield the sentences that are fully decided, with whether they are wrong and how they were drawn.
+    """Yield the sentences that are fully decided, and for each, whether it is wrong and why a person saw it.
 
-    A flagged sentence is right if all of its findings were kept. An unflagged sentence is used only if it was drawn at
-    random, because the sentences that people happen to look at are not typical of the others.
+    A flagged sentence is right if people decided "keep" for all findings in it. An unflagged sentence is used only if
+    it was drawn at random, because sentences that people happen to look at are not typical of the others.
     """
     placed = [
         (Span(one.start, one.end), one)
@@ -106,5 +107,5 @@ def decided(
 
 
 def overlap(one: Span, other: Span) -> bool:
-    """Return whether two places share a character. An empty place is located where it begins."""
+    """Check whether two places share a character. An empty place counts as the character where it begins."""
     return one.start < max(other.end, other.start + 1) and other.start < max(one.end, one.start + 1)

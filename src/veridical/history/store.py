@@ -83,8 +83,8 @@ class History:
 
     Args:
         place: The path of an SQLite file, or a URL such as postgresql://host/name.
-        days: The age in days after which runs are deleted. None deletes no runs.
-        cases: The largest number of cases to keep. None keeps all cases.
+        days: After how many days runs are deleted. None deletes no runs.
+        cases: How many cases to keep at most. None keeps all cases.
 
     Raises:
         InputError: The place is neither a path nor such a URL, or the database cannot be opened.
@@ -144,14 +144,14 @@ class History:
         return id
 
     def begin_import(self, run: NewRun, file: str, body: bytes) -> str:
-        """Store an uploaded file as a run whose rows are still to be read, and return the run's id."""
+        """Store an uploaded file as a new run, and return the run's id. The rows of the file are read later."""
         with self._write() as connection:
             id = _begin(connection, run, "reading")
             connection.execute(insert(UPLOADS).values(run=id, file=file, body=body))
         return id
 
     def upload(self, run: str) -> tuple[str, bytes]:
-        """Return the name and the bytes of a run's file, whose rows are still to be read."""
+        """Load the file that a run is importing, and return its name and its bytes."""
         with self._read() as connection:
             file, body = connection.execute(select(UPLOADS.c.file, UPLOADS.c.body).where(UPLOADS.c.run == run)).one()
         return str(file), bytes(body)
@@ -176,21 +176,21 @@ class History:
         self._trim()
 
     def waiting(self, run: str, count: int) -> list[tuple[int, Case]]:
-        """Return the first cases of a run that wait to be judged, with their keys."""
+        """Load the first `count` cases of a run that wait to be judged, with their keys."""
         wanted = select(CASES.c.id, DOCUMENTS.c.body).join_from(CASES, DOCUMENTS)
         wanted = wanted.where(_of(run), CASES.c.outcome == "waiting").order_by(CASES.c.number).limit(count)
         with self._read() as connection:
             return [(key, decode(body, "case")) for key, body in connection.execute(wanted)]
 
     def store(self, run: str, results: Sequence[tuple[int, Checked | str]]) -> None:
-        """Store the results of waiting cases by their keys, or the reasons why cases have no result."""
+        """Store what came of waiting cases, as pairs of a key and a result, or the reason why there is no result."""
         with self._write() as connection:
             store_results(connection, run, results)
 
     def set_state(self, run: str, state: str, problem: str = "") -> None:
         """Set the state of a run to "reading", "judging", "paused" or "done".
 
-        `problem` says what keeps it from continuing.
+        `problem` says what keeps the run from continuing.
         """
         with self._write() as connection:
             connection.execute(update(RUNS).where(RUNS.c.id == run).values(state=state, problem=problem))
@@ -202,7 +202,7 @@ class History:
             return list(connection.execute(wanted).scalars())
 
     def runs(self, *, limit: int = 50, cursor: str | None = None, name: str = "") -> RunPage:
-        """Return a page of runs, newest first. `name` is a part of a file's name or of a run's id."""
+        """Return a page of runs, newest first. `name` selects runs by a part of the file's name or of the run's id."""
         wanted = select(RUNS).order_by(RUNS.c.created.desc(), RUNS.c.id.desc()).limit(limit + 1)
         if name:
             parts = (func.lower(RUNS.c.name), RUNS.c.id)
@@ -228,9 +228,9 @@ class History:
         return rows[0]
 
     def facets(self, run: str) -> dict[str, dict[str, int]]:
-        """Return the most common values to filter by, with the number of cases for each.
+        """List the most common values by which the cases of a run can be filtered, and count the cases for each value.
 
-        These are causes, sources, kinds of error and others.
+        The filters are "cause", "source", "kind" (of error), "label" and "detector".
         """
         facets: dict[str, dict[str, int]] = {kind: {} for kind in ("cause", "source", "kind", "label", "detector")}
         count = func.count().label("n")
@@ -245,7 +245,7 @@ class History:
         return facets
 
     def delete_run(self, id: str, *, by: str = "") -> None:
-        """Delete a run, its cases and decisions. Nothing of their texts stays in the database."""
+        """Delete a run with its cases and decisions. None of their texts stays in the database."""
         self.run(id)
         self._delete_run(id, by)
         self._purge()
@@ -330,7 +330,7 @@ class History:
         )
 
     def delete_case(self, run: str, number: int, *, by: str = "") -> None:
-        """Delete a case and the decisions about it. Nothing of its texts stays in the database."""
+        """Delete a case and the decisions about it. None of their texts stays in the database."""
         if not self._delete_cases(_of(run) & (CASES.c.number == number)):
             raise NotKeptError(f"run {run!r} has no case {number}", hint="it may have been deleted")
         with self._write() as connection:
@@ -338,7 +338,7 @@ class History:
         self._purge()
 
     def examples(self, run: str) -> Iterator[Example]:
-        """Yield the decided cases of a run, with the decisions as gold."""
+        """Yield the decided cases of a run as examples, with the decisions as gold labels."""
         self.run(run)
         wanted = select(CASES.c.number).where(_of(run), CASES.c.decided > 0).order_by(CASES.c.number)
         with self._read() as connection:
@@ -368,7 +368,7 @@ class History:
                     )
 
     def compare(self, first: str, second: str, *, limit: int = 50, offset: int = 0) -> Comparison:
-        """Compare two runs, and list `limit` cases with different outcomes, after `offset` of them."""
+        """Compare two runs, and list up to `limit` cases with different outcomes, after the first `offset` of them."""
         self.run(first)
         self.run(second)
         wanted = select(CASES).order_by(CASES.c.number)
@@ -379,7 +379,7 @@ class History:
         return compare((first, second), *rows, limit=limit, offset=offset)
 
     def trend(self, run: str) -> list[TrendPoint]:
-        """Return the proportion of flagged cases in all runs with the name of a run, oldest first."""
+        """Compute the proportion of flagged cases in each run that has the same name as this run, oldest first."""
         name = self.run(run).name
         wanted = select(RUNS).order_by(RUNS.c.created.desc(), RUNS.c.id.desc()).limit(_TREND)
         with self._read() as connection:
@@ -391,9 +391,10 @@ class History:
     def decide(
         self, run: str, number: int, decisions: Sequence[PlaceDecision], *, version: int | None = None, by: str = ""
     ) -> int:
-        """Replace all decisions about a case, and return the new version number of the decisions.
+        """Replace all decisions about a case, and return the new version number of its decisions.
 
-        Each change adds a line to the audit.
+        Each decision that is added, changed or withdrawn adds a line to the audit. If there is none, the version number
+        stays the same.
 
         Raises:
             StaleError: `version` is given and is not the current version.
@@ -439,7 +440,7 @@ class History:
         return int(present) + 1
 
     def audit(self, run: str) -> list[AuditLine]:
-        """Return the last thousand lines of the audit about a run, newest first. They outlive the run."""
+        """Return the last thousand lines of the audit about a run, newest first. They stay if the run is deleted."""
         wanted = select(*(AUDIT.c[each.name] for each in fields(AuditLine))).where(AUDIT.c.run == run)
         with self._read() as connection:
             rows = connection.execute(wanted.order_by(AUDIT.c.id.desc()).limit(1000)).mappings()
@@ -450,7 +451,7 @@ class History:
     def draw_sample(self, run: str, count: int, *, by: str = "", rng: random.Random | None = None) -> int:
         """Draw up to `count` unflagged sentences of a run at random, so that people can review them.
 
-        Sentences that were drawn before are not drawn again. The result is the number of sentences that were drawn.
+        Return how many were drawn. Sentences that were drawn before are not drawn again.
 
         Raises:
             InputError: The run is still being judged.
@@ -464,7 +465,7 @@ class History:
         return number
 
     def decided_sentences(self, run: str) -> tuple[Decisions, list[DecidedSentence]]:
-        """Return how many sentences of a run are decided, and these sentences.
+        """Count and list the sentences of a run that people decided about.
 
         Raises:
             NotKeptError: There is no such run.
@@ -503,10 +504,10 @@ class History:
             )
 
     def keep_calibration(self, name: str, fitted: FittedCalibration, learning: Learning, run: str, *, by: str) -> None:
-        """Store what was fitted as a version that is not active.
+        """Store a fitted threshold and probabilities as a new version, which is not active yet.
 
         Raises:
-            InputError: There is a version of this name.
+            InputError: There is already a version of this name.
         """
         with self._write() as connection:
             calibrations.add(connection, name, fitted, learning, run, by)
@@ -517,7 +518,7 @@ class History:
             return calibrations.versions(connection)
 
     def calibration(self, name: str) -> FittedCalibration:
-        """Return what was fitted for a version.
+        """Load the fitted thresholds and probabilities of a version.
 
         Raises:
             NotKeptError: There is no such version.
@@ -526,12 +527,12 @@ class History:
             return calibrations.fit_of(connection, name)
 
     def active_calibrations(self) -> dict[str, tuple[str, FittedCalibration]]:
-        """Return the name and the content of the active version of each detector that has one."""
+        """Load the active versions, by detector, each as its name and its fitted thresholds and probabilities."""
         with self._read() as connection:
             return calibrations.active_fits(connection)
 
     def activate(self, name: str, *, active: bool = True, by: str = "") -> None:
-        """Make checks use a version instead of the active one of the same detector, or stop using it.
+        """Make checks use a version in place of the detector's other versions, or make checks use none of them.
 
         Raises:
             NotKeptError: There is no such version.
@@ -546,8 +547,8 @@ class History:
 
         Return how many cases were deleted.
 
-        When there are too many cases, a tenth more than necessary is deleted. Otherwise every new case would delete
-        another.
+        If there are too many cases, a tenth more than necessary is deleted, because otherwise every new case would
+        force another one out.
         """
         before = self._count
         if self.days is not None:
@@ -588,9 +589,9 @@ class History:
         return before - self._count
 
     def _purge(self) -> None:
-        """Overwrite what was deleted, in the file and in its log, and give the room back.
+        """Overwrite deleted content in the file and in its log, and give the free space back.
 
-        It takes steps, so that others can write between them.
+        This is done in small steps, so that others can write between them.
         """
         begin, is_left = True, True
         while is_left:
@@ -608,7 +609,7 @@ class History:
                 break
 
     def _vacuum(self) -> int:
-        """Give some free pages of the file back, and empty its log. Returns the number of free pages that are left."""
+        """Give some free pages of the file back, and empty its log. Return how many free pages are left."""
         with self._writing:
             raw = self._engine.raw_connection()
             try:

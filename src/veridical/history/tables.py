@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 NO_SCORE = -1.0
-"""Stands for a missing score, so that the column sorts alike in every database and a page can begin after any value."""
+"""Stands for a missing score, so that all databases sort the column alike and a page can begin after any value."""
 
 _METADATA = MetaData()
 _AT_ONCE = 500  # documents that a migration reads at once
@@ -56,15 +56,15 @@ _NOT_HELD = re.compile("[\0\ud800-\udfff]")
 
 
 def clean(text: str) -> str:
-    """Return a text without the characters that a database cannot hold.
+    """Replace the characters of a text that a database cannot hold.
 
-    PostgreSQL holds no NUL. After half of a surrogate pair, a connection to it would answer further requests wrongly.
+    PostgreSQL cannot hold NUL. After half of a surrogate pair, its connection would answer further requests wrongly.
     """
     return _NOT_HELD.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 class _Clean(TypeDecorator[str]):
-    """A text that is cleaned when it is stored, and when it is compared with a stored one."""
+    """A text that is cleaned before it is stored or compared with a stored text."""
 
     impl = String
     cache_ok = True
@@ -192,7 +192,7 @@ _META = Table("veridical", _METADATA, Column("version", Integer, nullable=False)
 
 
 def _learning(connection: Connection) -> None:
-    """Add what learning from decisions needs, and count the sentences of the cases that are stored already."""
+    """Add the columns and tables for learning from decisions, and count the sentences of the stored cases."""
     for table, column, kind in (
         ("cases", "flagged_sentences", "INTEGER NOT NULL DEFAULT 0"),
         ("cases", "unflagged_sentences", "INTEGER NOT NULL DEFAULT 0"),
@@ -212,7 +212,7 @@ def _learning(connection: Connection) -> None:
 
 
 MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {1: _learning}
-"""The step from each version of the tables to the next."""
+"""For each version of the tables, the function that brings them to the next version."""
 
 
 def prepare(connection: Connection, migrations: Mapping[int, Callable[[Connection], None]] = MIGRATIONS) -> None:

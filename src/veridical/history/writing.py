@@ -70,7 +70,7 @@ def store_results(
 ) -> None:
     """Store the results of cases in their rows.
 
-    Set `index` to also index the texts that are not indexed yet. Cases that were deleted in the meantime are left out.
+    Set `index` if the texts are not in the search index yet. Cases that were deleted in the meantime are left out.
     """
     wanted = select(CASES.c.id).where(CASES.c.id.in_([key for key, _ in results]))
     present = set(connection.execute(wanted).scalars())
@@ -102,7 +102,7 @@ def store_results(
 
 
 def search_text(case: Case) -> str:
-    """Return the words by which a case is found."""
+    """Return the text that a search for a case looks through: its id, question and response."""
     return f"{case.id} {case.question or ''} {case.response}"
 
 

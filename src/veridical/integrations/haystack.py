@@ -23,9 +23,9 @@ __all__ = ["GroundednessChecker"]
 class GroundednessChecker:
     """Checks each reply against all documents. Sources keep the ids and the metadata of their documents.
 
-    The output `checks` contains a `Checked` for each reply. The replies that were judged completely, and in which
-    nothing is flagged, are in `clear`. All others are in `others`. Connect `clear` to the next component to pass on
-    only these replies.
+    The output `checks` has a `Checked` for each reply. The output `clear` has the replies that were judged completely
+    and in which nothing is flagged, and `others` has all other replies. Connect `clear` to the next component to pass
+    on only clear replies.
 
     Args:
         detector: The spec of a detector.
@@ -39,7 +39,7 @@ class GroundednessChecker:
         self._loaded = load_detector(detector)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the component as a pipeline stores it."""
+        """Convert the component to the form in which a pipeline stores it."""
         stored: dict[str, Any] = default_to_dict(self, detector=self.detector, threshold=self.threshold)
         return stored
 
@@ -53,7 +53,7 @@ class GroundednessChecker:
     def run(
         self, replies: list[str] | list[ChatMessage], documents: list[Document], query: str | None = None
     ) -> dict[str, Any]:
-        """Check `replies`, texts or chat messages, against `documents`."""
+        """Check `replies`, which are texts or chat messages, against `documents`."""
         texts = [_text(reply) for reply in replies]
         checks = [
             check(text, documents, question=query, detector=self._loaded, threshold=self.threshold) for text in texts

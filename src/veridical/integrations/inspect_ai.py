@@ -30,16 +30,17 @@ def grounded(
 ) -> Scorer:
     """Make a scorer that scores an answer as correct if nothing is flagged, and as incorrect otherwise.
 
-    If an answer could not be judged (because it is empty or has no sources), it is unscored. Inspect keeps such an
-    answer, but leaves it out of all metrics. If a sample has no `sources` in its metadata, `InputError` is raised,
-    unless the detector does not need sources.
+    An answer that could not be judged (because it is empty or has no sources) is unscored. Inspect keeps such an answer
+    but leaves it out of all metrics. A sample without `sources` in its metadata raises `InputError`, unless the
+    detector needs no sources.
 
     Args:
         detector: A spec, or an object with `name` and `judge`.
         threshold: The score in [0, 1] from which a span or response is flagged, for all levels or per level.
-        sources: The key of the sample's metadata that contains the sources, as in `veridical.check`. The score's
-            metadata repeat their ids and their own metadata.
-        must_cover: The key of the sample's metadata that contains texts that the answer has to cover. It may be absent.
+        sources: The key in the sample's metadata that holds the sources, as in `veridical.check`. The metadata of the
+            score repeat the ids and the metadata of the sources.
+        must_cover: The key in the sample's metadata that holds texts which the answer has to cover. A sample may lack
+            this key.
     """
     from veridical.report.findings import reasons
 

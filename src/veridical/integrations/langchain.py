@@ -37,7 +37,10 @@ class NotGroundedError(VeridicalError):
 
 @dataclass
 class _Run:
-    """One call of a chain; `members` are the ids of all runs inside it, `documents` is None until a retrieval."""
+    """One call of a chain.
+
+    `members` are the ids of all runs inside the call. `documents` is None until documents are retrieved.
+    """
 
     documents: list[Document] | None = None
     unchecked: str | None = None  # the last reply, if it was not checked and nothing was retrieved after it
@@ -45,11 +48,11 @@ class _Run:
 
 
 class GroundednessCallback(BaseCallbackHandler):
-    """Checks each reply of a language model against the documents that the same chain call retrieved before it.
+    """Checks each reply of a language model against the documents that the same chain call has retrieved so far.
 
     Replies before the first retrieval, such as a rewritten question, are not checked, and neither are replies that only
-    call a tool. The last reply of a call is always checked: without sources if nothing was retrieved, and as an empty
-    reply if it only calls a tool.
+    call a tool. But the last reply of a call is always checked. It has no sources if nothing was retrieved, and it
+    counts as empty if it only calls a tool.
 
     All checks are stored in `results`, in the order of the replies. You can use one callback for several calls at the
     same time.
@@ -86,7 +89,7 @@ class GroundednessCallback(BaseCallbackHandler):
         self._runs[run_id] = run
 
     def _end(self, run_id: UUID, parent_run_id: UUID | None) -> _Run | None:
-        """Forget a call when its outermost run ends, and return it; None for an inner or unknown run."""
+        """Forget a call when its outermost run ends, and return the call. Return None for an inner or unknown run."""
         if parent_run_id is not None or run_id not in self._runs:
             return None
         ended = self._runs[run_id]
@@ -111,7 +114,7 @@ class GroundednessCallback(BaseCallbackHandler):
     def on_tool_start(
         self, serialized: Any, input_str: Any, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
     ) -> None:
-        """Register a tool as part of its call: it may retrieve documents."""
+        """Register a tool as part of its call, because a tool may retrieve documents."""
         self._start(run_id, parent_run_id)
 
     def on_chat_model_start(self, serialized: Any, messages: Any, **kwargs: Any) -> None:
@@ -129,7 +132,7 @@ class GroundednessCallback(BaseCallbackHandler):
     def on_llm_end(
         self, response: LLMResult, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
     ) -> None:
-        """Check the reply of a model if its call has retrieved documents before. If not, remember it as unchecked."""
+        """Check the reply of a model if the call has retrieved documents. If not, remember the reply as unchecked."""
         run = self._runs.get(parent_run_id) if parent_run_id is not None else None
         for generation in (each for prompt in response.generations for each in prompt or [Generation(text="")]):
             calls_tool = is_blank(generation.text) and _calls_tool(generation)

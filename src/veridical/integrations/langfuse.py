@@ -17,7 +17,7 @@ __all__ = ["send_scores"]
 def send_scores(
     checked: Checked, *, trace_id: str | None = None, observation_id: str | None = None, client: Langfuse | None = None
 ) -> None:
-    """Send the outcome of a check as a categorical score, and each of its scores as a number.
+    """Send the outcome of a check as a categorical score and each score of its detectors as a number.
 
     A score of 1 means hallucinated or omitted.
 
@@ -25,7 +25,7 @@ def send_scores(
         checked: The result of a check.
         trace_id: The trace to score. Default: the current trace.
         observation_id: The observation to score within the trace. Default: the trace as a whole.
-        client: The Langfuse client. Default: the client of the environment.
+        client: The Langfuse client. Default: the client that the environment variables describe.
     """
     client = client or get_client()
     trace_id = trace_id or client.get_current_trace_id()

@@ -24,15 +24,15 @@ __all__ = ["GroundednessEvaluator"]
 class GroundednessEvaluator(BaseEvaluator):
     """Passes a response if nothing in it is flagged, without asking a language model of LlamaIndex.
 
-    The `score` of a result is 1 minus the hallucination score, so that 1 is best, as in LlamaIndex's own evaluators. If
-    a response could not be judged, the result is invalid, which means that it neither passes nor fails. You find the
-    flagged words and the reasons in `feedback`.
+    The `score` of a result is 1 minus the hallucination score, so that 1 is best, as in LlamaIndex's own evaluators. A
+    response that could not be judged neither passes nor fails, and its result is marked as invalid. `feedback` shows
+    the flagged words and the reasons.
 
     Args:
         detector: A spec, or an object with `name` and `judge`.
         threshold: The score in [0, 1] from which a span or response is flagged, for all levels or per level.
-        on_result: A function that receives each check. Its sources have the ids and the metadata of the response's
-            nodes.
+        on_result: A function that receives each check. The sources of the check have the ids and the metadata of the
+            response's nodes.
     """
 
     @takes_detector

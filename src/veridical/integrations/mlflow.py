@@ -17,14 +17,14 @@ __all__ = ["log_scores"]
 
 
 def log_scores(checked: Checked, *, trace_id: str | None = None, span_id: str | None = None) -> None:
-    """Log the outcome of a check and each of its scores as feedback on a trace.
+    """Log the outcome of a check and each score of its detectors as feedback on a trace.
 
     A score of 1 means hallucinated or omitted.
 
     Args:
         checked: The result of a check.
-        trace_id: The trace. Default: the last trace of this thread.
-        span_id: A span of the trace. Default: the trace as a whole.
+        trace_id: The trace to give feedback on. Default: the last trace of this thread.
+        span_id: The span to give feedback on within the trace. Default: the trace as a whole.
     """
     trace_id = trace_id or mlflow.get_last_active_trace_id(thread_local=True)
     if trace_id is None:

@@ -30,14 +30,14 @@ EVENT = "gen_ai.evaluation.result"
 def emit_scores(
     checked: Checked, *, response_id: str | None = None, logger_provider: LoggerProvider | None = None
 ) -> None:
-    """Emit an event for the outcome of a check, and one for each of its scores (1 = hallucinated or omitted).
+    """Emit one event for the outcome of a check, and one for each score of its detectors.
 
-    If there is no logger provider, the events are added to the current span. If there is no recording span either, you
-    get a warning.
+    A score of 1 means hallucinated or omitted. If there is no logger provider, the events are added to the current
+    span. If no span is recording either, you get a warning.
 
     Args:
         checked: The result of a check.
-        response_id: The id of the response that was checked, as its chat model gave it.
+        response_id: The id that the chat model gave to the checked response.
         logger_provider: The logger provider that receives the events. Default: the global provider.
     """
     logger = get_logger("veridical", veridical.__version__, logger_provider)

@@ -1,4 +1,4 @@
-"""Turn the result of a check into named scores, in the form that evaluation services take."""
+"""Turn the result of a check into named scores, which is the form that evaluation services take."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ OUTCOME = "veridical.outcome"
 class NamedScore:
     """A score of a response.
 
-    `value` lies in [0, 1], where 1 means hallucinated or omitted. For the outcome alone, it is None.
+    `value` lies in [0, 1], where 1 means hallucinated or omitted. The outcome of a check has only a label, so its
+    `value` is None.
     """
 
     name: str

@@ -13,21 +13,22 @@ from veridical.records.types import Usage
 __all__ = ["ROOM", "Asking"]
 
 ROOM = 4096
-"""The tokens of a second request, after a reply that was cut before its answer."""
+"""How many tokens to allow in the second request, after a reply that was cut before its answer began."""
 
 WORD = 32
-"""The most tokens of a request for one word."""
+"""A request that allows at most this many tokens asks for a single word."""
 
 
 class Asking:
-    """Passes requests on to a chat model, after replacing their limits by the user's limits.
+    """Passes requests on to a chat model, with the `max_tokens` and `temperature` that the user has set.
 
     Some models reason before they answer. If a reply was cut at `max_tokens` before its answer began, the request is
-    sent once more with `ROOM` tokens, unless the user has set `max_tokens`. The usage includes both calls.
+    sent once more with `ROOM` tokens, unless the user has set `max_tokens`. The usage of the outcome includes both
+    calls.
 
     Args:
         model: The chat model to ask.
-        max_tokens: The largest number of tokens in every reply. Default: as each request says.
+        max_tokens: How many tokens every reply may have. Default: as each request says.
         temperature: The temperature of requests that would otherwise be greedy. Default: they stay greedy.
     """
 
@@ -41,12 +42,12 @@ class Asking:
         return getattr(self.__dict__["model"], name)
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return the model's own fingerprint and the user's limits."""
+        """Return the model's own fingerprint, with the `max_tokens` and `temperature` that the user has set."""
         limits = {"max_tokens": self.max_tokens, "temperature": self.temperature}
         return model_fingerprint(self.model) | {name: value for name, value in limits.items() if value is not None}
 
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
-        """Return one reply or failure for each request, in order."""
+        """Answer each request with one reply or failure, in order."""
         wanted = [self._adapted(request) for request in requests]
         outcomes = self.model.chat(wanted)
         if self.max_tokens is not None:
@@ -69,9 +70,10 @@ class Asking:
 
 
 def _is_cut(request: Request, outcome: Reply | Failure) -> bool:
-    """Return whether a reply ended at its limit before an answer began.
+    """Check whether a reply ended at its limit before an answer began.
 
-    All of it is reasoning; or it should be one word, Yes or No, and is not (the tag that opens reasoning may be lost).
+    This is so if the whole reply is reasoning. It is also so if the reply should be Yes or No and is neither, because
+    the tag that opens the reasoning may be lost.
     """
     if isinstance(outcome, Failure):
         return outcome.kind == "cut"

@@ -17,9 +17,9 @@ Prices = tuple[float, float]  # money per million prompt tokens and per million 
 
 
 def most_tokens(request: Request) -> tuple[int, int]:
-    """Return upper bounds of the prompt tokens and completion tokens that a request can cost.
+    """Return how many prompt tokens and how many completion tokens a request can cost at most.
 
-    They are computed from bytes, because a token has at least one byte of UTF-8.
+    The bound for the prompt comes from its bytes, because a token has at least one byte of UTF-8.
 
     >>> from veridical.llm.protocol import Message
     >>> most_tokens(Request((Message("user", "é"),), max_tokens=5))
@@ -32,20 +32,20 @@ def most_tokens(request: Request) -> tuple[int, int]:
 
 
 class Budget:
-    """Limits the number of calls and their cost. You can share it between threads.
+    """Limits the number of calls and their cost. You can share a budget between threads.
 
-    A request is allowed if there is enough money even when this request and all running requests cost as much as they
-    can. Otherwise it waits until the true cost of the running requests is known. In this way, spending never exceeds
-    the limit, and less than the highest cost of one request is left over.
+    A request is allowed if the money suffices even when this request and all running requests cost as much as they can.
+    Otherwise the request waits until the true cost of the running requests is known. Spending therefore never exceeds
+    the limit, and what is left over is less than one request can cost.
 
     Args:
         prices: The price per million prompt tokens, and per million completion tokens.
-        max_cost: The most money to spend. None for no limit.
-        max_calls: The largest number of calls. None for no limit.
+        max_cost: How much money to spend at most. None for no limit.
+        max_calls: How many calls to allow. None for no limit.
 
     Attributes:
-        calls: The number of requests that were allowed.
-        refused: The number of requests that were refused.
+        calls: How many requests were allowed.
+        refused: How many requests were refused.
         cost: The money spent so far.
 
     Raises:
@@ -68,7 +68,7 @@ class Budget:
         self._changed = threading.Condition()
 
     def cost_of(self, prompt_tokens: int, completion_tokens: int) -> float | None:
-        """Return the cost of these tokens, or None if there are no prices."""
+        """Return what these tokens cost, or None if there are no prices."""
         if self.prices is None:
             return None
         return (prompt_tokens * self.prices[0] + completion_tokens * self.prices[1]) / 1e6
@@ -90,7 +90,7 @@ class Budget:
         return most
 
     def _exceeded(self, cost: float) -> bool:
-        """Check whether one more call is too much, given that the total cost would then be `cost`."""
+        """Check whether one more call, which would bring the total cost to `cost`, is too much."""
         no_calls_left = self.max_calls is not None and self.calls >= self.max_calls
         return no_calls_left or (self.max_cost is not None and cost > self.max_cost)
 

@@ -1,8 +1,8 @@
 """Store the replies of a chat model in an SQLite file, so that only new requests are sent.
 
-Several threads and processes can use the same file. It contains the replies and a hash of each request, but no texts of
-requests and no failures. To get a stored reply, you need the key that it was paid with. Only its owner can read a new
-file.
+Several threads and processes can use the same file. The file contains the replies and a hash of each request, but no
+texts of requests and no failures. You get a stored reply only with the key that paid for it. A new file can be read
+only by its owner.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ _INSERT = "INSERT OR IGNORE INTO replies (key, model, stage, prompt, reply) VALU
 
 
 def request_key(request: Request, fingerprint: Mapping[str, Any], nth: int = 0) -> str:
-    """Return a SHA-256 hash of everything that a reply depends on.
+    """Hash everything that a reply depends on, with SHA-256.
 
     This includes the model, the server, the messages, the parameters and the version of the prompt.
 
     Args:
         request: The request. Its `stage` is not part of the key.
         fingerprint: The fingerprint of the model (`model_fingerprint`).
-        nth: The index of the sample, because a request that is repeated with a temperature and without a seed should
-            get another answer.
+        nth: How often the same request was sent before. A request with a temperature and without a seed should get
+            another answer each time, so it needs another key.
     """
     parameters = astuple(replace(request, stage=""))
     text = json.dumps(["veridical reply", FORMAT, fingerprint, nth, parameters], ensure_ascii=True, sort_keys=True)
@@ -60,7 +60,7 @@ def request_key(request: Request, fingerprint: Mapping[str, Any], nth: int = 0) 
 
 
 class _InFlight:
-    """The (file, key) of the replies that threads of this process are asking for at this moment."""
+    """Keeps track of the replies for which threads of this process are asking at this moment, as (file, key)."""
 
     def __init__(self) -> None:
         self._keys: set[tuple[Path, str]] = set()
@@ -111,11 +111,11 @@ class Cached:
         return f"Cached({self.model!r}, {str(self.path)!r})"
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return the fingerprint of the cached model, because a stored reply is as good as a new one."""
+        """Return the fingerprint of the model itself, because a stored reply is as good as a new one."""
         return model_fingerprint(self.model)
 
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
-        """Return one reply or failure for each request, in order. Errors of the model are not caught."""
+        """Answer each request with one reply or failure, in order. Errors of the model are not caught."""
         keys = self._keys(requests)
         missing = dict(zip(keys, requests, strict=True))
         outcomes: dict[str, Reply | Failure] = {}
@@ -154,7 +154,7 @@ class Cached:
     def _ask(
         self, file: sqlite3.Connection, missing: Mapping[str, Request], outcomes: dict[str, Reply | Failure]
     ) -> None:
-        """Ask those of the `missing` requests that no other thread is asking, and add their outcomes to `outcomes`."""
+        """Send the `missing` requests that no other thread is sending, and add their outcomes to `outcomes`."""
         path = self.path.resolve()
         claimed = _IN_FLIGHT.claim(path, missing)
         try:
@@ -217,7 +217,7 @@ class Cached:
                 file.close()
 
     def _prepare(self, file: sqlite3.Connection) -> None:
-        """Create the table in a new file, in one transaction: one process creates it, all others find it."""
+        """Create the table in a new file, in one transaction, so that one process creates it and all others find it."""
         give_up = time.monotonic() + LOCK_TIMEOUT
         while True:
             try:

@@ -1,7 +1,7 @@
-"""Find chat models by name, on a server, in a local folder, or in a script, with a shared budget and cache.
+"""Find chat models by name, on a server, in a local folder, or in a script. All share one budget and one cache.
 
 A `Connection` is made from the options of the command line, and from the options in a detector's spec
-(`judge:cot,model=NAME,base_url=URL`). A key is never an option. It is read from the environment.
+(`judge:cot,model=NAME,base_url=URL`). A key is never an option, because it is read from the environment.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ from veridical.records.registry import Registry
 __all__ = ["CHAT_MODELS", "OPTIONS", "REMOTE_OPTIONS", "Connection", "read_prices"]
 
 CHAT_MODELS = Registry("chat model", {}, group="veridical.chat_models")
-"""Classes from other packages that load a folder in place of `LocalChat`, by the kind in its `detector.json`."""
+"""Classes from other packages that load a model folder in place of `LocalChat`.
+
+The kind in the folder's `detector.json` selects the class.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,31 +38,30 @@ class Connection:
     """Holds the settings for reaching chat models, which share one budget and one cache.
 
     Attributes:
-        model: The default model: its name on the server, a local folder, or `scripted:FILE`. The file is JSON, either
-            an object of replies by words of the question, or a list of replies.
+        model: The default model: its name on the server, a local folder, or `scripted:FILE`. The file contains JSON,
+            either an object that maps words of the question to replies, or a list of replies.
         base_url: The base URL of the server. Default: $OPENAI_BASE_URL, or OpenAI's server.
         key_env: The environment variable that holds the key.
         api: "chat", or "completions" for base models (see `veridical.llm.openai.OpenAIChat`).
         prices: The price per million prompt tokens, and per million completion tokens.
-        max_cost: The most money that all models together may spend. It needs `prices`.
-        max_calls: The largest number of requests that all models together may send.
-        concurrency: The number of requests that a model sends at once.
-        timeout: The time that one whole request may take, in seconds.
-        cache: The file that stores replies.
-        max_tokens: The largest number of tokens in every reply. Default: as many as each question needs, and once more
-            with additional room if the model was still reasoning.
+        max_cost: How much money all models together may spend. Needs `prices`.
+        max_calls: How many requests all models together may send.
+        concurrency: How many requests a model sends at once.
+        timeout: How many seconds one whole request may take.
+        cache: The file in which replies are stored. None stores no replies.
+        max_tokens: How many tokens every reply may have. Default: as many as each question needs. If the model was
+            still reasoning when its reply was cut, the question is then asked once more with more room.
         temperature: The temperature of requests that would otherwise be greedy. Default: they stay greedy.
         retries: How often a failed request to a server is repeated.
-        per_minute: The largest number of requests per minute to a server. None for no limit.
+        per_minute: How many requests per minute may be sent to a server. None for no limit.
         headers: Additional headers for each request to a server.
         body: Additional JSON fields for each request to a server. They replace Veridical's own fields.
         device: The device for the model in a local folder (see `veridical.llm.local.LocalChat`).
         dtype: The precision for the model in a local folder.
         dry_run: Whether to send nothing. Every model is then a `DryRun` that counts requests.
-        budget: A budget that is shared with other connections, instead of a new one from `prices`, `max_cost` and
-            `max_calls`.
+        budget: A budget to share with other connections. Default: a new one from `prices`, `max_cost` and `max_calls`.
         models: The models made so far, by name and settings.
-        budgets: All budgets of this connection and of the connections that `with_options` made.
+        budgets: The budgets of this connection and of all connections that `with_options` made from it.
 
     Raises:
         InputError: `max_cost` is given without `prices`, or `api` is unknown.
@@ -160,9 +162,9 @@ class Connection:
         return self.models[key]
 
     def with_options(self, options: Mapping[str, str]) -> Connection:
-        """Return a connection with some options replaced, which shares the models of this connection.
+        """Return a connection with new values for some options. It shares its models with this connection.
 
-        Pass the options as texts, with the names in `OPTIONS`.
+        Pass the values as texts, under the names in `OPTIONS`.
 
         Raises:
             InputError: A value cannot be read.
@@ -182,7 +184,7 @@ class Connection:
         return replace(self, **values, budget=None if new_limits else self.budget)
 
     def cost_of(self, prompt_tokens: int, completion_tokens: int) -> float | None:
-        """Return the cost of these tokens, or None if there are no prices."""
+        """Return what these tokens cost, or None if there are no prices."""
         budget = self.budget or Budget(prices=self.prices)
         return budget.cost_of(prompt_tokens, completion_tokens)
 
@@ -200,7 +202,7 @@ class Connection:
 
     @property
     def refused_requests(self) -> int:
-        """The number of requests that were not sent because a budget did not allow them."""
+        """How many requests were not sent because a budget did not allow them."""
         return sum(budget.refused for budget in self.budgets)
 
 
@@ -223,10 +225,13 @@ def read_prices(text: str) -> Prices:
 OPTIONS = tuple(
     option.name for option in fields(Connection) if option.name not in ("dry_run", "budget", "models", "budgets")
 )
-"""The options about the model that a detector's spec may contain, each as NAME=VALUE."""
+"""The options about a model that a detector's spec may contain, each as NAME=VALUE."""
 
 REMOTE_OPTIONS = tuple(option for option in OPTIONS if option not in ("device", "dtype"))
-"""The options about the model's address, its budget and its cache. They are never taken from an artifact."""
+"""The options about the model's address, budget and cache, which are all but `device` and `dtype`.
+
+They are never read from an artifact (a saved detector).
+"""
 
 _HINTS = get_type_hints(Connection)
 _TYPES: dict[str, Any] = {option: (get_args(_HINTS[option]) or (_HINTS[option],))[0] for option in OPTIONS}  # not None

@@ -1,8 +1,8 @@
 """Limit the time and the size of a whole call to a server.
 
-The timeouts of an HTTP client start again with every byte that it receives, and it reads replies of any size.
-`DeadlineTransport` therefore puts its own network backend below the client, using only public interfaces. For each read
-and write, this backend allows only the time that is left for the call.
+An HTTP client restarts its timeouts with every byte that arrives, and it reads replies of any size. `DeadlineTransport`
+therefore puts its own network backend below the client, using only public interfaces. This backend gives each read and
+write only the time that is left for the whole call.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ _ERRORS = (
 
 
 class Deadline:
-    """Limits all network operations of a thread inside `running()` to a number of seconds. It is safe for threads.
+    """Limits how many seconds the network operations of a thread inside `running()` may take together.
 
-    Note that it cannot interrupt the system while it looks up a host name.
+    Threads can share a deadline, and each thread has its own time. A deadline cannot interrupt the system while the
+    system looks up a host name.
     """
 
     def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
@@ -40,7 +41,7 @@ class Deadline:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Start the time of this thread. The limit ends together with the context."""
+        """Start the clock of this thread. The limit holds until the context ends."""
         self._of_thread.end = self._now() + self.seconds
         try:
             yield
@@ -48,9 +49,9 @@ class Deadline:
             self._of_thread.end = None
 
     def limit(self, timeout: float | None, late: type[Exception] = TimeoutError) -> float | None:
-        """Return the seconds that an operation may take: `timeout`, or the remaining time if it is shorter.
+        """Return how many seconds an operation may take: `timeout` or the remaining time, whichever is shorter.
 
-        If `timeout` is None, return the remaining time.
+        If `timeout` is None, return the remaining time. Outside `running()`, return `timeout`.
 
         Raises:
             late: No time is left.
@@ -65,16 +66,16 @@ class Deadline:
 
 
 class DeadlineTransport:
-    """Connects an httpx client to one server so that its calls keep a deadline and a size limit.
+    """Connects an httpx client to one server, and limits the time and the size of each call.
 
-    Each connection reads the whole body and serves only one call. The transport uses the proxy that the environment
-    names for the server (HTTPS_PROXY, NO_PROXY …).
+    Each connection serves only one call and reads the whole body of the response. The transport uses the proxy that the
+    environment names for the server (HTTPS_PROXY, NO_PROXY …).
 
     Args:
         deadline: The time limit for each call. A late call raises one of httpx's timeouts.
         url: The URL of the server.
-        httpx: The HTTP library, which is httpx or httpx2.
-        httpcore: The matching connection library, which is httpcore or httpcore2.
+        httpx: The HTTP library, either httpx or httpx2.
+        httpcore: The connection library that belongs to it, either httpcore or httpcore2.
     """
 
     def __init__(self, deadline: Deadline, url: str, httpx: ModuleType, httpcore: ModuleType) -> None:
@@ -95,9 +96,10 @@ class DeadlineTransport:
             self._pool = pool_class(str(proxy.url), proxy_auth=proxy.raw_auth, max_connections=None, **options)
 
     def handle_request(self, request: Any) -> Any:
-        """Send a request, and return the HTTP response after reading its whole body.
+        """Send a request, read the whole body of the HTTP response, and return the response.
 
-        If the response is too large, or is compressed and could become too large, httpx's `DecodingError` is raised.
+        A response that is too large raises httpx's `DecodingError`. So does a compressed response, because it could
+        become too large.
         """
         raw_request = self._httpcore.Request(
             request.method,

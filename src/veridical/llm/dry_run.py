@@ -1,6 +1,6 @@
 """Count the calls and tokens of a run before paying for it, with a chat model that sends nothing.
 
-The model answers this package's prompts in the way that causes the largest number of calls.
+To every prompt of this package, the model gives the answer that leads to the most further calls.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ __all__ = ["DryRun"]
 
 
 class DryRun:
-    r"""Replaces a chat model, records every request, and answers so that the run makes the most calls.
+    r"""Stands in for a chat model, records every request, and gives the answers that lead to the most calls.
 
-    Its answers say that every sentence is a claim and that every claim is wrong, and every revision changes something.
-    A request with a `prefill` fails and is not recorded in `requests`, because real runs send it only after an answer
+    In these answers, every sentence is a claim, every claim is wrong, and every revision changes something. A request
+    with a `prefill` fails and is not recorded in `requests`, because real runs send such a request only after an answer
     that cannot be read.
 
     >>> from veridical.llm.protocol import Message
@@ -33,7 +33,7 @@ class DryRun:
         self.requests: list[Request] = []
 
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
-        """Return one answer for each request. The same request always has the same answer."""
+        """Answer each request. The same request always gets the same answer."""
         self.requests += [request for request in requests if not request.prefill]
         replies: list[Reply | Failure] = []
         for request in requests:

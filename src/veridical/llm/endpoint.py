@@ -23,7 +23,7 @@ APIS = ("chat", "completions")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """The base URL of a server, and its key, or None if it needs no key. The key is left out of `repr`."""
+    """The base URL of a server, and the key, which is None if the server needs no key. `repr` leaves the key out."""
 
     url: str
     key: str | None = field(repr=False)
@@ -53,16 +53,16 @@ def check_api(api: str) -> None:
     """Check that `api` is one of `APIS`.
 
     Raises:
-        InputError: It is not.
+        InputError: `api` is none of them.
     """
     if api not in APIS:
         raise InputError(f"the API is {api!r}", hint=f"one of {', '.join(APIS)}")
 
 
 def resolve_url(base_url: str | None, environment: Mapping[str, str] = os.environ) -> str:
-    """Return the base URL of the server, without a slash at its end.
+    """Find the base URL of the server, and return it without a slash at its end.
 
-    If you do not pass `base_url`, this is $OPENAI_BASE_URL, or OpenAI's own URL.
+    If you do not pass `base_url`, this is $OPENAI_BASE_URL, or else OpenAI's own URL.
 
     Raises:
         InputError: The URL is not a plain http(s) address.
@@ -85,15 +85,15 @@ def resolve_url(base_url: str | None, environment: Mapping[str, str] = os.enviro
 def resolve_server(
     base_url: str | None, key_env: str | None, key_file: str | Path | None, environment: Mapping[str, str] = os.environ
 ) -> Endpoint:
-    """Return the base URL and the key of the server.
+    """Find the base URL and the key of the server.
 
-    If you pass neither `key_env` nor `key_file`, the key is $OPENAI_API_KEY. This key is only sent to OpenAI's own
-    server or to $OPENAI_BASE_URL, and never to another server.
+    If you pass neither `key_env` nor `key_file`, the key is $OPENAI_API_KEY. This key is sent only to OpenAI's own
+    server or to $OPENAI_BASE_URL, and never to any other server.
 
     Args:
         base_url: The base URL. Default: $OPENAI_BASE_URL, or OpenAI's own URL.
         key_env: The environment variable that holds the key.
-        key_file: The file that holds the key. It takes precedence.
+        key_file: The file that holds the key. It takes precedence over `key_env`.
         environment: The environment variables.
 
     Raises:

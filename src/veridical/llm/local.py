@@ -65,8 +65,8 @@ class LocalChat:
     def fingerprint(self) -> dict[str, str]:
         """Return what replies depend on, as JSON.
 
-        This is the name of the model, a hash of the folder and of its weight files (by size and date), and the
-        precision if you set it.
+        This is the name of the model, a hash of the folder's path and of the weight files (by name, size and date), and
+        the precision if you set it.
         """
         files = [self.folder] if is_gguf(self.folder) else self.folder.glob("*.safetensors")
         weights = sorted((f.name, f.stat().st_size, f.stat().st_mtime_ns) for f in files)
@@ -74,12 +74,12 @@ class LocalChat:
         return {"model": self.name, "folder": folder} | ({} if self.dtype == "auto" else {"dtype": self.dtype})
 
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
-        """Return one reply or failure for each request, in order."""
+        """Answer each request with one reply or failure, in order."""
         outcomes = dict(self.each(requests))
         return [outcomes[i] for i in range(len(requests))]
 
     def each(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply | Failure]]:
-        """Yield (index of the request, its outcome), batch by batch."""
+        """Yield the index and the outcome of each request, batch by batch."""
         with self._lock:
             model = self._load()
         groups: dict[tuple[Any, ...], list[tuple[int, list[int]]]] = {}
@@ -110,7 +110,7 @@ class LocalChat:
                 yield from zip((i for i, _ in batch), outcomes, strict=True)
 
     def _load(self) -> LocalModel:
-        """Load the model; raise `InputError` if the folder holds none."""
+        """Load the model. Raise `InputError` if the folder contains none."""
         if not is_gguf(self.folder) and not (self.folder / "config.json").is_file():
             raise InputError(f"{self.folder} has no config.json", hint="name the folder of a local model")
         return load(self.folder, device=self.device, dtype=self.dtype)
@@ -120,13 +120,13 @@ class LocalChat:
         return _prompt(model.tokenizer, request)
 
     def _generating(self, model: LocalModel) -> AbstractContextManager[Any]:
-        """Return a context that is entered while the model generates; subclasses override it."""
+        """Return the context in which the model generates. Subclasses override this method."""
         return nullcontext()
 
     def _answer(
         self, model: LocalModel, requests: Sequence[Request], batch: Sequence[tuple[int, list[int]]]
     ) -> list[Reply | Failure]:
-        """Return the outcome of each (index of a request, prompt); split the batch in two if it fails."""
+        """Answer a batch of pairs (index of a request, prompt). If that fails, split the batch in two."""
         request = requests[batch[0][0]]
         seeds = []
         for i, _ in batch:
@@ -157,9 +157,9 @@ class LocalChat:
 
 
 def _batches(prompts: Sequence[Sequence[int]], limits: Sequence[int], model: LocalModel) -> Iterator[list[int]]:
-    """Yield batches of prompts as indices: the longest first, and prompts with a common beginning side by side.
+    """Yield batches of prompts, as indices. Long prompts come first, and prompts that begin alike stand side by side.
 
-    `limits` holds the most tokens of each answer.
+    `limits` says how many tokens each answer may have.
     """
     most_read = _BATCH_TOKENS.get(model.device.type, _GPU_TOKENS)
     most_cached = _CACHE_BYTES.get(model.device.type, _GPU_BYTES) // bytes_per_token(model)
@@ -201,7 +201,7 @@ def _prompt(tokenizer: Any, request: Request) -> list[int]:
 
 
 def _outcome(tokenizer: Any, request: Request, prompt_tokens: int, answer: Generated) -> Reply | Failure:
-    """Return the reply: the generated text up to the first of the request's stop texts."""
+    """Make the reply from the generated text, up to the first of the request's stop texts."""
     usage = Usage(1, prompt_tokens, len(answer.ids), 0.0)
     stops = [start for stop in request.stop if (start := answer.text.find(stop)) >= 0]
     text = answer.text[: min(stops, default=None)]

@@ -1,7 +1,7 @@
 """Use chat models on any server with OpenAI's interface (hosted, vLLM, llama.cpp, Ollama …), with the official client.
 
-Calls are synchronous, and the requests of a call run in a limited number of threads. If a server rejects a parameter,
-it is left out from then on. The HTTP responses are read by `veridical.llm.response_parser`.
+Calls are synchronous, and the requests of a call run in a limited number of threads. A parameter that the server
+rejects is left out from then on. The HTTP responses are read by `veridical.llm.response_parser`.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ _CONTEXT = re.compile(r"context[ _](length|window|size)|maximum context|prompt i
 
 @dataclass(frozen=True, slots=True)
 class _Accepted:
-    """The parameters that a server accepts: all but `without`, and up to `alternatives` per token."""
+    """What a server accepts: all parameters but those in `without`, and up to `alternatives` per token."""
 
     without: frozenset[str] = frozenset()
     alternatives: int = 20
 
 
 class OpenAIChat:
-    """Asks a chat model on an OpenAI-compatible server. It reads and sends nothing before the first `chat`.
+    """Asks a chat model on an OpenAI-compatible server. Nothing is read or sent before the first `chat`.
 
-    Use `api="completions"` for base models. Messages are then joined to one text (`prompts.plain_prompt`), and after
-    few-shot examples, an answer ends at a blank line unless the request has a `stop`. This interface can also score a
-    `Request.continuation`.
+    Use `api="completions"` for base models. Messages are then joined into one text (`prompts.plain_prompt`). If they
+    contain few-shot examples, an answer ends at a blank line unless the request has a `stop`. This interface can also
+    score a `Request.continuation`.
 
     Args:
         model: The name of the model on the server.
@@ -60,13 +60,13 @@ class OpenAIChat:
         key_env: The environment variable that holds the key, by the rules of `veridical.llm.endpoint.resolve_server`.
         key_file: The file that holds the key.
         api: "chat" (/chat/completions) or "completions" (/completions).
-        concurrency: The number of requests to send at once.
-        timeout: The time that one whole call may take, in seconds, however slowly its bytes arrive.
+        concurrency: How many requests to send at once.
+        timeout: How many seconds one whole call may take, however slowly its bytes arrive.
         retries: How often to repeat a failed request, if repeating can help.
         headers: Additional headers for each request.
         body: Additional JSON fields for each request. They replace the fields that this class makes.
-        budget: The limits of calls and cost, which several models can share. Default: no limits.
-        rate_limiter: The limit of requests per minute, which several models can share. Default: no limit.
+        budget: Limits the calls and their cost. Several models can share it. Default: no limits.
+        rate_limiter: Limits the requests per minute. Several models can share it. Default: no limit.
 
     Attributes:
         logprobs: Whether the server gives log-probabilities. None until it has answered a request for them.
@@ -123,7 +123,7 @@ class OpenAIChat:
         return {**facts, "body": self._extra_body} if self._extra_body else facts
 
     def access(self) -> str | None:
-        """Return a hash of the key and of the additional headers, or None if there are neither.
+        """Hash the key and the additional headers. Return None if there is neither.
 
         Raises:
             CannotJudgeError: A key is needed, but there is none.
@@ -135,7 +135,7 @@ class OpenAIChat:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The features that the server turned out not to have, one line each."""
+        """What the server turned out not to support, one line each."""
         without, alternatives = self._accepted.without, self._accepted.alternatives
         lines = [f"{self.name}: the server does not accept {name}" for name in sorted(without - {"max_tokens"})]
         if alternatives < _Accepted().alternatives and "logprobs" not in without:
@@ -145,9 +145,9 @@ class OpenAIChat:
         return tuple(lines)
 
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
-        """Return one reply or failure for each request, in order.
+        """Answer each request with one reply or failure, in order.
 
-        The very first request is sent alone. If the configuration is wrong, you lose only this one.
+        The very first request is sent alone, so that a wrong configuration costs only that request.
 
         Raises:
             CannotJudgeError: No request can succeed, because the key is missing or wrong, the model is unknown, or no
@@ -159,7 +159,7 @@ class OpenAIChat:
     def each(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply | Failure]]:
         """Yield the index and the outcome of each request as soon as it is ready.
 
-        It raises the same errors as `chat`.
+        Raises the same errors as `chat`.
         """
         self._connect()
         first = 0 if self._proven else 1
@@ -186,7 +186,7 @@ class OpenAIChat:
         return self._server
 
     def _connect(self) -> tuple[openai.OpenAI, Endpoint]:
-        """Return the client and the server, which are resolved on the first call.
+        """Return the client and the server. The first call makes the client and looks up the key.
 
         Raises:
             MissingExtraError: If the client's library is not installed.
@@ -223,7 +223,7 @@ class OpenAIChat:
             return self._client, server
 
     def _ask(self, request: Request) -> Reply | Failure:
-        """Return the outcome of a request after as many tries as needed, within retries, budget and rate limit."""
+        """Send a request as often as needed, within retries, budget and rate limit, and return its outcome."""
         if request.continuation is not None and self._api != "completions":
             return Failure(
                 "the chat interface cannot score a given text: use the API completions", "unsupported", False
@@ -260,9 +260,9 @@ class OpenAIChat:
                 return replace(outcome, reason=f"{outcome.reason}; it asks to wait for {requested_wait:.0f} s")
 
     def _try(self, request: Request) -> tuple[Reply | Failure, float | None]:
-        """Return the outcome of one call, and the seconds the server asks to wait (None: it does not ask).
+        """Send a request once. Return its outcome, and how many seconds the server asks to wait (None if it does not).
 
-        The call is repeated only where the server rejects a parameter that can be left out.
+        The request is sent again only if the server rejects a parameter that can be left out.
         """
         import openai
 
@@ -302,7 +302,7 @@ class OpenAIChat:
             return read_response(body, request, api=self._api, cost_of=self.budget.cost_of, scrub=server.scrub), None
 
     def _body(self, request: Request, accepted: _Accepted) -> dict[str, Any]:
-        """Return the JSON body for `request`, with the parameters that the server accepts."""
+        """Build the JSON body for `request`, with only the parameters that the server accepts."""
         alternatives = None if request.top_logprobs is None else min(request.top_logprobs, accepted.alternatives)
         body: dict[str, Any] = {"model": self.name}
         if self._api == "chat":
@@ -336,9 +336,9 @@ class OpenAIChat:
     def _without_rejected(
         self, accepted: _Accepted, sent: dict[str, Any], error: openai.APIStatusError
     ) -> _Accepted | None:
-        """Return what to send next: without the parameter that the error names, else without the likeliest culprit.
+        """Choose what to leave out after an error: the parameter that the error names, or else the likeliest culprit.
 
-        Return None where leaving out a parameter cannot help.
+        For log-probabilities, fewer alternatives are tried first. Return None if leaving out a parameter cannot help.
         """
         text = f"{error.param or ''} {error.message}"
         if error.status_code not in (400, 422, 500, 501) or _CONTEXT.search(text):
@@ -358,7 +358,7 @@ class OpenAIChat:
         return None if rejected is None else replace(accepted, without=accepted.without | {rejected})
 
     def _refused(self, server: Endpoint, error: openai.APIStatusError) -> Failure:
-        """Return the failure for a status of 4xx or 5xx.
+        """Turn a status of 4xx or 5xx into a failure.
 
         Raises:
             CannotJudgeError: If the server has answered no request yet, and the status says that it never will.
@@ -389,7 +389,7 @@ class OpenAIChat:
 
 
 def _words_of(error: openai.APIStatusError) -> str:
-    """Return what the server says of an error: the message in its JSON, else the body."""
+    """Return what the server says about an error: the message in its JSON, or else the whole body."""
     body = error.body
     if isinstance(body, dict):
         body = body.get("message") or body.get("detail") or body

@@ -1,10 +1,10 @@
 """Read prompts from versioned files (`llm/prompts/*.txt`), and fill in quoted texts between fences.
 
-A placeholder {{name}} stands for a quoted text. The text is put between two lines, the fence, which contain a hash.
-This hash does not occur in any of the texts, so no text can close its fence.
+A placeholder {{name}} stands for a quoted text. The text is put between two lines that contain a hash, the fence. This
+hash does not occur in any of the texts, so no text can close its fence.
 
-Each hash depends only on one text. The beginning of a prompt (the sources) is therefore the same for every claim, and a
-server with a prefix cache can reuse it.
+The hash depends only on the text inside the fence. Prompts about different claims therefore begin alike (with the
+sources), and a server with a prefix cache can reuse that beginning.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PLACEHOLDER = re.compile(r"\{\{(\w+)(!?)\}\}")
 
 @dataclass(frozen=True, slots=True)
 class PromptTemplate:
-    """The text of a prompt, and its hash (12 hexadecimal digits). Requests and results also contain this hash."""
+    """The text of a prompt, and its hash (12 hexadecimal digits). Requests and results record the hash."""
 
     name: str
     text: str
@@ -40,13 +40,13 @@ class PromptTemplate:
 
 
 def names(package: str = "veridical.llm") -> list[str]:
-    """Return the names of the prompts in a package's folder `prompts`."""
+    """List the names of the prompts in a package's folder `prompts`."""
     folder = files(package) / "prompts"
     return sorted(f.name.removesuffix(".txt") for f in folder.iterdir() if f.name.endswith(".txt"))
 
 
 def prompt(name: str, package: str = "veridical.llm") -> PromptTemplate:
-    """Return the prompt called `name` from the folder `prompts` of a package.
+    """Read the prompt called `name` from the folder `prompts` of a package.
 
     Raises:
         UnknownNameError: There is no such prompt.
@@ -58,7 +58,7 @@ def prompt(name: str, package: str = "veridical.llm") -> PromptTemplate:
 
 
 def read_prompt(path: str | Path, like: PromptTemplate) -> PromptTemplate:
-    """Return the prompt in a file.
+    """Read a prompt from a file.
 
     Raises:
         InputError: The file's placeholders differ from those of the prompt `like`.
@@ -86,8 +86,8 @@ def make(name: str, text: str) -> PromptTemplate:
 def fill(prompt: PromptTemplate, **texts: str) -> str:
     r"""Fill the placeholders of a prompt: {{name}} with the text between fences, {{name!}} with the bare text.
 
-    Use {{name!}} only for words that you trust, such as a number or a label. It accepts one short line. Placeholders
-    inside a text are not filled. The same texts always give the same prompt.
+    Use {{name!}} only for one short line that you trust, such as a number or a label. Placeholders inside a text are
+    not filled. The same texts always give the same prompt.
 
     Raises:
         InputError: A placeholder has no text, a text has no placeholder, or a bare text is not one short line.
@@ -122,7 +122,7 @@ def fill(prompt: PromptTemplate, **texts: str) -> str:
 
 
 def plain_prompt(messages: Sequence[Message]) -> str:
-    r"""Join messages to one text for a base model.
+    r"""Join messages into one text for a base model.
 
     Each answer follows its question, and examples are separated by a blank line. This is the form that George and
     Stuhlmüller 2023 use in A.1.2: few-shot examples that end in "Supported: Yes", and then a question that ends in

@@ -47,16 +47,17 @@ class Request:
     Attributes:
         messages: The turns so far, with the question last.
         temperature: The sampling temperature, where 0 is greedy and 1 is the model's own distribution.
-        max_tokens: The largest number of tokens in the answer.
-        top_logprobs: The number of alternatives to report for each token of the answer, from 0 (only the tokens
-            themselves) to 20. None for no log-probabilities at all.
+        max_tokens: How many tokens the answer may have.
+        top_logprobs: How many alternatives to report for each token of the answer, from 0 (only the tokens themselves)
+            to 20. None asks for no log-probabilities at all.
         stop: Texts at which the answer ends.
         seed: The seed for sampling. None leaves the choice to the server.
-        stage: The purpose of the call, so that cost can be counted by stage. It is not sent.
-        prompt: The hash of the prompt files behind the messages. It is not sent, but it is part of the cache key.
-        continuation: An answer to score. Nothing is generated, and the reply holds this text with the log-probabilities
+        stage: What the call is for, such as "split" or "revise", so that cost can be counted by stage. Not sent.
+        prompt: The hash of the prompt files from which the messages were made. Not sent, but part of the cache key.
+        continuation: An answer to score instead of generating one. The reply holds this text with the log-probabilities
             of its tokens. Only `OpenAIChat` with `api="completions"` can do this.
-        prefill: The beginning of the answer. The reply holds the text after it. Only `LocalChat` can do this.
+        prefill: How the answer begins. The model continues from there, and the reply holds only the new text. Only
+            `LocalChat` can do this.
 
     Raises:
         InputError: There are no messages, or a number is out of its range.
@@ -92,7 +93,7 @@ class Request:
 class TokenLogprob:
     """One token of an answer, with its natural log-probability.
 
-    The most likely alternatives are pairs (token, logprob).
+    `top` holds the most likely tokens in this place, as pairs (token, logprob).
     """
 
     token: str
@@ -106,9 +107,9 @@ class Reply:
 
     Attributes:
         text: The text of the answer.
-        tokens: The tokens of the answer with their log-probabilities. None if the server gives no log-probabilities;
-            never read this as certainty.
-        usage: The cost of the answer. All zero if `cached`.
+        tokens: The tokens of the answer with their log-probabilities. None if the server gives no log-probabilities,
+            which does not mean that the model is certain.
+        usage: What the answer cost. All zero if `cached`.
         finish: Why the answer ended, in the server's words, such as "stop" or "length" (cut at max_tokens). "" if the
             reason is not known.
         cached: Whether the answer came from a cache and cost nothing.
@@ -123,17 +124,17 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A request without a usable answer.
+    """The outcome of a request that got no usable answer.
 
     Attributes:
-        reason: The reason, in one line.
+        reason: Why there is no usable answer, in one line.
         kind: The kind of failure, for counting: "budget" (not sent, because the budget is spent), "timeout",
             "connection", "rate_limit", "server", "rejected" (the server calls the request wrong), "malformed" (the
             answer breaks the protocol), "refusal", "empty", "cut" (at max_tokens before an answer), "auth" (the key was
             refused), "context" (longer than the model's context), "unsupported" (the model cannot score or continue a
             given text), or "script" (a scripted model has no answer).
         retryable: Whether the same call may succeed later.
-        usage: The cost of the failed call.
+        usage: What the failed call cost.
     """
 
     reason: str
@@ -149,10 +150,10 @@ class ChatModel(Protocol):
     name: str
 
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
-        """Return one reply or failure for each request, in the same order.
+        """Answer each request with one reply or failure, in the same order.
 
-        Raise an error only for an unusable configuration in which no request can succeed, such as a missing key, an
-        unknown model, or no server.
+        Raise an error only if no request can succeed, because the key is missing, the model is unknown, or there is no
+        server.
         """
         ...
 
@@ -165,7 +166,7 @@ class Incremental(ChatModel, Protocol):
     """
 
     def each(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply | Failure]]:
-        """Yield the index and the outcome of each request once, in the order in which they become ready."""
+        """Yield the index and the outcome of each request once, as soon as the outcome is ready."""
         ...
 
 
@@ -174,9 +175,8 @@ class Fingerprinted(ChatModel, Protocol):
     """A chat model that can say what its replies depend on, besides the request (see `model_fingerprint`)."""
 
     def fingerprint(self) -> Mapping[str, Any]:
-        """Return what replies depend on, as JSON.
-
-        This is the name, the server (without credentials) and the version of the weights.
+        """Return what replies depend on, as JSON: the name, the server (without credentials) and the version of the
+        weights.
         """
         ...
 
@@ -186,7 +186,7 @@ class WithAccess(ChatModel, Protocol):
     """A chat model whose stored replies are only for users who hold its key."""
 
     def access(self) -> str | None:
-        """Return a hash of everything that gives access to the model, or None if everyone has access."""
+        """Hash everything that gives access to the model, such as the key. Return None if everyone has access."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Wait before requests, to keep a rate limit, because the server asks for it, or after failures.
+"""Wait before requests, because of a rate limit, because the server asks for it, or after failures.
 
 `RateLimiter` does the waiting, and `retry_after` reads how long a server asks to wait.
 """
@@ -17,13 +17,13 @@ __all__ = ["RateLimiter", "retry_after"]
 
 
 class RateLimiter:
-    """Keeps the rate limit and the backoff for all requests to one server. It is safe for threads.
+    """Makes the requests to one server wait, to keep a rate limit and after failures. Threads can share it.
 
-    After the n-th failure of a request (counted from 0), it waits for a random time between half and all of `base_wait`
-    · 2^n seconds.
+    After the n-th failure of a request (counted from 0), the next try waits for a random time between half and all of
+    `base_wait` · 2^n seconds.
 
     Args:
-        per_minute: The number of requests that may be sent per minute, evenly spaced. None for no limit.
+        per_minute: How many requests may be sent per minute, evenly spaced. None for no limit.
         base_wait: The wait after a first failure, in seconds.
         max_wait: The longest wait after a failure, in seconds.
         now: A function that returns the time in seconds.
@@ -66,11 +66,11 @@ class RateLimiter:
                 now, slot = self._now(), max(slot, self._paused_until)
 
     def back_off(self, failures: int, requested_wait: float | None, *, all_wait: bool) -> bool:
-        """Wait before the next attempt of a failed request.
+        """Wait before a failed request is tried again.
 
         Args:
             failures: How often the request had failed before this failure.
-            requested_wait: The seconds that the server asked to wait. None if it did not ask.
+            requested_wait: How many seconds the server asked to wait. None if it did not ask.
             all_wait: Whether to make all requests wait, in their next `wait`, instead of blocking here.
 
         Returns:
@@ -89,7 +89,7 @@ class RateLimiter:
 
 
 def retry_after(headers: Mapping[str, str], now: Callable[[], float] = time.time) -> float | None:
-    """Return the seconds that a server asks to wait, from the header Retry-After (seconds or a date) or retry-after-ms.
+    """Read how many seconds a server asks to wait, from the header Retry-After (seconds or a date) or retry-after-ms.
 
     Return None if the server does not ask to wait, or if the header cannot be read.
 

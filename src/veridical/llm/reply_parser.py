@@ -1,8 +1,8 @@
 """Read the replies of models without trusting them.
 
 A reply may quote a source that was written to look like a reply. If it is not clear what a reply says, the functions in
-this module return None or an empty result, and they never use a part of a broken answer. They raise no errors and
-evaluate nothing.
+this module return None or an empty result. They never use a part of a broken answer, raise no errors, and never run a
+reply as code.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def strip_reasoning(text: str) -> str:
 def json_object(text: str) -> dict[str, Any] | None:
     """Find the only JSON object in a text, ignoring prose and code fences around it.
 
-    Return None if there is no object, or if there are two different objects. Objects that are incomplete or broken are
-    not returned, and neither are objects with a repeated key, NaN, infinity, or half of a surrogate pair.
+    Return None if there is no object, or if there are two different objects. Also return None if an object is broken or
+    incomplete, repeats a key, or contains NaN, infinity, or half of a surrogate pair.
 
     >>> json_object('Here you are: {"supported": "Yes"} Anything else?')
     {'supported': 'Yes'}
@@ -79,7 +79,7 @@ def json_object(text: str) -> dict[str, Any] | None:
 
 
 def _alternation(words: Sequence[str]) -> str:
-    """Return a pattern that matches any of `words`, the longest first."""
+    """Build a pattern that matches any of `words`, the longest first."""
     return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
 
 
@@ -110,12 +110,12 @@ def yes_no(text: str, *, yes: Sequence[str] = YES, no: Sequence[str] = NO) -> bo
 
 
 def yes_no_mass(reply: Reply, *, yes: Sequence[str] = YES, no: Sequence[str] = NO) -> tuple[float, float] | None:
-    """Return the probabilities that the first token of the answer is a word for yes, and that it is a word for no.
+    """Return the probability that the answer begins with a word for yes, and the probability of a word for no.
 
     Reasoning before the answer is skipped, and so are tokens without a letter or digit. Letter case, spaces and
     punctuation around a token are ignored, and the probabilities of all variants of a word are added up. If no
-    alternative is a word for one side, this side has the probability 0. If the server gave no alternatives at all, the
-    remaining probability is given to the other side.
+    alternative is a word for yes, its probability is 0, and the same holds for no. But if the server gave only the
+    token itself, which says yes or no, then the other word gets the remaining probability.
 
     Returns:
         P(yes) and P(no), each in [0, 1]. None if the reply has no log-probabilities.
@@ -138,7 +138,10 @@ def yes_no_mass(reply: Reply, *, yes: Sequence[str] = YES, no: Sequence[str] = N
 
 
 def _answer_tokens(reply: Reply) -> Sequence[TokenLogprob]:
-    """Return the tokens after the reasoning; all tokens of a reply without any, none where the place is unclear."""
+    """Return the tokens after the reasoning.
+
+    These are all tokens if the reply has no reasoning, and no tokens if it is unclear where the reasoning ends.
+    """
     tokens = reply.tokens or ()
     answer = strip_reasoning(reply.text).lstrip()
     start = "".join(token.token for token in tokens).rfind(answer) if answer else -1
@@ -173,7 +176,7 @@ def yes_probability(
 def continuation_probability(reply: Reply, continuation: str) -> float | None:
     """Return the probability, in [0, 1], of a continuation that a model scored (`Request.continuation`).
 
-    Return None if the reply is another text, or has no log-probabilities.
+    Return None if the reply has another text or no log-probabilities.
 
     >>> from veridical.llm.protocol import TokenLogprob
     >>> continuation_probability(Reply(" Yes", (TokenLogprob(" Yes", 0.0),)), " Yes")
@@ -215,9 +218,9 @@ def listed(text: str) -> list[str]:
 
 
 def numbered(text: str) -> dict[int, str]:
-    r"""Return the items of the numbered list in a text by number.
+    r"""Return the items of the numbered list in a text, by their numbers.
 
-    If a number occurs with two different texts, it is left out.
+    A number that occurs with two different texts is left out.
 
     >>> numbered("1. Yes\n2. No\n2. Yes")
     {1: 'Yes'}

@@ -1,6 +1,6 @@
 """Read the HTTP responses of a server.
 
-If the body of a response follows the protocol, it becomes a `Reply`, and otherwise a `Failure`. To read the text of the
+A body that follows the protocol becomes a `Reply`, and any other body becomes a `Failure`. To read the text of the
 reply, use `reply_parser`.
 """
 
@@ -41,7 +41,7 @@ def read_response(
         body: The raw bytes of the body.
         request: The request that was sent.
         api: "chat" or "completions".
-        cost_of: A function that returns the cost of prompt and completion tokens, or None if the cost is not known.
+        cost_of: A function that returns what prompt and completion tokens cost, or None if the cost is not known.
         scrub: A function that removes secrets from the server's texts.
 
     >>> from veridical.llm.protocol import Message
@@ -68,7 +68,7 @@ def read_response(
 
 
 def _usage(counts: Any, cost_of: Callable[[int, int], float | None]) -> Usage:
-    """Read the numbers of tokens. If the server gives none, they and the cost stay unknown."""
+    """Read how many tokens a call used. If the server does not say, the call has no tokens and an unknown cost."""
     counts = counts if isinstance(counts, dict) else {}
     prompt, completion = counts.get("prompt_tokens"), counts.get("completion_tokens")
     if all(isinstance(count, int) and 0 <= count < 10**9 for count in (prompt, completion)):
@@ -115,10 +115,10 @@ def _read_document(
 
 
 def _tokens(logprobs: Any, api: str, *, echo: bool) -> TokenLogprobs | None:
-    """Read the tokens of an answer; None if they are missing or malformed.
+    """Read the tokens of an answer. Return None if they are missing or malformed.
 
-    The chat interface gives one entry per token, the other one parallel lists. With `echo` the first token has no
-    log-probability.
+    The chat interface gives one entry per token, and the completions interface gives parallel lists. With `echo`, the
+    first token has no log-probability.
     """
     try:
         if api == "chat":
@@ -140,19 +140,19 @@ def _tokens(logprobs: Any, api: str, *, echo: bool) -> TokenLogprobs | None:
 
 
 def _pair(token: object, logprob: object) -> tuple[str, float]:
-    """Return a token and its log-probability; raise `ValueError` if they are of the wrong type, or NaN."""
+    """Return a token and its log-probability. Raise `ValueError` if one has the wrong type or is NaN."""
     if not isinstance(token, str) or not isinstance(logprob, int | float) or isnan(logprob):
         raise ValueError(token)
     return token, float(logprob)
 
 
 def _scored(request: Request, echoed: object, tokens: TokenLogprobs | None, usage: Usage) -> Reply | Failure:
-    """Return the reply with the request's continuation and its tokens, taken from the end of the echoed prompt.
+    """Make a reply from the request's continuation and its tokens, which stand at the end of the echoed prompt.
 
     The server generates one more token after the continuation. If that token is missing from the list, every
     log-probability belongs to the next position, and the outcome is a failure (llama.cpp's Python server does this for
-    models without a begin token). Texts are compared without blanks and their marks: servers that decode tokens one by
-    one may lose them.
+    models without a begin token). Texts are compared without blanks and the marks that stand for them, because servers
+    that decode tokens one by one may lose both.
     """
     continuation = request.continuation or ""
     if tokens is None or not isinstance(echoed, str) or plain_prompt(request.messages) + continuation not in echoed:
@@ -175,7 +175,7 @@ def _scored(request: Request, echoed: object, tokens: TokenLogprobs | None, usag
 
 
 def _bare(text: str) -> str:
-    """Return `text` without white space and the marks that vocabularies write for it."""
+    """Remove white space from `text`, and the marks that vocabularies write in place of white space."""
     return "".join(text.replace("▁", "").replace("Ġ", "").split())
 
 

@@ -25,13 +25,13 @@ Script = Sequence[ScriptedReply] | Mapping[str, ScriptedReply] | Callable[[Reque
 class Scripted:
     """Answers from a script, and records every request in `requests`.
 
-    A text in the script becomes a `Reply` without log-probabilities, and its usage is the number of words. If the
+    A text in the script becomes a `Reply` without log-probabilities, whose usage counts words instead of tokens. If the
     script has no answer, you get a `Failure` of the kind "script". To continue a `Request.prefill`, the script must be
     a function.
 
     Args:
-        script: A sequence of replies, which are used up in order, a mapping whose first key that occurs in the last
-            message selects the reply, or a function of the request.
+        script: One of three things. The replies of a sequence are used up in order. In a mapping, the first key that
+            occurs in the last message selects the reply. A function gets the request and returns the reply.
         name: The name of the model.
 
     >>> model = Scripted({"Paris": "Yes"})
@@ -47,7 +47,7 @@ class Scripted:
         self._next = 0
 
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
-        """Return the script's answer to each request, in order."""
+        """Look up the script's answer to each request, in order."""
         outcomes: list[Reply | Failure] = []
         for request in requests:
             self.requests.append(request)
@@ -72,11 +72,12 @@ class Scripted:
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
-        """Read a script from a JSON file, which holds an object of replies by words of the question, or a list of
-        replies.
+        """Read a script from a JSON file.
+
+        The file contains an object that maps words of the question to replies, or a list of replies.
 
         Raises:
-            DataError: The file contains neither of these.
+            DataError: The file contains neither of the two.
         """
         path = Path(path)
         try:

@@ -1,4 +1,4 @@
-"""Identify the model that a trained detector belongs to, find it again, and reject any other model."""
+"""Identify the model on which a detector was trained, load this model again, and reject any other model."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _weight_hashes: WeakKeyDictionary[Any, tuple[list[tuple[int, int]], str | None]]
 
 
 def base_of(model: LocalModel) -> Base:
-    """Return the record that identifies a model.
+    """Make the record that identifies a model.
 
-    The tokenizer is hashed only once. The weights are hashed again only if they have changed.
+    The tokenizer is hashed only once. A sample of the weights is hashed again only if the weights have changed.
     """
     config = model.model.config.get_text_config()
     if model.tokenizer not in _tokenizer_hashes:
@@ -68,7 +68,7 @@ _COMPARED = {
 def check_base(wanted: Base, model: LocalModel, what: str = "the detector") -> None:
     """Check that a model is the one that `wanted` describes.
 
-    `what` names the detector in the error message.
+    `what` is a name for the detector in the error message.
 
     Raises:
         InputError: The model is another one. The message names the first difference.
@@ -93,14 +93,14 @@ def load_base(
     dtype: str | None = None,
     kinds: tuple[Kind, ...] = READERS,
 ) -> LocalModel:
-    """Load the model on which an artifact was trained.
+    """Load the model on which an artifact (a saved detector) was trained.
 
     Args:
         base: The artifact's record of the model.
         what: A name for the artifact in messages, such as "the probe in FOLDER".
-        model: The current place of the model. Default: its place at training.
+        model: Where the model is now. Default: where it was during training.
         device: As in `models.load`.
-        dtype: As in `models.load`. Default: the precision at training.
+        dtype: As in `models.load`. Default: the precision during training.
         kinds: As in `models.load`.
 
     Raises:
@@ -118,6 +118,6 @@ def load_base(
 
 
 def identity(model: LocalModel) -> dict[str, Any]:
-    """Return the fields that two models share if they give the same numbers. "weights" is None if it is unknown."""
+    """Return the fields that are equal for two models that compute the same. "weights" is None if it is unknown."""
     base = base_of(model)
     return {name: getattr(base, name) for name in _COMPARED}

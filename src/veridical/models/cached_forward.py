@@ -1,6 +1,7 @@
 """Run forward passes of a causal language model, and cache the keys and values of all earlier tokens.
 
-You can remove rows whose text has ended. If several prompts begin alike, their beginning is read only once.
+A row is one text of the batch, and you can remove rows whose text has ended. If several prompts begin alike, their
+beginning is read only once.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ _LEAST_SHARED = 0.5  # prompts share a pass if their common beginning is at leas
 
 
 def cache_argument(model: Any) -> str:
-    """Return the name of the argument and output of a transformers model that holds the keys and values."""
+    """Return the name under which a transformers model takes and returns the keys and values."""
     return "cache" if "cache" in signature(model.forward).parameters else "past_key_values"  # "cache" since 5.24
 
 
 def bytes_per_token(model: LocalModel) -> int:
-    """Return the number of bytes that the keys and values of one token take, from the model's configuration.
+    """Compute from the configuration how many bytes the keys and values of one token take.
 
-    This is only a rough estimate for a model without attention heads, which keeps one state instead.
+    For a model that keeps one state instead of keys and values, this is only a rough estimate.
     """
     config = model.model.config.get_text_config()
     heads = getattr(config, "num_attention_heads", None) or 1
@@ -48,8 +49,8 @@ class CachedForward:
     Layers with a sliding window also keep all keys and values, so that you can crop the cache to any token.
 
     Attributes:
-        length: The number of tokens per row in the cache, including padding.
-        passes: The number of forward passes so far.
+        length: How many tokens each row has in the cache, including padding.
+        passes: How many forward passes were run so far.
         states: The head's input for the last logits, *shape* (rows, width). None if the model runs in fp32.
         shares: Whether one row's cache can be copied to other rows. False if a layer keeps a state in place of keys and
             values.
@@ -85,15 +86,16 @@ class CachedForward:
 
         Args:
             ids: *Shape:* (rows, tokens).
-            mask: 1 for each token in the cache and in `ids`, 0 for left padding; None without padding.
+            mask: 1 for each token in the cache and in `ids`, and 0 for left padding. None if there is no padding.
                 *Shape:* (rows, all tokens).
             head: Whether to run the language-model head.
 
         Returns:
-            Logits in fp32, *shape* (rows, vocabulary); without `head` the last hidden states, (rows, tokens, width).
+            The logits in fp32, *shape* (rows, vocabulary). Without `head`, the last hidden states, *shape* (rows,
+            tokens, width).
 
         Raises:
-            CannotJudgeError: If a row has logits that are not finite.
+            CannotJudgeError: A row has logits that are not finite.
         """
         import torch
 
@@ -122,7 +124,7 @@ class CachedForward:
         return logits
 
     def copies(self, rows: int) -> Any:
-        """Repeat the cache of the only row for `rows` texts that continue it, and return it as a transformers cache."""
+        """Copy the cache of the only row for `rows` texts that continue this row. Return a transformers cache."""
         from transformers.cache_utils import DynamicCache
 
         cache = DynamicCache()
@@ -200,7 +202,7 @@ class CachedForward:
 
 @cache
 def _growing_layer() -> type:
-    """Return a cache layer class that allocates ahead; `DynamicLayer` copies all earlier tokens for each new one."""
+    """Make a cache layer class that allocates ahead, because `DynamicLayer` copies all tokens for each new one."""
     from transformers.cache_utils import DynamicLayer
 
     class GrowingLayer(DynamicLayer):
@@ -218,9 +220,9 @@ def _growing_layer() -> type:
 
 
 def _append(old: Any, new: torch.Tensor, room: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
-    """Append `new` to `old`; return the result and the memory that holds it.
+    """Append `new` to `old`. Return the result and the memory that holds it.
 
-    That is `room` if `old` is its beginning and `new` fits behind it, else newly allocated memory.
+    If `old` is the beginning of `room` and `new` fits behind it, this memory is `room`. Otherwise, it is new.
     """
     start = old.shape[-2] if old.numel() else 0
     end = start + new.shape[-2]
@@ -240,9 +242,9 @@ def shared_beginnings(prompts: Sequence[Sequence[int]]) -> list[tuple[list[int],
         prompts: The token ids of each prompt. No prompt may be empty.
 
     Returns:
-        For each group, the indices of its prompts and the number of tokens that they share. At least the last token of
-        each prompt is not shared, because it must be read for the next token's logits. A prompt that shares nothing is
-        a group of its own.
+        For each group, the indices of its prompts and how many tokens they share. The last token of a prompt is never
+        shared, because it must be read to get the logits of the next token. A prompt that shares nothing is a group of
+        its own.
 
     >>> shared_beginnings([[1, 2, 3], [7, 8], [1, 2, 4, 5]])
     [([0, 2], 2), ([1], 1)]
@@ -265,12 +267,12 @@ def shared_beginnings(prompts: Sequence[Sequence[int]]) -> list[tuple[list[int],
 def read_prompts(forward: CachedForward, prompts: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Read several prompts at once. Tokens that all prompts begin with are read only once.
 
-    Rows are padded on the left, so that all prompts end in the same column. After the shared tokens, every row goes on
-    in the column where the longest prompt goes on. A shorter row would have a gap there, so some of its shared tokens
-    are read a second time.
+    Rows are padded on the left, so that all prompts end in the same column. After the shared tokens, all rows go on in
+    the same column, which is where the prompt with the longest remainder goes on. A row with a shorter remainder would
+    have a gap there, so some of its shared tokens are read a second time.
 
     Args:
-        forward: A cache that has read nothing yet. It has one row for each prompt afterwards.
+        forward: A cache that has read nothing yet. Afterwards it has one row for each prompt.
         prompts: The token ids of each prompt. No prompt may be empty.
 
     Returns:

@@ -31,9 +31,9 @@ class PairScores:
     Attributes:
         entailment: The probability in [0, 1] that the premise entails the hypothesis. NaN if there is nothing to read.
         contradiction: The probability in [0, 1] that the premise contradicts the hypothesis. None if the model cannot
-            tell contradiction from absence.
-        read: The number of characters of the hypothesis that the model read, which is all of them unless it is too
-            long.
+            tell a contradicted hypothesis from one that the premise does not mention.
+        read: How many characters of the hypothesis the model read. These are all characters unless the hypothesis is
+            too long.
         whole: Whether the model read the whole premise.
     """
 
@@ -45,9 +45,9 @@ class PairScores:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedPair:
-    """A pair for the model.
+    """A pair as the model reads it.
 
-    If the hypothesis has no token, `window` is None. The other fields are as in `PairScores`.
+    `window` is None if the hypothesis has no token. The other fields are as in `PairScores`.
     """
 
     window: Window | None
@@ -56,7 +56,9 @@ class EncodedPair:
 
 
 def role_probabilities(logits: Floats, roles: Sequence[Role]) -> dict[Role, Floats]:
-    """Compute the probability of each role from logits, by softmax, or by the sigmoid of a single logit.
+    """Compute the probability of each role from logits, with softmax, or with the sigmoid of a single logit.
+
+    A role is what a class of the model means, such as "entailment".
 
     *Shape:* `logits` is (pairs, classes), and each result is (pairs,).
 
@@ -77,20 +79,20 @@ def role_probabilities(logits: Floats, roles: Sequence[Role]) -> dict[Role, Floa
 class CrossEncoder:
     """Scores pairs with a sequence classifier. Each text is tokenised once, and pairs are batched by length.
 
-    A hypothesis may use at most half of the model's tokens, and the rest is for its premise. If a text had to be cut,
-    the scores say so.
+    A hypothesis may use at most half of the tokens that fit into a pair, and its premise gets the rest. If a text had
+    to be cut, the scores say so.
 
     Args:
-        runner: The runner of the classifier.
+        runner: Runs the classifier.
         roles: The roles of its classes (`checkpoint.class_roles`).
         joined: How to join the two texts. "pair" joins them as the tokenizer does, and "single" joins them with one
             separator and without segments (MiniCheck). Any other text is a template with {premise} and {hypothesis}, in
             which special tokens are written out.
-        max_tokens: The largest number of tokens in a pair. Default: as many as the model has positions. You can set a
-            larger number for a model that uses only the distances between tokens (T5, DeBERTa-v3).
+        max_tokens: How many tokens a pair may have. Default: as many as the model has positions. You can set a larger
+            number for a model that uses only the distances between tokens (T5, DeBERTa-v3).
 
     Attributes:
-        room: The number of tokens in a pair without special tokens and template.
+        room: How many tokens of a pair are left for the two texts, after special tokens and template.
 
     Raises:
         InputError: The classifier has another number of classes, or cannot be run in batches.
@@ -126,7 +128,7 @@ class CrossEncoder:
             raise InputError(f"{model.name!r} has room for {self.room} tokens", hint="a larger max_tokens")
 
     def encode(self, pairs: Sequence[tuple[str, str]]) -> Iterator[EncodedPair]:
-        """Yield each (premise, hypothesis) pair as a window, in order."""
+        """Turn each (premise, hypothesis) pair into a window of tokens, and yield the windows in order."""
         if self._template is not None:
             yield from (self._filled(self._template, *pair) for pair in pairs)
             return
@@ -144,7 +146,7 @@ class CrossEncoder:
             )
 
     def _filled(self, template: Sequence[str], premise: str, hypothesis: str) -> EncodedPair:
-        """Tokenise a pair in the template as one text; cut premise and hypothesis at their ends."""
+        """Put a pair into the template and tokenise it as one text. Long texts are cut at their ends."""
         head, middle, tail = template
         first = Span(len(head), len(head) + len(premise))
         second = Span(first.end + len(middle), first.end + len(middle) + len(hypothesis))
@@ -168,7 +170,7 @@ class CrossEncoder:
         )
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> PairScores:
-        """Return the probabilities for (premise, hypothesis) pairs. Equal pairs are run only once."""
+        """Compute the probabilities for (premise, hypothesis) pairs. Equal pairs are computed only once."""
         numbers = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}
         encoded = self.encode(list(numbers))
         classes = np.full((len(numbers), len(self.roles)), np.nan)

@@ -23,7 +23,7 @@ __all__ = [
 
 
 def end_token_ids(model: LocalModel) -> frozenset[int]:
-    """Return the tokens with which `model` ends a text."""
+    """Return the ids of the tokens with which `model` ends a text."""
     config = model.model.generation_config
     named = config.eos_token_id if config else None
     ids = named if isinstance(named, list) else [named]
@@ -36,9 +36,10 @@ class Generated:
 
     Attributes:
         ids: The token ids of the text, without the end token.
-        finish: Why the text ended: "stop" (an end token, or complete by the caller's definition) or "length".
+        finish: Why the text ended: "stop" (at an end token, or because the caller said that it is complete) or
+            "length".
         logprobs: The log-probability of each token at temperature 1, if requested.
-        alternatives: The most probable (token, log-probability) pairs in the place of each token, if requested.
+        alternatives: For each token, the most probable tokens in its place, as (token, log-probability), if requested.
         text: The decoded text.
     """
 
@@ -58,21 +59,21 @@ def generate(
     is_complete: Callable[[str], bool] | None = None,
     alternatives: int | None = None,
 ) -> list[Generated]:
-    """Write one text after each prompt, all in one batch. No text depends on the other prompts.
+    """Continue each prompt with one text, all in one batch. No text depends on the other prompts.
 
-    If prompts begin alike, their beginning is read only once. Texts that are finished leave the batch.
+    If prompts begin alike, their beginning is read only once. Finished texts leave the batch.
 
     Args:
         model: A causal language model.
         prompts: The token ids of each prompt. No prompt may be empty.
         sampler: A sampler with one seed for each prompt.
-        max_tokens: The largest number of tokens in a text, at least 1. A sequence gives each text its own limit.
+        max_tokens: How many tokens a text may have, at least 1. A sequence gives each text its own limit.
         is_complete: A function that tells whether a text is complete. It is called after each token.
-        alternatives: The number of most probable tokens to report in the place of each token. 0 reports only the
+        alternatives: How many of the most probable tokens to report in the place of each token. 0 reports only the
             log-probabilities of the tokens themselves, and None reports nothing.
 
     Raises:
-        InputError: Prompt and text do not fit into the model's positions.
+        InputError: A prompt and its text do not fit into the model's positions, or a limit is below 1.
         CannotJudgeError: The model's logits are not finite.
     """
     import torch
@@ -123,7 +124,7 @@ def generate(
 def _report(
     rows: Sequence[Generated], tokens: Sequence[int], forward: CachedForward, logits: torch.Tensor, alternatives: int
 ) -> None:
-    """Add to each row the log-probability of its new token, and the most probable tokens with theirs."""
+    """Add to each row the log-probability of its new token, and those of the most probable tokens in its place."""
     import torch
 
     sampled = torch.tensor(tokens, device=logits.device)[:, None]

@@ -1,7 +1,7 @@
 """Work with the language-model head of a transformers model.
 
-`head_states` collects the input of the head, and `finished` scales and caps its logits. If the model runs in bf16, you
-can use `unrounded` to compute logits in fp32.
+The head is the last layer, which turns states into logits. `head_states` collects its input, and `finished` scales and
+caps its logits. If the model runs in bf16, you can use `unrounded` to compute logits in fp32.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["finished", "head_states", "unrounded"]
 
 
 def finished(config: Any, logits: torch.Tensor) -> torch.Tensor:
-    """Scale or cap the head's raw logits as the architecture does, and return the model's final logits."""
+    """Turn the head's raw logits into the model's final logits, by scaling or capping them as the architecture does."""
     import torch
 
     text = config.get_text_config()
@@ -35,8 +35,8 @@ def finished(config: Any, logits: torch.Tensor) -> torch.Tensor:
 def head_states(model: Any) -> Iterator[list[torch.Tensor]]:
     """Collect the inputs of a model's head while the context lasts, and make them contiguous.
 
-    The last tokens of several rows are a slice. For a slice, PyTorch copies the head's weights once per row. With a
-    large vocabulary, this takes gigabytes, and much longer than the product itself.
+    The input for the last token of each row is a slice. For a slice, PyTorch copies the head's weights once per row.
+    With a large vocabulary, the copies take gigabytes, and much more time than the product itself.
     """
     states: list[torch.Tensor] = []
     layer = model.get_output_embeddings()
@@ -65,11 +65,11 @@ def unrounded(model: LocalModel, states: torch.Tensor, logits: torch.Tensor, tok
         model: The model with the head.
         states: The input of the head. *Shape:* (rows, width)
         logits: The output of the head, in fp32. *Shape:* (rows, vocabulary)
-        tokens: The tokens of each row. *Shape:* (rows, tokens)
+        tokens: The tokens to compute in each row. *Shape:* (rows, tokens)
 
     Returns:
         The logits of these tokens, *shape* (rows, tokens). If the model runs in fp32, or if the head does more than
-        multiply by its weights, these are the values in `logits`.
+        multiply by its weights, the values are taken from `logits`.
     """
     import torch
 

@@ -1,6 +1,6 @@
 """Load a Hugging Face model and its tokenizer from a folder, a GGUF file, or the hub by name.
 
-Weights are read from safetensors or GGUF only. Code in the repository of a model is never run unless you allow it.
+Weights are read only from safetensors or GGUF. Code from the repository of a model is run only if you allow it.
 Loaded models stay in memory until you call `unload` or the process ends.
 """
 
@@ -70,8 +70,7 @@ def load(
 ) -> LocalModel:
     """Load a model with its tokenizer from a folder, a GGUF file, or the hub.
 
-    The weights of a GGUF file are dequantised. If there is a tokenizer.json beside the file, it is used instead of the
-    tokenizer in the file.
+    The weights of a GGUF file are dequantised. A tokenizer.json beside the GGUF file replaces the tokenizer inside it.
 
     Args:
         spec: A folder, a file with the extension .gguf, or otherwise a hub name, "owner/model".
@@ -79,14 +78,14 @@ def load(
             time.
         device: The device: "auto" (a GPU if there is one), "cpu", "cuda", "cuda:N" or "mps".
         dtype: The precision: "auto" (bf16 if the device computes in it, otherwise fp32), "fp32", "bf16" or "fp16".
-        trust_remote_code: Whether code of the model's repository may run.
+        trust_remote_code: Whether code from the model's repository may run.
         kinds: The kinds of model that the caller can use. "masked" loads an encoder with its language-model head, and
             "classifier" a saved sequence classifier with its classification head.
 
     Raises:
-        InputError: The folder has no configuration or safetensors, the tokenizer has no offsets, or the model is of
-            another kind.
-        MissingExtraError: torch or transformers is missing, or gguf or accelerate for a GGUF file.
+        InputError: The folder has no configuration or no safetensors, the tokenizer gives no offsets, or the model is
+            of another kind.
+        MissingExtraError: torch or transformers is not installed, or for a GGUF file, gguf or accelerate.
     """
     if dtype not in DTYPES:
         raise UnknownNameError("dtype", dtype, DTYPES)
@@ -126,7 +125,7 @@ def load(
 
 
 def is_gguf(name_or_path: str | Path) -> bool:
-    """Return whether `name_or_path` is a file whose name ends in .gguf."""
+    """Check whether `name_or_path` is a file whose name ends in .gguf."""
     file = Path(name_or_path).expanduser()
     return file.suffix.lower() == ".gguf" and file.is_file()
 
@@ -200,7 +199,10 @@ def _load(
 
 
 def _check_ids(name_or_path: str, tokenizer: Any, model: Any) -> None:
-    """Raise `InputError` if a text could get an id without an embedding, other than those of special tokens."""
+    """Raise `InputError` if the tokenizer can give a text an id for which the model has no embedding.
+
+    Ids of special tokens are allowed.
+    """
     rows = model.get_input_embeddings().weight.shape[0]
     special = {id for id, token in tokenizer.added_tokens_decoder.items() if token.special}
     foreign = next((token for token, id in tokenizer.get_vocab().items() if id >= rows and id not in special), None)
@@ -214,7 +216,7 @@ def _check_ids(name_or_path: str, tokenizer: Any, model: Any) -> None:
 def _from_files(
     name_or_path: str, revision: str | None, dtype: torch.dtype, trust_remote_code: bool, kinds: tuple[Kind, ...]
 ) -> tuple[Any, Any, Any, Kind, list[str]]:
-    """Return the configuration, the tokenizer, the model, its kind, and the names of tensors that the files lack."""
+    """Load the configuration, the tokenizer, the model and its kind, and list the tensors that the files lack."""
     import transformers
 
     common: dict[str, Any] = {"trust_remote_code": trust_remote_code, "local_files_only": Path(name_or_path).exists()}
@@ -253,7 +255,7 @@ def _from_files(
 
 
 def _kind_among(config: Any, kinds: tuple[Kind, ...]) -> Kind:
-    """Return the kind of a model, as a classifier or masked model if `kinds` asks for one and the model is one."""
+    """Find the kind of a model, which is "classifier" or "masked" only if `kinds` asks for it and the model fits."""
     of_pairs = "ForSequenceClassification" in " ".join(config.architectures or ())  # HHEM's name, too
     if "classifier" in kinds and of_pairs:
         return "classifier"
@@ -271,9 +273,10 @@ def _is_hhem(folder: Path) -> bool:
 
 
 def _hhem_parts(folder: Path) -> tuple[Any, Any]:
-    """Return configuration and tokenizer of the model that HHEM-2 was made from; its own code never runs.
+    """Load the configuration and the tokenizer of the model from which HHEM-2 was made. HHEM-2's own code never runs.
 
-    They lie in a folder inside with that model's name, or come from the hub; `InputError` if they are in neither.
+    Both are in a subfolder with that model's name, or else come from the hub. If they are in neither place,
+    `InputError` is raised.
     """
     import transformers
 
@@ -327,7 +330,7 @@ def _placement(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
 
 
 def computes_bf16(device: torch.device) -> bool:
-    """Return whether a device computes in bf16. Most processors only emulate it, which is slower than fp32."""
+    """Check whether a device computes in bf16. Most processors only emulate bf16, which is slower than fp32."""
     import torch
 
     if device.type == "cuda":
@@ -337,9 +340,9 @@ def computes_bf16(device: torch.device) -> bool:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Return whether an error means that there was not enough memory.
+    """Check whether an error means that there was not enough memory.
 
-    Torch's allocator for CPUs has no error class of its own.
+    Torch's allocator for CPUs has no error class of its own, so the error's message counts, too.
     """
     import torch
 

@@ -23,10 +23,11 @@ class Sampler:
 
     Args:
         seeds: The seed of each row. The tokens of a row depend only on its seed and its logits.
-        temperature: The sampling temperature, at least 0. 0 takes the most probable token, and 1 is the model's own
-            distribution.
-        top_k: The number of most probable tokens from which to sample. 0 means all tokens.
-        top_p: The total probability, in (0, 1], of the most probable tokens from which to sample. 1 means all tokens.
+        temperature: The sampling temperature, at least 0. 0 takes the most probable token, and 1 samples from the
+            model's own distribution.
+        top_k: Sample only from this many of the most probable tokens. 0 means all tokens.
+        top_p: Sample only from the most probable tokens that together have this probability, in (0, 1]. 1 means
+            all tokens.
         device: The device of the logits. The same seed gives other tokens on another device.
 
     Raises:
@@ -67,7 +68,7 @@ class Sampler:
         Args:
             logits: The logits in fp32, with at least one finite value in each row. *Shape:* (rows, vocabulary)
             temperature: A temperature for this call. Default: the sampler's own temperature.
-            rows: The index of each row's seed. Default: one row per seed, in order.
+            rows: For each row of logits, the index of its seed. Default: one row per seed, in order.
         """
         import torch
 

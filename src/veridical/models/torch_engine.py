@@ -1,9 +1,9 @@
 """Compute the states of batches with torch.
 
-BERT-like encoders and sequence classifiers are run on the CPU by our own implementation. Its results are the same
-within 1e-4 in fp32, and it is faster because:
+On the CPU, BERT-like encoders and sequence classifiers are run by our own implementation. Its results agree with those
+of transformers within 1e-4 in fp32, and it is faster because:
 
-* rows lie end to end, so that nothing is padded;
+* rows lie end to end, so that no padding is needed;
 * matrices are stored in the order that oneDNN uses;
 * bias, GELU and residual are computed in the same pass;
 * after the last attention, only the wanted tokens are computed.
@@ -56,9 +56,9 @@ _PARTS = {
 
 
 class TorchEngine:
-    """An engine (`pair_runner.Engine`) that computes with torch.
+    """Computes batches with torch, as an engine for `pair_runner.PairRunner`.
 
-    It uses `PackedEncoder` if the model is supported, and otherwise the model's own code.
+    Models that `PackedEncoder` supports are run by it, and all others by their own code.
     """
 
     alone = False
@@ -88,7 +88,7 @@ class TorchEngine:
         return array
 
     def forward(self, batch: Batch) -> torch.Tensor:
-        """Run the model's own code, and return the result of `outputs_of`.
+        """Run the model's own code on a batch, and return the result of `outputs_of`.
 
         Gradients are computed if they are enabled.
         """
@@ -97,7 +97,7 @@ class TorchEngine:
             return outputs_of(self.model, tensors)
 
     def tensors(self, batch: Batch) -> dict[str, torch.Tensor]:
-        """Return the model's inputs on its device."""
+        """Turn a batch into the model's inputs, on the model's device."""
         import torch
 
         tensors = {name: torch.from_numpy(a).to(self.model.device) for name, a in inputs_of(self.model, batch).items()}
@@ -111,13 +111,13 @@ class TorchEngine:
 
 
 class AnswerEngine(TorchEngine):
-    """An engine for an encoder-decoder that answers with a label.
+    """Computes batches with an encoder-decoder that answers with a label.
 
-    The logits are taken from the first token that it writes.
+    The logits of the classes are those of the first token that the model writes.
 
     Args:
         model: A model of the kind "seq2seq".
-        answers: The token of each class.
+        answers: For each class, the token that stands for it.
 
     Raises:
         InputError: The tokenizer has no such tokens.
@@ -135,7 +135,7 @@ class AnswerEngine(TorchEngine):
         self._answers = [vocabulary[answer] for answer in answers]
 
     def forward(self, batch: Batch) -> torch.Tensor:
-        """Return the logits of the answers. *Shape:* (rows, 1, answers)"""
+        """Compute the logits of the answers. *Shape:* (rows, 1, answers)"""
         import torch
 
         begin = (special_tokens(self.model).decoder or (0,))[:1]
@@ -147,10 +147,10 @@ class AnswerEngine(TorchEngine):
 
 
 def outputs_of(model: LocalModel, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
-    """Return the last hidden states of a batch, or the logits of a classifier.
+    """Compute the last hidden states of a batch, or the logits of a classifier.
 
-    The states have *shape* (rows, width, size), and the logits (rows, 1, classes). HHEM-2 has logits at every token.
-    The first ones are the logits of the pair.
+    The states have *shape* (rows, width, size), and the logits (rows, 1, classes). HHEM-2 has logits at every token,
+    and those at the first token are the logits of the pair.
     """
     if model.kind == "classifier":
         logits: torch.Tensor = model.model(**inputs).logits
@@ -186,8 +186,8 @@ def relative_positions(model: LocalModel, positions: torch.Tensor | None) -> Ite
 class PackedEncoder:
     """Runs an encoder on the CPU, and computes the last hidden states of wanted tokens, or the logits of rows.
 
-    The matrices are packed at the first call, and again if the weights have changed. The packed copies need as much
-    memory as the layers of the encoder.
+    The matrices are packed (put into the order that is fastest to multiply) at the first call, and again if the weights
+    have changed. The packed copies need as much memory as the layers of the encoder.
 
     Args:
         model: An encoder or sequence classifier that `supports` accepts.
@@ -200,7 +200,7 @@ class PackedEncoder:
 
     @staticmethod
     def supports(model: LocalModel) -> bool:
-        """Check whether a model is on the CPU, of a supported architecture, and made of plain linear layers."""
+        """Check whether a model is on the CPU, has a supported architecture, and consists of plain linear layers."""
         if model.kind not in ("encoder", "classifier") or not model.has_weights or model.model_type not in _PARTS:
             return False
         import torch
@@ -215,7 +215,7 @@ class PackedEncoder:
         )
 
     def states(self, batch: Batch) -> torch.Tensor:
-        """Return the last hidden states of the wanted tokens, row by row.
+        """Compute the last hidden states of the wanted tokens, row by row.
 
         The result has *shape* (wanted, width).
         """
@@ -252,7 +252,7 @@ class PackedEncoder:
         return last.behind_attention(x, self._attended(last.query(x, None), key, value, wanted_rows, rows, biases))
 
     def logits(self, states: torch.Tensor) -> torch.Tensor:
-        """Return the logits of a sequence classifier from the states of first tokens.
+        """Compute the logits of a sequence classifier from the states of each row's first token.
 
         *Shape:* `states` is (rows, width), and the result is (rows, classes).
         """
@@ -266,7 +266,7 @@ class PackedEncoder:
         return logits
 
     def _bias(self, positions: NDArray[np.int64], mask: NDArray[np.bool_] | None) -> torch.Tensor | None:
-        """Return the attention mask of a row, as booleans or as numbers to add; None where all tokens see each other.
+        """Make the attention mask of a row, as booleans or as numbers to add. Return None if all tokens see each other.
 
         *Shape:* (1, 1 or heads, tokens, tokens)
         """
@@ -289,7 +289,7 @@ class PackedEncoder:
         key_rows: Sequence[slice],
         biases: Sequence[torch.Tensor | None],
     ) -> torch.Tensor:
-        """Return the output of attention for each query. *Shape:* (queries, width)
+        """Compute the output of attention for each query. *Shape:* (queries, width)
 
         Row r has the queries `query_rows[r]`, the keys and values `key_rows[r]` and the bias `biases[r]`.
         """
@@ -307,7 +307,7 @@ class PackedEncoder:
         return attended
 
     def _layers(self) -> list[_Layer]:
-        """Return the packed layers; pack them first if that was not done, or if the weights have changed."""
+        """Return the packed layers. Pack them first if they are not packed yet or the weights have changed."""
         state = [(p.data_ptr(), p._version) for p in self.base.parameters()]
         if self._packed[0] != state:
             stack = self.base.transformer if self.model.model_type == "distilbert" else self.base.encoder
@@ -347,14 +347,14 @@ class _Layer:
         )
 
     def behind_attention(self, x: torch.Tensor, attended: torch.Tensor) -> torch.Tensor:
-        """Return the layer's output for tokens, from its input `x` and the output of attention."""
+        """Compute the layer's output for tokens, from its input `x` and the output of attention."""
         x = self.attention_norm(self.output(attended, x))
         states: torch.Tensor = self.norm(self.second(self.first(x, None), x))
         return states
 
 
 def _product(*linear: Any, activation: Any = None) -> Product:
-    """Return a function that multiplies by the matrices of `linear` side by side, then activates or adds a residual."""
+    """Make a function that multiplies by the matrices of `linear` side by side, then activates or adds a residual."""
     import torch
     from transformers.activations import GELUActivation
 
@@ -385,6 +385,6 @@ def _product(*linear: Any, activation: Any = None) -> Product:
 
 
 def _ranges(lengths: Sequence[int]) -> list[slice]:
-    """Return the slices of consecutive runs of these lengths."""
+    """Return the slices of runs with these lengths, where each run begins at the end of the one before."""
     ends = np.cumsum(lengths).tolist()
     return [slice(end - length, end) for end, length in zip(ends, lengths, strict=True)]

@@ -25,7 +25,7 @@ GROUPS_IN_PLOT = 20
 
 
 def write_batch_page(folder: Path, report: BatchReport) -> Path:
-    """Write `report.html`, with the worst cases, into the folder of a finished batch, and return its path."""
+    """Write `report.html`, with the worst cases, into the folder of a finished batch, and return the page's path."""
     rows = {(row.file, row.line): row for row in (*report.worst, *report.worst_omitted)}
     page = folder / "report.html"
     write_whole(page, render_batch(report, worst_cases(folder, list(rows.values()))), follow_link=False)
@@ -33,7 +33,7 @@ def write_batch_page(folder: Path, report: BatchReport) -> Path:
 
 
 def render_batch(report: BatchReport, worst: Sequence[Checked] = ()) -> str:
-    """Render a batch as one HTML document. It has no script and loads nothing.
+    """Render a batch as one HTML document, which has no script and loads nothing.
 
     Args:
         report: The summary of the batch.
@@ -122,7 +122,7 @@ def _failures_table(report: BatchReport) -> Table:
 
 
 def _plots(report: BatchReport) -> list[dict[str, Any]]:
-    """Return the plots for `batch.html`: columns for counts of scores, lines for shares of groups."""
+    """Prepare the plots for `batch.html`: columns for counts of scores, and lines for shares of groups."""
     plots = [
         ("Response-level scores of hallucination", _columns(report.scores), []),
         ("Scores of omission", _columns(report.omission_scores), []),
@@ -133,7 +133,7 @@ def _plots(report: BatchReport) -> list[dict[str, Any]]:
 
 
 def _columns(counts: Sequence[int]) -> list[tuple[int, float]]:
-    """Return the count of each bin and its height relative to the largest bin; [] if all are 0."""
+    """Return the count of each bin and its height relative to the largest bin, or [] if all counts are 0."""
     most = max(counts, default=0)
     return [(count, count / most) for count in counts] if most else []
 

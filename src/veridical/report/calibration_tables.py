@@ -1,4 +1,4 @@
-"""Show the result of `veridical calibrate` as tables, one per level, with validation figures before and after."""
+"""Show the result of `veridical calibrate` as tables, with validation figures before and after calibration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NEARLY_ALL = 0.9
 
 
 def calibration_tables(fitted: FittedCalibration) -> list[Table]:
-    """Return one table per level, with validation figures of the original scores and of the cross-fitted scores."""
+    """Make one table per level, which compares the original scores with the cross-fitted scores on validation data."""
     tables = []
     for level, fit in fitted.validation.items():
         lines = [[metric, _cell(fit["before"], metric), _cell(fit["cross_fitted"], metric)] for metric in _METRICS]

@@ -1,4 +1,4 @@
-"""Show the causes of a run as tables for people."""
+"""Show what went wrong in the cases of a run, as tables for people."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SAYS = {
 
 
 def cause_tables(report: CauseReport) -> list[Table]:
-    """Return two tables of a run's cases: proportions by the part of the system to fix, and by cause."""
+    """Count the cases of a run in two tables, one by the part of the system to fix, and one by cause."""
     mend = [[each.mend, _SAYS[each.mend], f"{each.cases:,}", percent(each.share)] for each in report.to_mend]
     causes = [[str(each.causes[0].value), each.mend, f"{each.cases:,}", percent(each.share)] for each in report.causes]
     foot = f"{report.cases:,} cases, with {report.level:.0%} intervals (Wilson); cases count as independent."

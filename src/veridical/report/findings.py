@@ -1,4 +1,4 @@
-"""List the findings in one case for other programs. Each is a flagged span, an omission or a whole response."""
+"""List the findings in one case for other programs. A finding is a flagged span, an omission or a whole response."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Finding:
 
 
 def findings(checked: Checked) -> list[Finding]:
-    """Return the findings behind the outcome "flagged", in the order of the detectors.
+    """List the findings that led to the outcome "flagged", in the order of the detectors.
 
     For any other outcome, the list is empty.
     """
@@ -91,20 +91,20 @@ def _quoted(text: str, span: Span) -> str:
 
 
 def unjudged_reasons(checked: Checked) -> list[str]:
-    """Return why a case, or a part of it, was not judged. There is one line for each note of a detector."""
+    """Say why a case, or a part of it, was not judged, in one line for each note of a detector."""
     notes = [f"{shorten(j.by, 80)}: {shorten(note, 300)}" for j in checked.judgements for note in j.notes]
     return [visible(note) for note in notes] or ["no detector judged all of it"]
 
 
 def reasons(checked: Checked) -> list[str]:
-    """Return why a case is flagged or was not judged, one line for each reason. For a clear case, the list is empty."""
+    """Say why a case is flagged or was not judged, in one line for each reason. For a clear case, the list is empty."""
     if checked.outcome is Outcome.UNJUDGED:
         return unjudged_reasons(checked)
     return [finding.message for finding in findings(checked)]
 
 
 def as_text(checked: Checked, *, legend: bool = True) -> str:
-    """Return one case as the terminal shows it, without colours: its texts with marks, scores and reasons."""
+    """Render one case as the terminal shows it, without colours: its texts with marks, scores and reasons."""
     from rich.console import Console
 
     from veridical.report.terminal import print_report
@@ -115,7 +115,7 @@ def as_text(checked: Checked, *, legend: bool = True) -> str:
 
 
 def as_html(checked: Checked) -> str:
-    """Return one case as an HTML element for a notebook. It shows the same as the terminal, in colours."""
+    """Render one case as an HTML element for a notebook, which shows the same as the terminal, in colours."""
     from rich.console import Console
 
     from veridical.report.terminal import print_report

@@ -41,7 +41,7 @@ _PALETTE = (
 
 @dataclass(frozen=True, slots=True)
 class HeatWord:
-    """A word of the response, with the text before it (`before`) and its score, or None if it was not judged."""
+    """A word of the response. `before` is the text before the word. `score` is None if the word was not judged."""
 
     before: str
     text: str
@@ -50,15 +50,16 @@ class HeatWord:
 
     @property
     def shade(self) -> int | None:
-        """The tenth of [0, 1] that contains the score, from 0 to 9, or None if the word has no score."""
+        """In which tenth of [0, 1] the score lies, from 0 to 9. None if the word has no score."""
         return None if self.score is None else min(int(self.score * SHADES), SHADES - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class HeatView:
-    """The content of a heat view.
+    """The content of a heat view, which shades the words of a response by their scores.
 
-    It has all words, the text after the last word (`rest`), and the words with the highest scores.
+    `rest` is the text after the last word. `highest` has the words with the highest scores, each with its score as
+    text. `unjudged` counts the words that were not judged.
     """
 
     words: tuple[HeatWord, ...]
@@ -71,7 +72,8 @@ def word_scores(case: Case, judgement: Judgement) -> list[tuple[Span, float | No
     """Return each word of the response with the highest score of the verdicts that overlap it.
 
     A judged word without a verdict has the score 0, and a word that was not judged has the score None. A word of which
-    only a part was judged is treated as judged. The time is linear in the number of words and of words under verdicts.
+    only a part was judged is treated as judged. The time grows linearly with the number of words, where a word counts
+    once more for each verdict over it.
 
     >>> from veridical.records.types import Verdict
     >>> judgement = Judgement("1", "someone", verdicts=(Verdict(Span(3, 5), 0.9), Verdict(Span(4, 9), 0.4)))
@@ -91,7 +93,7 @@ def word_scores(case: Case, judgement: Judgement) -> list[tuple[Span, float | No
 
 
 def heat_view(case: Case, judgement: Judgement, decision: Decision) -> HeatView | None:
-    """Return the words of a response with their scores, or None if the judgement has no verdict on any word."""
+    """Prepare the words of a response with their scores. Return None if the judgement has no verdict on any word."""
     scored = word_scores(case, judgement)
     if not judgement.verdicts or all(score is None for _, score in scored):
         return None
@@ -110,7 +112,7 @@ def heat_view(case: Case, judgement: Judgement, decision: Decision) -> HeatView 
 
 
 def heat_text(view: HeatView, *, plain: bool) -> Text:
-    """Return the response for a terminal, with the scores as background colours.
+    """Render the response for a terminal, with the scores as background colours.
 
     Flagged words are underlined, and words that were not judged are italic.
 
@@ -132,7 +134,7 @@ def heat_text(view: HeatView, *, plain: bool) -> Text:
 
 
 def heat_legend(*, plain: bool) -> Text:
-    """Return the legend of `heat_text`."""
+    """Render the legend of `heat_text`."""
     from rich.text import Text
 
     if plain:
@@ -147,7 +149,7 @@ def heat_legend(*, plain: bool) -> Text:
 
 
 def _style(shade: int | None, flagged: bool) -> str:
-    """Return the `rich` style of a word: dark text on light shades, light text on dark ones."""
+    """Return the `rich` style of a word, which is dark text on a light shade or light text on a dark shade."""
     if shade is None:
         return "dim italic"
     ink = "#ffffff" if shade >= _LIGHT_INK else "#1a1a1a"

@@ -49,8 +49,8 @@ def render_html(
         title: The title of the page.
         generated: A line under the title, such as a date or a command. Without it, the same cases always give the same
             page.
-        maps: The salience maps, where `maps[i][k]` belongs to `checked[i].judgements[k]` and is shown below its case.
-            None shows no map.
+        maps: The salience maps. `maps[i][k]` belongs to `checked[i].judgements[k]` and is shown below this case, or is
+            None to show no map.
         heat: Whether to shade words by their scores, for judgements that score words (`report.heat`).
 
     Raises:
@@ -77,10 +77,10 @@ def render_pages(
     maps: Sequence[Sequence[SalienceMap | None]] = (),
     heat: bool = False,
 ) -> dict[Path, str]:
-    """Render checked cases as HTML documents of `CASES_ON_PAGE` cases each, and return them by file.
+    """Render checked cases as HTML documents of `CASES_ON_PAGE` cases each, and return the documents by file.
 
-    The first page has the table of all cases. The other pages are in the same folder and have a number in their names,
-    such as "report.page-2.html".
+    The first page also has a table of all cases. The other pages belong in the same folder and have a number in their
+    names, such as "report.page-2.html".
 
     Args:
         checked: The checked cases.
@@ -113,7 +113,7 @@ def case_sections(
     maps: Sequence[Sequence[SalienceMap | None]] = (),
     heat: bool = False,
 ) -> tuple[list[str], dict[str, Any]]:
-    """Return the style sheets and the template values for a page (`report.html`) that shows checked cases.
+    """Compute the style sheets and the template values for a page (`report.html`) that shows checked cases.
 
     `first` is the number of the first case.
     """
@@ -173,7 +173,7 @@ def _meanings(checked: Sequence[Checked]) -> dict[str, str]:
 def _map_views(
     checked: Sequence[Checked], maps: Sequence[Sequence[SalienceMap | None]], first: int
 ) -> tuple[dict[str, MapView], list[str]]:
-    """Return the salience maps by the anchor of their detector on the page, and their style rules."""
+    """Prepare the salience maps, by the anchor of their detector on the page, and the style rules of the maps."""
     if maps and [len(row) for row in maps] != [len(item.judgements) for item in checked]:
         raise InputError(f"{len(maps)} rows of maps for {len(checked)} cases", hint="one for each judgement, or None")
     views: dict[str, MapView] = {}

@@ -1,4 +1,4 @@
-"""Cut a marked text into segments for the page, with their style, their anchors, and the links from and to them."""
+"""Cut a marked text into segments for the page. Each segment has a style, anchors, and links from and to it."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class HtmlSegment:
-    """A part of a text that is under the same marks.
+    """A part of a text, all of which is under the same marks.
 
-    `id` is its first anchor, and `anchors` are the other anchors that begin here.
+    `id` is the first anchor that begins here, and `anchors` are the others. `keys` are explained in `html_segments`.
     """
 
     text: str
@@ -54,9 +54,10 @@ class HtmlSegment:
 def html_segments(text: str, marks: Sequence[Mark], windows: Sequence[Span] | None = None) -> tuple[HtmlSegment, ...]:
     """Cut `text` at every boundary of `marks`.
 
-    If you pass `windows`, only the segments inside these windows are returned, with gaps between them. Some marks are
-    cut, or begin together with another mark, so that a link to their id alone would not find them. `keys` are the
-    anchors of these marks.
+    If you pass `windows`, only the segments inside these windows are returned, with gaps between the windows.
+
+    A mark may be cut into several segments, or begin in the same place as another mark. A link to one id would then not
+    highlight the whole mark, so the anchors of such marks are put into the `keys` of their segments.
     """
     windows = [Span(0, len(text))] if windows is None else windows
     cuts = [edge for window in windows for edge in (window.start, window.end)]

@@ -105,7 +105,7 @@ class SourceView:
 class CaseView:
     """One case of the page.
 
-    `perspectives` are its sources by perspective, or by None for sources without a perspective.
+    `perspectives` groups the sources by perspective, under None for sources that have none.
     """
 
     id: str
@@ -126,7 +126,7 @@ class CaseView:
 
 
 def case_view(checked: Checked, i: int) -> CaseView:
-    """Return the view of the `i`-th case of a page (from 1)."""
+    """Build the view of the `i`-th case of a page (from 1)."""
     cause = None if checked.cause is None else (visible(checked.cause.kind.value), visible(checked.cause.reason))
     case, builder = checked.case, _CaseBuilder(checked.case, f"c{i}")
     views = judgement_views(checked)
@@ -157,7 +157,11 @@ def _highest(scores: Iterable[float | None]) -> float | None:
 
 
 class _CaseBuilder:
-    """Builds the views of one case. Build detectors before sources: they collect the evidence and omissions in them."""
+    """Builds the views of one case.
+
+    Build the detectors before the sources, because the detectors collect the evidence and omissions that the sources
+    show.
+    """
 
     def __init__(self, case: Case, id: str) -> None:
         self.case = case
@@ -167,7 +171,7 @@ class _CaseBuilder:
         self.omission_marks: defaultdict[str, list[Mark]] = defaultdict(list)
 
     def detector(self, view: JudgementView, id: str) -> DetectorView:
-        """Return the view of one detector. Flagged spans get numbers, and all other spans only marks."""
+        """Build the view of one detector. Flagged spans get numbers, and all other spans only get marks."""
         judgement, limits, by = view.judgement, view.decision.thresholds, view.judgement.by
         marks, flagged, supported = [], [], []
         for k, span in enumerate(view.flagged, 1):
@@ -215,9 +219,7 @@ class _CaseBuilder:
         )
 
     def cite(self, evidence: Sequence[Evidence], anchor: str, span: Span, by: str) -> str | None:
-        """Record that a span of the response cites `evidence`, and return the anchor of its first piece, if there is
-        one.
-        """
+        """Record that a span of the response cites `evidence`. Return the anchor of the first piece, or None."""
         description = visible(f"“{shorten(span.of(self.case.response), 80)}” ({by})")
         for piece in evidence:
             self.anchor(piece)
@@ -238,7 +240,7 @@ class _CaseBuilder:
         evidence: Sequence[Evidence],
         threshold: float,
     ) -> Note:
-        """Return the note on a span of the response."""
+        """Build the note on a span of the response."""
         first, score = verdicts[0], max(verdict.score for verdict in verdicts)
         views = []
         for piece in evidence:
@@ -260,7 +262,7 @@ class _CaseBuilder:
         )
 
     def omission_note(self, omission: Omission, id: str, by: str, threshold: float) -> Note:
-        """Return the note on an omission, and mark the omission in its source."""
+        """Build the note on an omission, and mark the omission in its source."""
         source = self.case.source(omission.source_id)
         marks = self.omission_marks[source.id]
         anchor = f"{self.source_ids[source.id]}-o{len(marks) + 1}"
@@ -286,7 +288,7 @@ class _CaseBuilder:
             yield (None if perspective is None else visible(perspective)), tuple(views)
 
     def source(self, source: Source) -> SourceView:
-        """Return the view of a source with its omissions and the passages that are cited as evidence."""
+        """Build the view of a source, with its omissions and the passages that are cited as evidence."""
         omissions = self.omission_marks[source.id]
         marks = list(omissions)
         for (source_id, span), anchor in self.anchors.items():
@@ -323,9 +325,9 @@ def _hover(by: str, verdict: Verdict) -> str:
 
 
 def _without_shared_reason(notes: list[Note]) -> tuple[list[Note], str]:
-    """Move a label and reason that all of several notes share out of the notes; return the notes and the shared text.
+    """Take the label and the reason out of several notes that share both. Return the notes and the shared text.
 
-    Notes with a claim, a correction or evidence stay as they are, and so do all others beside them.
+    If any note has a claim, a correction or evidence, all notes stay as they are.
     """
     reasons = {(n.label, n.reason) for n in notes}
     if len(notes) < 2 or len(reasons) > 1 or any(n.claim or n.evidence or n.correction is not None for n in notes):

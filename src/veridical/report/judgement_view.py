@@ -86,7 +86,7 @@ class JudgementView:
 
 
 def judgement_views(checked: Checked) -> list[JudgementView]:
-    """Return one view per judgement of `checked`."""
+    """Prepare one view per judgement of `checked`."""
     case = checked.case
     order = {source.id: i for i, source in enumerate(case.sources)}
     must_cover = any(source.must_cover for source in case.sources)
@@ -106,7 +106,7 @@ def judgement_views(checked: Checked) -> list[JudgementView]:
 
 
 def _flagged_spans(text: str, verdicts: Sequence[Verdict]) -> list[FlaggedSpan]:
-    """Join neighbouring verdicts with the same label, kind, reason and correction; those on claims stay single."""
+    """Join neighbouring verdicts with the same label, kind, reason and correction. Verdicts on claims stay single."""
     spans: list[FlaggedSpan] = []
     plain: defaultdict[tuple[str | None, ...], list[Verdict]] = defaultdict(list)
     for verdict in verdicts:
@@ -136,9 +136,9 @@ def label_and_kind(verdict: Verdict) -> str:
 
 
 def thresholds_text(thresholds: Thresholds, judgement: Judgement) -> str:
-    """Return the thresholds as text, for the levels that the judgement scores.
+    """Write the thresholds as text, for the levels that the judgement scores.
 
-    If all thresholds are the same, the text is a single number.
+    If all of them are the same, the text is a single number.
 
     >>> thresholds_text(Thresholds(span=0.4), Judgement("1", "x", 0.3, 0.2))
     '0.50'
@@ -158,7 +158,7 @@ def thresholds_text(thresholds: Thresholds, judgement: Judgement) -> str:
 
 
 def number(score: float, threshold: float | None = None) -> str:
-    """Return a score with two decimals.
+    """Write a score with two decimals.
 
     If rounding would hide whether the score reaches the threshold, more decimals are shown.
 

@@ -18,7 +18,7 @@ __all__ = ["JUnitReport"]
 class JUnitReport:
     """Collects cases as JUnit tests. A flagged case is a failure, and a case that could not be judged is an error.
 
-    A failure or error shows the case as in the terminal. Characters that XML cannot hold are shown as symbols.
+    A failure or error shows the case as the terminal does. Characters that XML cannot hold are shown as symbols.
     """
 
     def __init__(self, name: str = "cases") -> None:

@@ -1,4 +1,4 @@
-"""Find the place of a span in the file from which its case was read, by character offsets, lines and columns."""
+"""Find where a span stands in the file from which its case was read, as character offsets, lines and columns."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ __all__ = ["CaseLocations", "FileLocations", "Location", "Region", "RowLocations
 class Region:
     """A part of a file, from character `start` up to, but not including, `end`, with its `text`.
 
-    Lines and columns are counted from 1, and a line ends with a line feed. The character at `end_column` is not
-    included. A byte-order mark is not counted.
+    Lines and columns are counted from 1, and a line ends with a line feed. The character at `end_column` no longer
+    belongs to the part. A byte-order mark is not counted.
     """
 
     start: int
@@ -38,7 +38,7 @@ class Region:
 
     @classmethod
     def of(cls, text: str, span: Span, *, start: int = 0, line: int = 1) -> Region:
-        r"""Return the region of a span in `text`, which begins at character `start` of its file, on line `line`.
+        r"""Compute the region of a span in `text`. The text begins at character `start` of its file, on line `line`.
 
         >>> Region.of("one\ntwo three", Span(8, 13))
         Region(start=8, end=13, line=2, column=5, end_line=2, end_column=10, text='three')
@@ -52,8 +52,8 @@ class Region:
 class Location:
     """A file and a region of it.
 
-    The region is None if the file was converted to text or has changed since, or if the text cannot be separated from
-    the rest of its row. In these cases, `line` is the first line of the row.
+    The region is None if the file was converted to text or has changed since it was read, or if the text cannot be told
+    apart from the rest of its row. In the last case, `line` is the first line of the row, if there is one.
     """
 
     path: Path
@@ -65,7 +65,7 @@ class CaseLocations(Protocol):
     """The locations of the texts of one case."""
 
     def find(self, case: Case, source_id: str | None, span: Span) -> Location | None:
-        """Return the location of `span` in a source of `case`, or in its response if `source_id` is None.
+        """Find the location of `span` in a source of `case`, or in the response if `source_id` is None.
 
         Return None if the text does not come from a file.
         """
@@ -73,13 +73,13 @@ class CaseLocations(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FileLocations:
-    """A response and the sources of its case, each in a file of its own."""
+    """Locates the texts of a case whose response and sources each have a file of their own."""
 
     response: Path
     sources: tuple[Path, ...]
 
     def find(self, case: Case, source_id: str | None, span: Span) -> Location | None:
-        """Return the location of `span`, or None for standard input."""
+        """Find the location of `span`. Return None if the text comes from standard input."""
         path, text = self.response, case.response
         if source_id is not None:
             i = [source.id for source in case.sources].index(source_id)
@@ -104,7 +104,7 @@ class RowLocations:
     case: Case | None
 
     def find(self, case: Case, source_id: str | None, span: Span) -> Location | None:
-        """Return the location of `span`. In JSON, its region includes the escapes."""
+        """Find the location of `span`. In JSON, the region covers the text as written, with its escapes."""
         i = None if source_id is None else [source.id for source in case.sources].index(source_id)
         text = _text_of(case, i)
         if self.case is None or _text_of(self.case, i) != text:  # the file has changed since it was read
@@ -123,7 +123,7 @@ def _text_of(case: Case, source_i: int | None) -> str | None:
 
 
 def _string(place: JsonPlace, text: str | None, source_i: int | None) -> JsonString | None:
-    """Return the string that is a response or source: where a case has it, else the only string like it in the row."""
+    """Find the JSON string of a response or source: where a case has it, else the only string in the row like it."""
     keys = ("response",) if source_i is None else ("sources", source_i, "text")
     at = find_value(place.text, keys, place.at)
     if at is not None and place.text[at] == '"':

@@ -39,13 +39,14 @@ def _environment(package: str) -> Environment:
 def render(template: str, *, package: str = "veridical.report", **values: Any) -> str:
     """Render a template, which is a part of a page or a style sheet. Values in HTML are escaped.
 
-    The template is in the folder `templates` of `package`. It may extend and include templates of this package.
+    The template is in the folder `templates` of `package`. It may also extend and include the templates of
+    `veridical.report`.
     """
     return _environment(package).get_template(template).render(values).strip()
 
 
 def render_page(template: str, *styles: str, title: str, **values: Any) -> str:
-    """Render a template that extends `page.html` to a page. Its style sheet is `page.css` followed by `styles`."""
+    """Render a page from a template that extends `page.html`. The style sheet is `page.css` followed by `styles`."""
     style = "\n".join([render("page.css"), *(style for style in styles if style)])
     style_hash = b64encode(sha256(style.encode()).digest()).decode()
     return render(template, title=visible(title), style=style, style_hash=style_hash, **values) + "\n"

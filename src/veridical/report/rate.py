@@ -1,4 +1,4 @@
-"""Show the true rate of a run as tables for people, and as metrics for Prometheus' textfile collector."""
+"""Show how often the answers of a run are wrong, as tables for people and for Prometheus' textfile collector."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def percent(measured: Measured | None) -> str:
 
 
 def rate_tables(report: RateReport) -> list[Table]:
-    """Return the rates of the run and of its groups."""
+    """Make tables that show how often answers are wrong, in the whole run and in its groups."""
     clear = report.rows - report.flagged - report.unjudged - report.no_claim
     lines = [["all answers", f"{report.rows:,}", str(report.labels), percent(report.wrong)]]
     for name, rows, measured in (
@@ -53,11 +53,11 @@ def rate_tables(report: RateReport) -> list[Table]:
 
 
 def prometheus_text(report: RateReport, alarm: bool | None) -> str:
-    """Return the metrics in Prometheus' text format, for the textfile collector of the node exporter.
+    """Write the rates as metrics in Prometheus' text format, for the textfile collector of the node exporter.
 
     Args:
         report: The estimated rates.
-        alarm: Whether the alarm is raised. None if no limit was given.
+        alarm: Whether the rate of wrong answers is over the limit. None if no limit was given.
     """
     labels = f'run="{_escaped(report.run)}"'
     shares = [(labels, report.wrong)] + [

@@ -31,6 +31,7 @@ class DiffPart:
     """A part of the diff.
 
     `kind` is "kept", "gone" or "new". `n` is the number of the edit, counted from 1, and 0 for text that is kept.
+    `last` says whether this is the last part of the edit.
     """
 
     kind: str
@@ -40,9 +41,9 @@ class DiffPart:
 
 
 def diff_parts(text: str, edits: Sequence[Edit]) -> list[DiffPart]:
-    """Return the diff in order: the text that is kept, and the removed and new text of each edit.
+    """Split a text into the parts of a diff: the text that is kept, and the removed and new text of each edit.
 
-    It is safe to show.
+    Control characters are made visible, so all parts are safe to show.
     """
     check_edits(text, edits)
     parts: list[DiffPart] = []
@@ -97,7 +98,7 @@ _SIGNS = {"gone": ("[-", "-]", "red strike"), "new": ("{+", "+}", "green"), "kep
 
 
 def _scores(result: Revised) -> str:
-    """Return the hallucination scores before and after the revision as text."""
+    """Write the hallucination scores before and after the revision as text."""
     before = result.before.hallucination
     text = f"hallucination {'not scored' if before is None else number(before)}"
     if not result.revision.edits:
@@ -109,7 +110,7 @@ def _scores(result: Revised) -> str:
 
 
 def _remarks(result: Revised) -> list[str]:
-    """Return why attempts were not kept, their notes, and why the revision ended, each line once."""
+    """List why attempts were not kept, the notes of all attempts, and why the revision ended. No line occurs twice."""
     lines = [f"An attempt was not kept: {attempt.reason}" for attempt in result.rounds if not attempt.kept]
     lines += [f"Note: {note}" for attempt in result.rounds for note in attempt.notes]
     if all(attempt.reason != result.reason for attempt in result.rounds if not attempt.kept):

@@ -1,7 +1,8 @@
 """Show a salience map as HTML: the response, and the parts of its sources that influence it, for texts of any length.
 
-The page uses no script and no style attribute. Shades are CSS classes, and rules in the style sheet highlight words
-under the pointer. `salience_page` renders a page with one map. The report of `veridical check` can show maps, too.
+The page uses no script and no style attribute. Shades are CSS classes, and the words that belong to the word under the
+pointer are highlighted by rules in the style sheet. `salience_page` renders a page with one map. The report of
+`veridical check` can show maps, too.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _MARKED = 1500  # the most response words that are marked
 
 @dataclass(frozen=True, slots=True)
 class WordView:
-    """A marked word with the text before it (`before`) and its tooltip (`tip`)."""
+    """A marked word. `before` is the text before the word, and `tip` is its tooltip."""
 
     before: str
     text: str
@@ -50,8 +51,8 @@ class SourceMapView:
 
     Attributes:
         name: The name of the source.
-        shown: The number of sentences that the map shows.
-        sentences: The number of all sentences of the source.
+        shown: How many sentences of the source the map shows.
+        sentences: How many sentences the source has.
         words: The words of the shown sentences.
         rest: The text after the last word.
     """
@@ -67,7 +68,7 @@ class SourceMapView:
 class MapView:
     """The content of a map on a page.
 
-    `words` is the number of response words, and `heading` the level of the headings.
+    `words` counts the words of the response, and `heading` is the level of the headings.
     """
 
     id: str
@@ -85,16 +86,16 @@ def salience_page(salience: SalienceMap, case: Case, *, flagged: Sequence[Span] 
 
 
 def salience_style(rules: Sequence[str] = ()) -> str:
-    """Return the style sheet for a page with salience maps. `rules` are the `hover_rules` of all maps."""
+    """Render the style sheet for a page with salience maps. `rules` are the `hover_rules` of all maps."""
     return render("salience.css", shades=_SHADES, rules=rules)
 
 
 def hover_rules(salience: SalienceMap, *, id: str = "map", words: int = HIGHLIGHTING_WORDS) -> list[str]:
-    """Return CSS selectors that highlight the strongest source words of a response word on hover or in focus.
+    """Make CSS selectors that highlight the strongest source words of a response word on hover or in focus.
 
-    If the pointer is over a source word, the response words that it belongs to are highlighted. Only the first `words`
-    response words of the map are included. `id` is the same as for `map_view`. In a browser without `:has`, nothing is
-    highlighted.
+    If the pointer is over a source word, the response words to which it belongs are highlighted. Only the first `words`
+    response words of the map are included. Pass the same `id` as to `map_view`. A browser that does not know `:has`
+    highlights nothing.
     """
     responses_of: dict[int, list[int]] = {}
     rules = []
@@ -112,7 +113,7 @@ def hover_rules(salience: SalienceMap, *, id: str = "map", words: int = HIGHLIGH
 
 
 def _strongest(salience: SalienceMap, column: int) -> list[int]:
-    """Return the rows of the `_LINKS` highest values above 0 in a column, highest first."""
+    """Return the rows of the highest values in a column, highest first: at most `_LINKS`, and only those above 0."""
     import numpy as np
 
     values = salience.values[:, column]
@@ -128,18 +129,17 @@ def map_view(
     id: str = "map",
     heading: int = 2,
 ) -> MapView:
-    """Return the content of a map for a page with `salience_style`, with the response above or beside the sources.
+    """Prepare the content of a map for a page with `salience_style`, with the response above or beside the sources.
 
     Response words are shaded by attribution and source words by contribution, relative to the highest value on their
     side. A response word shows its strongest source words on hover, on focus, and to a screen reader. If the page also
-    has the `hover_rules` of the same `id`, they are highlighted.
+    has the `hover_rules` of the same `id`, these source words are highlighted.
 
     Args:
         salience: The salience map of the case.
         case: The case with the texts.
         flagged: Spans of the response to underline.
-        sentence_limit: The largest number of source sentences to show. The sentences that influence the response most
-            are chosen.
+        sentence_limit: How many source sentences to show. The sentences that influence the response most are chosen.
         id: The prefix for the ids of the map's elements.
         heading: The level of the headings.
     """
@@ -204,7 +204,7 @@ def _sentence_weights(salience: SalienceMap, source_id: str, text: str) -> list[
 def _source_words(
     salience: SalienceMap, source_id: str, text: str, shown_sentences: Sequence[Span], id: str
 ) -> tuple[list[WordView], str]:
-    """Return the words of `shown_sentences`, with dots for the text left out between them, and the text after."""
+    """Return the words of `shown_sentences`, with dots where text is left out, and the text after the last word."""
     peak = float(salience.contribution.max(initial=0.0))
     words = sorted(
         (word.span, float(value), i)

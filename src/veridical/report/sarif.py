@@ -26,7 +26,7 @@ _EVIDENCE = 3  # passages of the sources per result
 
 
 class SarifReport:
-    """Collects cases as SARIF, with one result per finding and one notification per case that could not be judged.
+    """Collects cases as SARIF: one result per finding, and one notification per case that could not be judged.
 
     Places refer to the files that were read. `charOffset` and columns are counted in Unicode code points.
     """
@@ -103,7 +103,7 @@ def _result(case: Case, finding: Finding, locations: CaseLocations | None) -> di
 
 
 def _page(case: Case, source_id: str, span: Span) -> dict[str, int]:
-    """Return the page of a span of a source; nothing if the source has no pages."""
+    """Return the page of a span of a source, or an empty dict if the source has no pages."""
     page = case.source(source_id).page_of(span)
     return {} if page is None else {"page": page}
 
@@ -113,7 +113,7 @@ def _message(words: str) -> dict[str, str]:
 
 
 def _location(case: Case, source_id: str | None, span: Span, locations: CaseLocations | None) -> dict[str, Any]:
-    """Return the location of `span`: the names of case and text, and the place in the file if there is one."""
+    """Describe the location of `span` by the names of case and text, and by the place in the file if there is one."""
     name = "response" if source_id is None else f"source {visible(source_id)}"
     full = f"{visible(case.id)}/{name}"
     logical = {"logicalLocations": [{"name": name, "fullyQualifiedName": full, "kind": "text"}]}
@@ -133,7 +133,7 @@ def _physical(location: Location) -> dict[str, Any]:
 
 
 def _uri(path: Path) -> str:
-    """Return the path as a URI reference, relative to the current folder if it is inside that folder."""
+    """Convert a path to a URI reference, which is relative if the path is inside the current folder."""
     folder = Path.cwd()
     if path.is_absolute() and path.is_relative_to(folder):
         path = path.relative_to(folder)

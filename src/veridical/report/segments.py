@@ -1,7 +1,7 @@
 """Cut a text where marks begin and end, and choose the passages to show.
 
-This module knows nothing about verdicts or colours. The functions take time linear in the text and the marks, times the
-number of marks that overlap.
+This module knows nothing about verdicts or colours. The time grows linearly with the size of the text and the number of
+marks, times the number of marks that overlap.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def within(text: str, segments: Sequence[Segment[T]], windows: Sequence[Span]) -
     """Yield the segments of `text` inside some windows, and None for each gap.
 
     A gap is a place between or around the windows where words are left out. The windows must be sorted and must not
-    overlap, and the segments must be cut at their edges.
+    overlap, and the segments must be cut at the edges of the windows.
     """
     i = end = 0  # index of the next segment, end of the last window
     for window in windows:
@@ -86,7 +86,7 @@ def within(text: str, segments: Sequence[Segment[T]], windows: Sequence[Span]) -
 
 
 def passages(text: str, spans: Sequence[Span], *, around: int = 200) -> list[Span]:
-    """Return the passages of a text to show for some spans, which are the sentences around them.
+    """Choose the passages of a text to show for some spans, which are the sentences around the spans.
 
     A passage has at most `around` characters on either side of a span. Passages are sorted and do not overlap. If there
     is only white space between two passages, they are joined.

@@ -20,7 +20,7 @@ class Table:
 
 
 def narrow(table: Table) -> Table:
-    """Return a result table with one line per figure: the detector (and group), the metric, and the figure."""
+    """Make a result table narrower, with one line per figure: the detector (and group), the metric, and the figure."""
     first = table.head.index("not judged") + 1
     keys = [i for i, name in enumerate(table.head[:first]) if name in ("detector", "group")]
     lines = [

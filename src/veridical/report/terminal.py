@@ -49,7 +49,7 @@ _OUTCOMES = {
 def print_report(checked: Iterable[Checked], console: Console, *, legend: bool = True, heat: bool = False) -> None:
     """Print checked cases to a console, with a legend of the marks that were used.
 
-    If `heat` is set, words are shaded by their scores instead of marked, as long as the judgement has such scores.
+    If `heat` is set, words are shaded by their scores instead of marked, provided that the judgement scores words.
     Colours and escape codes are used only if the console is a terminal that supports and allows them.
     """
     page = Printer(console, heat=heat)
@@ -60,7 +60,7 @@ def print_report(checked: Iterable[Checked], console: Console, *, legend: bool =
 
 
 class Printer:
-    """Prints cases to one console, and remembers the marks that it used for the legend."""
+    """Prints cases to one console, and remembers for the legend which marks were used."""
 
     def __init__(self, console: Console, *, heat: bool = False) -> None:
         self.console = console
@@ -86,7 +86,7 @@ class Printer:
             self.console.print(row, soft_wrap=True, highlight=False)
 
     def encodable(self, words: str) -> str:
-        """Return `words` with escapes for characters that the console's encoding lacks."""
+        """Replace the characters of `words` that the console's encoding lacks by escapes."""
         encoding = self.console.encoding
         return words if encoding.startswith("utf") else words.encode(encoding, "backslashreplace").decode(encoding)
 
@@ -147,7 +147,7 @@ class Printer:
         )
 
     def marked(self, text: str, marks: Sequence[tuple[Span, str]], *, whole: bool = True) -> Text:
-        """Return `text` with its marks.
+        """Render `text` with its marks.
 
         If the text is long, or if `whole` is False, only the passages around the marks are returned.
         """
@@ -218,7 +218,7 @@ class Printer:
             self.line((f"… and {len(span.evidence) - 3} more places", "dim"), indent=7)
 
     def left_out(self, case: Case, view: JudgementView) -> None:
-        """Print the omissions source by source, each source cut to the passages that were left out."""
+        """Print the omissions source by source. Of each source, only the passages that were left out are shown."""
         self.line(("Left out of the response", "bold"), indent=4)
         by_source: dict[str, list[Omission]] = {}
         for omission in view.omissions:

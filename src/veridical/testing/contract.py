@@ -74,16 +74,16 @@ def assert_detector_contract(
 
     * There is one judgement per case, in the order of the cases and under the name of the detector.
     * Spans lie inside their texts, and scores in [0, 1].
-    * A case that the detector cannot judge is "not judged", with a note.
-    * Omissions are only reported for sources that must be covered.
+    * A case that the detector cannot judge has an empty `judged`, a note, and no score.
+    * Omissions are reported only for sources that must be covered.
     * A judgement does not change in a second call, or if other cases are in the batch.
     * The detector does not modify the cases.
 
     Args:
         detector: The detector to check.
-        cases: The cases to judge. The default cases have awkward texts, for example empty ones.
-        tolerance: The largest difference allowed between the scores of two calls, because models round differently in
-            other batch shapes.
+        cases: The cases to judge. The default cases have awkward texts, such as empty ones.
+        tolerance: How much the scores of two calls may differ, because models round differently if the batch has
+            another shape.
 
     Raises:
         AssertionError: The detector breaks a rule. The message names the rule and the case.

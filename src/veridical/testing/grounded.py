@@ -1,7 +1,7 @@
 """Assert in a test that a response is grounded in its sources.
 
-If the assertion fails, it shows the unsupported words. You can use it without a test framework. In pytest, it is also a
-fixture of the same name.
+A failed assertion shows the unsupported words. You can use `assert_grounded` without a test framework, and in pytest it
+is also a fixture.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def assert_grounded(
         sources: The texts that the response may rest on, as in `veridical.check`.
         detector: A spec, or an object with `name` and `judge`. A spec is loaded only once per process.
         threshold: The lowest score that is flagged, in [0, 1], as one number for all levels or as a dict by level.
-        must_cover: Further sources, which the response has to cover.
+        must_cover: Further sources, whose content the response must not leave out.
         question: The question that the response answers.
 
     Returns:
