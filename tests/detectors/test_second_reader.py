@@ -167,6 +167,9 @@ def test_a_weight_is_fitted_where_labels_are(alone: Default, tmp_path: Path) -> 
     fitted = fit_thresholds(worse, examples, options, spec="default", out=tmp_path / "fitted")
     assert fitted.detector == "default:weight=0.3"
     assert fitted.fingerprint["weight"] == 0.3
+    thresholds = dict.fromkeys(Level, 0.9)
+    shifted = Default(alone.path, reader=worse.reader, thresholds=thresholds)
+    assert shifted.fit_options(examples).thresholds == thresholds
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import ClassVar
@@ -529,6 +530,18 @@ def test_few_shot_examples_come_before_and_say_the_answer() -> None:
     assert [m.content for m in messages if m.role == "assistant"] == ["No", "Yes"]
     with pytest.raises(InputError):
         LLMChecker(model, few_shot=examples, claims_per_call=2)
+
+
+def test_whatever_changes_the_scores_changes_the_fingerprint() -> None:
+    example = FewShotExample("The tower is tall.", "It is tall.", True, "The document says so.")
+    checkers = [
+        LLMChecker(Scripted([]), method="cot", few_shot=[example]),
+        LLMChecker(Scripted([]), method="cot", few_shot=[replace(example, reasoning="It is in the document.")]),
+        LLMChecker(Scripted([]), method="cot"),
+        LLMChecker(Scripted([]), method="cot", min_probability_mass=0.9),
+    ]
+    fingerprints = [Verify(checker).fingerprint() for checker in checkers]
+    assert all(one not in fingerprints[:i] for i, one in enumerate(fingerprints))
 
 
 def test_few_shot_examples_are_drawn_from_labelled_data() -> None:

@@ -144,7 +144,7 @@ class ImportParams(_Params):
     name: Annotated[str, Field(min_length=1, max_length=200, description="The name of the file, with its ending.")]
     detector: Annotated[list[str], Field(description="A detector of this server; default: its first.")] = []
     threshold: Annotated[float | None, Field(ge=0, le=1)] = None
-    flag_over: Annotated[float | None, Field(ge=0, le=1)] = None
+    flag_over: Annotated[float | None, Field(ge=0, lt=1)] = None
     explain: bool = True
     causes: Annotated[bool, Field(description="Add why each case failed.")] = False
     response: Annotated[str | None, Field(description="The column of the response.")] = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -123,7 +123,7 @@ class Judge:
 
     def fingerprint(self) -> dict[str, Any]:
         """Identify everything that the scores depend on: model, method, prompts, few-shot examples."""
-        examples = [[e.document, e.claim, e.supported, e.reasoning] for e in self.few_shot] or self.n_few_shot
+        examples = [astuple(each) for each in self.few_shot] or self.n_few_shot
         return {
             "model": self.model.name,
             "server": digest_of(model_fingerprint(self.model)),

@@ -10,7 +10,7 @@ hallucinated responses, and you can compute it with `metrics.thresholding.thresh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any, Literal
 
 from veridical.detectors.claims.aggregate import AGGREGATES, aggregate_claims, aggregate_coverage, sentences_to_cover
@@ -200,9 +200,9 @@ class Verify:
         models = [model for model in (self.model, getattr(checker, "model", None)) if model is not None]
         if models:
             prompts = (prompt("split_claims"), *getattr(checker, "prompts", ()))
-            examples = [[e.document, e.claim, e.supported] for e in getattr(checker, "few_shot", ())]
             about["prompts"] = [each.hash for each in prompts]
-            about["few_shot"] = digest_of(examples)
+            about["few_shot"] = digest_of([astuple(each) for each in getattr(checker, "few_shot", ())])
+            about["min_probability_mass"] = getattr(checker, "min_probability_mass", None)
             about["server"] = digest_of([model_fingerprint(model) for model in models])
         return about
 

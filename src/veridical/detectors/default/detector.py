@@ -270,7 +270,13 @@ class Default:
         spec = parse_spec(self.name)
         name = str(replace(spec, options={**spec.options, "weight": f"{weight:g}"}))
         fitted = Default(
-            self.path, precision=self.precision, reader=self.reader, weight=weight, without=self.without, name=name
+            self.path,
+            precision=self.precision,
+            reader=self.reader,
+            weight=weight,
+            without=self.without,
+            thresholds=self._given,
+            name=name,
         )
         fitted.scorer = self.scorer
         return fitted
