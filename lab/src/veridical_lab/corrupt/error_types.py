@@ -35,7 +35,7 @@ _COMPONENT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """Names, clauses and sentences of several texts, which errors can put into a response.
+    """Names, clauses and sentences that errors can put into a response if the example's own sources have none.
 
     Attributes:
         names: Names to draw from.

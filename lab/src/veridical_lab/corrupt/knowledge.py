@@ -21,8 +21,8 @@ from veridical_lab.corrupt.mentions import Names, occurrences, shared_mentions, 
 __all__ = ["TYPES", "Knowledge"]
 
 TYPES = ("entity", "circumstance", "predicate", "coreference", "extrinsic", "freestyle")
-"""The types of error. In this order, the source gets another name, another number or time, the opposite of a word, or
-another person's pronouns; it leaves a name, number or time open ("someone"); or two of the first four types are made at
+"""The types of error. In this order, they put into the source another name, another number or time, the opposite of a
+word, another person's pronouns, or an open word such as "someone". The last type makes two of the first four errors at
 once."""
 
 _PRONOUNS = (

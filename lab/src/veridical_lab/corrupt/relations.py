@@ -103,7 +103,9 @@ def _pairs_of_names(passage: Passage) -> Iterator[tuple[Span, Span]]:
 
 
 def _pairs_of_values(passage: Passage) -> Iterator[tuple[Span, Span]]:
-    """Find pairs of values for different things: "from 5 to 9", "12 wins and 5 losses", "built in 1990, sold in 2005"."""
+    """Find pairs of values that mean different things: "from 5 to 9", "12 wins and 5 losses", "won in 1990 and lost in
+    2005".
+    """
     sentence, start = passage.sentence, passage.span.start
     for match in _FROM_TO.finditer(sentence):
         first = _AMOUNT.match(sentence, match.end())
