@@ -172,9 +172,9 @@ def best_threshold(annotated: Annotated, candidates: Sequence[float], count: int
     """Choose the threshold at which equation (9) gives the largest proportion.
 
     At this threshold, the consistent candidates below it outnumber the hallucinated ones by most (TN - FN, with the
-    weights of `target`). If a detector has seen few consistent items, the hallucinated ones may be more everywhere.
-    Then the threshold with the largest proportion of consistent candidates below it is chosen, among those with at
-    least `count` candidates below. The round is not balanced by this threshold, but it comes closer.
+    weights of `target`). If a detector has seen few consistent items, they may not outnumber the others at any
+    threshold. Then the threshold with the largest proportion of consistent candidates below it is chosen, among those
+    with at least `count` candidates below. The round is not balanced by this threshold, but it comes closer.
     """
     lowest = sorted(candidates)
     thresholds = sorted({*annotated.scores, lowest[min(count, len(lowest) - 1)]})
