@@ -1,4 +1,4 @@
-"""Summaries of meetings and interviews on one topic. Experts labelled each sentence (Tang et al. 2024, TofuEval)."""
+"""Summaries of what meetings and interviews say on a topic. Experts labelled each sentence (Tang et al. 2024)."""
 
 from __future__ import annotations
 
